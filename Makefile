@@ -1,0 +1,42 @@
+# Every target sets up .venv by itself: all it needs is Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help run test check fmt bench fuzz clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx)
+	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+run: $(STAMP)  ## start a broker on localhost:9092, data in ./ottla-data
+	$(BIN)/ottla serve --data ottla-data
+
+test: $(STAMP)  ## run the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## formatting, lint, types, room boundaries, tidiness
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/tidy.py
+
+fmt: $(STAMP)  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## measure speed and size; prints a table, writes bench/results/*.json
+	$(BIN)/python -m bench
+
+fuzz: $(STAMP)  ## mutate recorded frames against a live broker for a minute (FUZZ_SECONDS=60)
+	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c

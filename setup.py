@@ -1,0 +1,14 @@
+"""The one compiled part: the records kernel. It is optional, so the install succeeds without a C compiler."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "ottla.records._kernel",
+            sources=["src/ottla/records/_kernel.pyx"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+    ]
+)

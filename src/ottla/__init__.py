@@ -1,0 +1,1 @@
+"""Ottla: a distributed, replicated, append-only log that speaks Kafka's wire protocol."""

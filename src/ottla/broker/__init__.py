@@ -1,0 +1,1 @@
+"""The shell: sockets, request handlers, timers and tasks around the pure cores."""

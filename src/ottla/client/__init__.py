@@ -1,0 +1,1 @@
+"""A small wire client for any Kafka-compatible cluster."""

@@ -1,0 +1,1 @@
+"""Wire codec: primitives, messages, error codes, the API table."""

@@ -1,0 +1,1 @@
+"""Record batch v2: header, checks, build, iterate, compress, Arrow columns."""

@@ -1,0 +1,1 @@
+"""Leader and follower machines of a partition: in-sync replicas and the high watermark."""

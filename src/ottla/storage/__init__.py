@@ -1,0 +1,1 @@
+"""The partition log on disk: segments, indexes, producer state, recovery, retention."""

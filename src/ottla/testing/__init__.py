@@ -1,0 +1,1 @@
+"""Real brokers for tests: a cluster as a context manager and pytest fixtures."""
