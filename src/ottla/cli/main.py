@@ -1,0 +1,21 @@
+"""The entry point of the `ottla` command: picks the light or the rich half.
+
+`ottla serve` must be ready in a fraction of a second, and typer with rich alone would cost a third of that.
+So `serve` is parsed by argparse in `ottla.cli.serve`; everything else belongs to the typer application.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] == "serve":
+        from ottla.cli.serve import main as serve
+
+        return serve(arguments[1:])
+    from ottla.cli.app import run
+
+    return run(arguments)

@@ -1,0 +1,237 @@
+"""`ottla serve`: parse the arguments, run one broker until a signal asks it to stop.
+
+Only light imports here: this module is on the way to the first served request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+DEFAULT_DATA = "ottla-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
+
+EPILOG = """\
+examples:
+  ottla serve
+      one broker on 127.0.0.1:9092, data in ./ottla-data
+  ottla serve --data /var/lib/ottla --listen 0.0.0.0:9092 \\
+              --set advertised.listeners=PLAINTEXT://kafka.example.org:9092
+      reachable from other machines
+  ottla serve --config server.properties --set num.partitions=6
+      a Kafka server.properties (KRaft) works as it is; --set wins over the file
+
+Point any Kafka client at the address in the ready line. SIGTERM or Ctrl-C stops cleanly.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ottla serve",
+        description="Run a broker: a Kafka-compatible log on this machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help=f"where the log lives (default: log.dirs of --config, else ./{DEFAULT_DATA}); created if missing",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"address to listen on (default: listeners of --config, else {DEFAULT_LISTEN}); port 0 takes a free one",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a Kafka properties file")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="set one property by its Kafka name; may be repeated, wins over --config",
+    )
+    # For supervisors and tests: no orphan stays behind when the parent dies without a word.
+    parser.add_argument("--stop-on-stdin-eof", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+class UsageError(ValueError):
+    """The arguments cannot be right, whatever the machine looks like: exit code 2."""
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    parsed = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(f"--set {setting!r}: expected KEY=VALUE, e.g. --set num.partitions=3")
+        parsed[key.strip()] = value.strip()
+    return parsed
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`HOST:PORT`, `[::1]:PORT` or `:PORT` (all interfaces)."""
+    host, separator, port_text = address.rpartition(":")
+    port = int(port_text) if port_text.isascii() and port_text.isdigit() else -1
+    if not separator or not 0 <= port <= 65535:
+        raise UsageError(
+            f"--listen {address!r}: expected HOST:PORT with a port from 0 to 65535, e.g. {DEFAULT_LISTEN}"
+        )
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise UsageError(f"--listen {address!r}: write an IPv6 address in brackets, e.g. [::1]:9092")
+    return host, port
+
+
+def property_names_in(path: str) -> set[str]:
+    """The keys a properties file sets: only to know whether our defaults may fill the gap."""
+    names = set()
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            text = line.strip()
+            if text and text[0] not in "#!":
+                names.add(
+                    text.replace(":", "=", 1).partition("=")[0].strip()
+                    if "=" not in text
+                    else text.partition("=")[0].strip()
+                )
+    return names
+
+
+def overrides_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """What the command line says, as properties, with the embedded defaults where neither it nor the file speaks."""
+    overrides = parse_settings(arguments.settings)
+    said = set(overrides)
+    if arguments.config is not None:
+        try:
+            said |= property_names_in(arguments.config)
+        except OSError as error:
+            raise UsageError(f"--config {arguments.config}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"--config {arguments.config}: is not UTF-8 text") from error
+    if arguments.data is not None or not said & {"log.dirs", "log.dir"}:
+        overrides["log.dirs"] = arguments.data or DEFAULT_DATA
+    if arguments.listen is not None or "listeners" not in said:
+        host, port = split_address(arguments.listen or DEFAULT_LISTEN)
+        overrides["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    return overrides
+
+
+def milliseconds_since_process_start() -> int:
+    """Since the kernel started the process where it tells (Linux, in steps of 10 ms), else since the interpreter did."""
+    try:
+        with open("/proc/self/stat", "rb") as stat:
+            start_ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        return int((time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")) * 1000)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return int(time.process_time() * 1000)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def ready_line(broker: Broker, node_id: object, data: str) -> str:
+    from ottla.client.version import VERSION
+
+    took_ms = milliseconds_since_process_start()
+    return (
+        f"ottla {VERSION} ready on {broker.bootstrap_servers} (node {node_id}, data in {data}, {took_ms} ms)"
+    )
+
+
+def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    descriptor = sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(descriptor, 4096):
+            loop.remove_reader(descriptor)
+            stop()
+
+    loop.add_reader(descriptor, readable)
+
+
+async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, watch_stdin: bool) -> None:
+    """Start, say so, wait for SIGTERM or SIGINT, stop. A second signal does not wait for the clean stop."""
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if asked_to_stop.is_set():
+            os._exit(EXIT_FAILED)
+        asked_to_stop.set()
+
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, on_signal)
+    await broker.start()
+    try:
+        if watch_stdin:
+            stop_on_stdin_eof(loop, asked_to_stop.set)
+        announce()
+        # What start-up built lives as long as the process: spare every later collection the walk over it.
+        gc.freeze()
+        await asked_to_stop.wait()
+    finally:
+        await broker.stop()
+
+
+def fail(code: int, message: object) -> int:
+    print(f"ottla serve: {message}", file=sys.stderr, flush=True)
+    return code
+
+
+def describe_os_error(error: OSError) -> str:
+    text = str(error)
+    if "address already in use" in text.lower() or "address in use" in text.lower():
+        return f"{text}: another process listens there; stop it or choose another address with --listen"
+    return text
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = build_parser().parse_args(argv)
+    from ottla.config.load import load_broker_config
+
+    try:
+        overrides = overrides_of(arguments)
+        config = load_broker_config([arguments.config] if arguments.config else [], overrides)
+    except (ValueError, OSError) as error:
+        return fail(EXIT_USAGE, error)
+
+    from ottla.broker.broker import Broker
+
+    try:
+        broker = Broker(config)
+        data = overrides.get("log.dirs") or "log.dirs of " + str(arguments.config)
+
+        def announce() -> None:
+            print(ready_line(broker, config.node_id, data), flush=True)
+
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve_until_signal(broker, announce, watch_stdin=arguments.stop_on_stdin_eof))
+    except OSError as error:
+        return fail(EXIT_FAILED, describe_os_error(error))
+    except ValueError as error:
+        return fail(EXIT_USAGE, error)
+    return EXIT_OK

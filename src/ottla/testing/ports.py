@@ -1,0 +1,27 @@
+"""Ports for test brokers: free now, and still ours after the broker was down for a while."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+# Below the range that kernels hand out to outgoing connections (32768 on Linux, 49152 elsewhere). A port from
+# that range could be taken while its broker is down, even by the very client that tries to reconnect to it.
+PORT_MIN = 17_000
+PORT_MAX = 32_000
+TRIES_MAX = 200
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port nobody listens on; drawn at random so that parallel test runs rarely meet."""
+    draw = random.SystemRandom()
+    for _ in range(TRIES_MAX):
+        port = draw.randint(PORT_MIN, PORT_MAX)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port on {host} after {TRIES_MAX} tries between {PORT_MIN} and {PORT_MAX}")

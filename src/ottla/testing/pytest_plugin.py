@@ -1,0 +1,56 @@
+"""Pytest fixtures: a broker for the session, a topic for every test.
+
+    def test_roundtrip(ottla_cluster, ottla_topic):
+        producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap_servers})
+        producer.produce(ottla_topic, b"hello")
+
+    @pytest.mark.ottla_topic(partitions=3, config={"retention.ms": 1000})
+    def test_partitions(ottla_topic): ...
+
+Loaded in every pytest run of whoever has ottla installed, so nothing of ottla is imported until a fixture is used.
+Redefine `ottla_cluster` in a conftest.py to give the broker other settings; `ottla_topic` follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.testing.cluster import Cluster
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "ottla_topic(partitions=1, config=None): how the topic of the ottla_topic fixture is created",
+    )
+
+
+@pytest.fixture(scope="session")
+def ottla_cluster() -> Iterator[Cluster]:
+    """A real Ottla broker for the whole session, in a process of its own."""
+    from ottla.testing.cluster import Cluster
+
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def ottla_topic(request: pytest.FixtureRequest, ottla_cluster: Cluster) -> str:
+    """The name of a fresh topic that only this test knows; `@pytest.mark.ottla_topic` sets partitions and config."""
+    from ottla.testing.topics import topic_name_for
+
+    marker = request.node.get_closest_marker("ottla_topic")
+    options = dict(marker.kwargs) if marker is not None else {}
+    unknown = set(options) - {"partitions", "config"}
+    if unknown or (marker is not None and marker.args):
+        raise pytest.UsageError(
+            f"{request.node.nodeid}: @pytest.mark.ottla_topic takes partitions= and config=, "
+            f"not {', '.join(sorted(unknown)) or 'positional arguments'}"
+        )
+    name = topic_name_for(request.node.name)
+    ottla_cluster.create_topic(name, options.get("partitions", 1), options.get("config"))
+    return name

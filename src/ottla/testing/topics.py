@@ -1,0 +1,50 @@
+"""Create topics for tests from synchronous code."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+NAME_BYTES_MAX = 249
+
+
+def run_apart(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine to its end on a thread and loop of its own: the caller may stand in a running loop."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(make())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="ottla-admin")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def create_topic(bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    from ottla.client import Admin, NewTopic
+
+    async def create() -> None:
+        async with Admin(bootstrap_servers) as admin:
+            await admin.create_topics([NewTopic(name, partitions=partitions, configs=dict(config))])
+            await admin.wait_for_topic(name, partitions)
+
+    run_apart(create)
+
+
+def topic_name_for(test_name: str) -> str:
+    """A topic name nobody else has, that still tells in logs which test it belongs to."""
+    readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", test_name).strip("-.")
+    suffix = uuid.uuid4().hex[:8]
+    return f"{readable[: NAME_BYTES_MAX - len(suffix) - 1] or 'test'}-{suffix}"
