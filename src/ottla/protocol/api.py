@@ -1,0 +1,88 @@
+"""The table of RPCs: versions of each API, and its message classes, loaded when first asked for."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+from ottla.protocol.message import Message
+from ottla.protocol.messages.table import APIS
+
+API_VERSIONS_KEY = 18
+
+
+def snake_case(name: str) -> str:
+    """The module of a message: the same rule that the generator follows."""
+    name = name.replace("KRaft", "Kraft")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def message_class(name: str) -> type[Message]:
+    """The class of a message by Kafka's name of it, for example "FetchRequest"."""
+    module = import_module(f"ottla.protocol.messages.{snake_case(name)}")
+    found: type[Message] = getattr(module, name)
+    return found
+
+
+class Api:
+    """One RPC; `max_version` is the highest stable version, `newest_version` may be an unstable one."""
+
+    __slots__ = (
+        "_request",
+        "_response",
+        "flexible_from",
+        "key",
+        "listeners",
+        "max_version",
+        "min_version",
+        "name",
+        "newest_version",
+    )
+
+    def __init__(
+        self,
+        key: int,
+        name: str,
+        min_version: int,
+        max_version: int,
+        newest_version: int,
+        flexible_from: int,
+        listeners: str,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.min_version = min_version
+        self.max_version = max_version
+        self.newest_version = newest_version
+        self.flexible_from = flexible_from
+        self.listeners = tuple(listeners.split(","))
+        self._request: type[Message] | None = None
+        self._response: type[Message] | None = None
+
+    def __repr__(self) -> str:
+        return f"Api({self.key}, {self.name}, {self.min_version}-{self.max_version})"
+
+    def request_class(self) -> type[Message]:
+        if self._request is None:
+            self._request = message_class(f"{self.name}Request")
+        return self._request
+
+    def response_class(self) -> type[Message]:
+        if self._response is None:
+            self._response = message_class(f"{self.name}Response")
+        return self._response
+
+
+API_BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in APIS}
+API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}
+_FLEXIBLE_FROM: dict[int, int] = {api.key: api.flexible_from for api in API_BY_KEY.values()}
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """2 has tagged fields, 1 has none. Raises KeyError for an unknown API."""
+    return 2 if version >= _FLEXIBLE_FROM[api_key] else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """1 has tagged fields, 0 has none; a client that asks for the versions cannot know yet, so it gets 0."""
+    return 1 if version >= _FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS_KEY else 0

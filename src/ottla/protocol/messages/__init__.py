@@ -1,0 +1,1 @@
+"""One module per message, written by tools/generate_protocol.py: do not edit."""

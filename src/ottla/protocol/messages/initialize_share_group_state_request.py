@@ -1,0 +1,50 @@
+"""InitializeShareGroupStateRequest, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message, Struct, UNSET, ZERO_UUID
+
+
+class InitializeShareGroupStateRequest(Message):
+    API_KEY = 83
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    MAX_STABLE_VERSION = 0
+    FLEXIBLE_FROM = 0
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("group_id", "topics")
+    SCHEMA = """
+        group_id string 0+
+        topics []InitializeStateData 0+
+    """
+
+    def __init__(self, *, group_id: str = "", topics: list[InitializeStateData] = UNSET) -> None:
+        self.group_id = group_id
+        self.topics: list[InitializeStateData] = [] if topics is UNSET else topics
+
+
+class InitializeStateData(Struct):
+    __slots__ = ("topic_id", "partitions")
+    SCHEMA = """
+        topic_id uuid 0+
+        partitions []PartitionData 0+
+    """
+
+    def __init__(self, *, topic_id: bytes = ZERO_UUID, partitions: list[PartitionData] = UNSET) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionData] = [] if partitions is UNSET else partitions
+
+
+class PartitionData(Struct):
+    __slots__ = ("partition", "state_epoch", "start_offset")
+    SCHEMA = """
+        partition int32 0+
+        state_epoch int32 0+
+        start_offset int64 0+
+    """
+
+    def __init__(self, *, partition: int = 0, state_epoch: int = 0, start_offset: int = 0) -> None:
+        self.partition = partition
+        self.state_epoch = state_epoch
+        self.start_offset = start_offset

@@ -1,0 +1,55 @@
+"""ProducerSnapshot, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message, Struct, UNSET
+
+
+class ProducerSnapshot(Message):
+    API_KEY = -1
+    MIN_VERSION = 1
+    MAX_VERSION = 1
+    MAX_STABLE_VERSION = 1
+    FLEXIBLE_FROM = 32767
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("crc", "producer_entries")
+    SCHEMA = """
+        crc uint32 1
+        producer_entries []ProducerEntry 1
+    """
+
+    def __init__(self, *, crc: int = 0, producer_entries: list[ProducerEntry] = UNSET) -> None:
+        self.crc = crc
+        self.producer_entries: list[ProducerEntry] = [] if producer_entries is UNSET else producer_entries
+
+
+class ProducerEntry(Struct):
+    __slots__ = (
+        "producer_id", "epoch", "last_sequence", "last_offset", "offset_delta", "timestamp",
+        "coordinator_epoch", "current_txn_first_offset",
+    )
+    SCHEMA = """
+        producer_id int64 1
+        epoch int16 1
+        last_sequence int32 1
+        last_offset int64 1
+        offset_delta int32 1
+        timestamp int64 1
+        coordinator_epoch int32 1
+        current_txn_first_offset int64 1
+    """
+
+    def __init__(self, *,
+        producer_id: int = 0, epoch: int = 0, last_sequence: int = 0, last_offset: int = 0,
+        offset_delta: int = 0, timestamp: int = 0, coordinator_epoch: int = 0,
+        current_txn_first_offset: int = 0,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.last_sequence = last_sequence
+        self.last_offset = last_offset
+        self.offset_delta = offset_delta
+        self.timestamp = timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = current_txn_first_offset

@@ -1,0 +1,111 @@
+"""ShareGroupDescribeResponse, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message, Struct, UNSET, ZERO_UUID
+
+
+class ShareGroupDescribeResponse(Message):
+    API_KEY = 77
+    MIN_VERSION = 1
+    MAX_VERSION = 1
+    MAX_STABLE_VERSION = 1
+    FLEXIBLE_FROM = 0
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("throttle_time_ms", "groups")
+    SCHEMA = """
+        throttle_time_ms int32 0+
+        groups []DescribedGroup 0+
+    """
+
+    def __init__(self, *, throttle_time_ms: int = 0, groups: list[DescribedGroup] = UNSET) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.groups: list[DescribedGroup] = [] if groups is UNSET else groups
+
+
+class DescribedGroup(Struct):
+    __slots__ = (
+        "error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch",
+        "assignor_name", "members", "authorized_operations",
+    )
+    SCHEMA = """
+        error_code int16 0+
+        error_message string 0+ null:0+ default:null
+        group_id string 0+
+        group_state string 0+
+        group_epoch int32 0+
+        assignment_epoch int32 0+
+        assignor_name string 0+
+        members []Member 0+
+        authorized_operations int32 0+ default:-2147483648
+    """
+
+    def __init__(self, *,
+        error_code: int = 0, error_message: str | None = None, group_id: str = "", group_state: str = "",
+        group_epoch: int = 0, assignment_epoch: int = 0, assignor_name: str = "",
+        members: list[Member] = UNSET, authorized_operations: int = -2147483648,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.group_id = group_id
+        self.group_state = group_state
+        self.group_epoch = group_epoch
+        self.assignment_epoch = assignment_epoch
+        self.assignor_name = assignor_name
+        self.members: list[Member] = [] if members is UNSET else members
+        self.authorized_operations = authorized_operations
+
+
+class Member(Struct):
+    __slots__ = (
+        "member_id", "rack_id", "member_epoch", "client_id", "client_host", "subscribed_topic_names",
+        "assignment",
+    )
+    SCHEMA = """
+        member_id string 0+
+        rack_id string 0+ null:0+ default:null
+        member_epoch int32 0+
+        client_id string 0+
+        client_host string 0+
+        subscribed_topic_names []string 0+
+        assignment Assignment 0+
+    """
+
+    def __init__(self, *,
+        member_id: str = "", rack_id: str | None = None, member_epoch: int = 0, client_id: str = "",
+        client_host: str = "", subscribed_topic_names: list[str] = UNSET, assignment: Assignment = UNSET,
+    ) -> None:
+        self.member_id = member_id
+        self.rack_id = rack_id
+        self.member_epoch = member_epoch
+        self.client_id = client_id
+        self.client_host = client_host
+        self.subscribed_topic_names: list[str] = [] if subscribed_topic_names is UNSET else subscribed_topic_names
+        self.assignment: Assignment = Assignment() if assignment is UNSET else assignment
+
+
+class Assignment(Struct):
+    __slots__ = ("topic_partitions",)
+    SCHEMA = """
+        topic_partitions []TopicPartitions 0+
+    """
+
+    def __init__(self, *, topic_partitions: list[TopicPartitions] = UNSET) -> None:
+        self.topic_partitions: list[TopicPartitions] = [] if topic_partitions is UNSET else topic_partitions
+
+
+class TopicPartitions(Struct):
+    __slots__ = ("topic_id", "topic_name", "partitions")
+    SCHEMA = """
+        topic_id uuid 0+
+        topic_name string 0+
+        partitions []int32 0+
+    """
+
+    def __init__(self, *,
+        topic_id: bytes = ZERO_UUID, topic_name: str = "", partitions: list[int] = UNSET,
+    ) -> None:
+        self.topic_id = topic_id
+        self.topic_name = topic_name
+        self.partitions: list[int] = [] if partitions is UNSET else partitions

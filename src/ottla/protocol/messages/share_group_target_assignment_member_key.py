@@ -1,0 +1,24 @@
+"""ShareGroupTargetAssignmentMemberKey, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message
+
+
+class ShareGroupTargetAssignmentMemberKey(Message):
+    API_KEY = 13
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    MAX_STABLE_VERSION = 0
+    FLEXIBLE_FROM = 32767
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("group_id", "member_id")
+    SCHEMA = """
+        group_id string 0
+        member_id string 0
+    """
+
+    def __init__(self, *, group_id: str = "", member_id: str = "") -> None:
+        self.group_id = group_id
+        self.member_id = member_id

@@ -1,0 +1,22 @@
+"""SnapshotFooterRecord, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message
+
+
+class SnapshotFooterRecord(Message):
+    API_KEY = -1
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    MAX_STABLE_VERSION = 0
+    FLEXIBLE_FROM = 0
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("version",)
+    SCHEMA = """
+        version int16 0+
+    """
+
+    def __init__(self, *, version: int = 0) -> None:
+        self.version = version
