@@ -7,6 +7,7 @@ setup(
         Extension(
             "ottla.records._kernel",
             sources=["src/ottla/records/_kernel.pyx"],
+            depends=["src/ottla/records/_record.pxi", "src/ottla/records/_columns.pxi"],
             extra_compile_args=["-O3"],
             optional=True,
         )

@@ -1,0 +1,203 @@
+"""The codecs of a record batch: gzip, snappy, lz4 and zstd, with a bound on what may come out.
+
+What a client sends is not trusted: nothing is inflated beyond `limit_bytes`, whatever sizes the stream claims.
+Two formats are laid out here rather than by the codec library. Snappy is cut into blocks with xerial's framing,
+as the Java client does, while librdkafka sends one raw block: both are read. LZ4 frames are written block by
+block because the Java client refuses frames whose blocks depend on each other.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ottla.protocol.errors import ErrorCode
+from ottla.records.batch import Buffer, RecordsError
+
+NONE = 0
+GZIP = 1
+SNAPPY = 2
+LZ4 = 3
+ZSTD = 4
+
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+CODEC_BY_NAME = {name: code for code, name in enumerate(CODEC_NAMES)} | {"uncompressed": NONE}
+
+GZIP_LEVEL_DEFAULT = 6
+ZSTD_LEVEL_DEFAULT = 3
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+# A copy of 64 bytes takes three bytes of input: no snappy block can grow by more.
+_SNAPPY_RATIO_MAX = 22
+
+# Frame header: independent blocks of 64 KB, no checksums; the last byte is the header's own checksum.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_END = b"\0\0\0\0"
+_LZ4_STORED_BIT = 0x80000000
+# Each byte of a match length stands for 255 bytes of output, and nothing in the format stands for more.
+_LZ4_RATIO_MAX = 255
+
+_BUFFER_BYTES_MIN = 64 * 1024
+_OUTPUT_FULL = "failed to write whole buffer"
+
+_INT32 = struct.Struct(">i")
+_UINT32_LE = struct.Struct("<I")
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress the records section of a batch; `level` is the codec's own scale, None its default."""
+    if codec == NONE:
+        return bytes(data)
+    if codec == GZIP:
+        import zlib
+
+        packer = zlib.compressobj(GZIP_LEVEL_DEFAULT if level is None else level, zlib.DEFLATED, 31)
+        return packer.compress(data) + packer.flush()
+    if codec == SNAPPY:
+        return _snappy_compress(data)
+    if codec == LZ4:
+        return _lz4_compress(data, level)
+    if codec == ZSTD:
+        import cramjam
+
+        return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL_DEFAULT if level is None else level))
+    raise ValueError(f"unknown codec {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+    """Inflate a records section, refusing garbage and anything that would exceed `limit_bytes`."""
+    if codec == NONE:
+        if len(data) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return bytes(data)
+    if codec == GZIP:
+        return _gzip_decompress(data, limit_bytes)
+    if codec == SNAPPY:
+        return _snappy_decompress(memoryview(data), limit_bytes)
+    if codec == LZ4:
+        return _into_bounded(LZ4, data, min(limit_bytes, len(data) * _LZ4_RATIO_MAX), limit_bytes)
+    if codec == ZSTD:
+        return _into_bounded(ZSTD, data, limit_bytes, limit_bytes)
+    raise RecordsError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression codec {codec}")
+
+
+def _too_large(limit_bytes: int) -> RecordsError:
+    return RecordsError(ErrorCode.MESSAGE_TOO_LARGE, f"Records decompress to more than {limit_bytes} bytes")
+
+
+def _garbage(codec: int, reason: object) -> RecordsError:
+    return RecordsError(ErrorCode.INVALID_RECORD, f"Records are not valid {CODEC_NAMES[codec]} data: {reason}")
+
+
+def _gzip_decompress(data: Buffer, limit_bytes: int) -> bytes:
+    import zlib
+
+    parts: list[bytes] = []
+    left_bytes = limit_bytes
+    rest: Buffer = data
+    while True:
+        member = zlib.decompressobj(31)
+        try:
+            # One byte more than allowed tells "exactly full" from "too much"; 0 would mean no bound at all.
+            part = member.decompress(rest, left_bytes + 1)
+        except zlib.error as error:
+            raise _garbage(GZIP, error) from None
+        if len(part) > left_bytes:
+            raise _too_large(limit_bytes)
+        if not member.eof:
+            raise _garbage(GZIP, "the stream ends too early")
+        parts.append(part)
+        left_bytes -= len(part)
+        rest = member.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy_compress(data: Buffer) -> bytes:
+    import cramjam
+
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _snappy_decompress(data: memoryview, limit_bytes: int) -> bytes:
+    if data[:8] != _XERIAL_MAGIC:
+        return _snappy_block(data, limit_bytes, limit_bytes)
+    parts: list[bytes] = []
+    left_bytes = limit_bytes
+    pos = 0
+    while pos < len(data):
+        if data[pos : pos + 8] == _XERIAL_MAGIC:  # streams may be joined
+            pos += len(_XERIAL_HEADER)
+            if pos > len(data):
+                raise _garbage(SNAPPY, "the stream header is cut short")
+            continue
+        if len(data) - pos < 4:
+            raise _garbage(SNAPPY, "a block length is cut short")
+        (block_bytes,) = _INT32.unpack_from(data, pos)
+        pos += 4
+        if not 0 < block_bytes <= len(data) - pos:
+            raise _garbage(SNAPPY, f"block of {block_bytes} bytes where {len(data) - pos} are left")
+        part = _snappy_block(data[pos : pos + block_bytes], left_bytes, limit_bytes)
+        parts.append(part)
+        left_bytes -= len(part)
+        pos += block_bytes
+    return b"".join(parts)
+
+
+def _snappy_block(block: memoryview, left_bytes: int, limit_bytes: int) -> bytes:
+    import cramjam
+
+    try:
+        claimed_bytes = cramjam.snappy.decompress_raw_len(block)
+        if claimed_bytes > len(block) * _SNAPPY_RATIO_MAX:
+            raise _garbage(SNAPPY, f"{len(block)} bytes cannot hold {claimed_bytes}")
+        if claimed_bytes > left_bytes:
+            raise _too_large(limit_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _garbage(SNAPPY, error) from None
+
+
+def _lz4_compress(data: Buffer, level: int | None) -> bytes:
+    import cramjam
+
+    view = memoryview(data)
+    # The default is the fast compressor, as in the Java client; a level asks for the high compression one.
+    mode = {} if level is None else {"mode": "high_compression", "compression": level}
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        plain = view[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False, **mode))
+        if len(block) < len(plain):
+            parts += (_UINT32_LE.pack(len(block)), block)
+        else:
+            parts += (_UINT32_LE.pack(len(plain) | _LZ4_STORED_BIT), bytes(plain))
+    parts.append(_LZ4_END)
+    return b"".join(parts)
+
+
+def _into_bounded(codec: int, data: Buffer, useful_bytes: int, limit_bytes: int) -> bytes:
+    """Inflate into a buffer of fixed size, a larger one as long as it was too small, up to `useful_bytes`."""
+    import cramjam
+
+    module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
+    size_bytes = min(max(_BUFFER_BYTES_MIN, 4 * len(data)), useful_bytes)
+    while True:
+        out = bytearray(size_bytes)
+        try:
+            written_bytes = module.decompress_into(data, out)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise _garbage(codec, error) from None
+            if size_bytes >= useful_bytes:
+                raise _too_large(limit_bytes) from None
+            size_bytes = min(size_bytes * 4, useful_bytes)
+            continue
+        return bytes(memoryview(out)[:written_bytes])
