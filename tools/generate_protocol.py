@@ -27,7 +27,7 @@ PYTHON_TYPES = {
     "records": "Records",
     "uuid": "bytes",
     "float64": "float",
-    **{name: "int" for name in ("int8", "int16", "int32", "int64", "uint16", "uint32")},
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16", "uint32"), "int"),
 }
 ZERO_DEFAULTS = {
     "bool": "False",
@@ -36,7 +36,7 @@ ZERO_DEFAULTS = {
     "records": "None",
     "uuid": "ZERO_UUID",
     "float64": "0.0",
-    **{name: "0" for name in ("int8", "int16", "int32", "int64", "uint16", "uint32")},
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16", "uint32"), "0"),
 }
 # Tables of record types, by the directory the definitions are in.
 COORDINATORS = {
@@ -215,7 +215,7 @@ def table_module(loaded: list[tuple[str, Definition]]) -> str:
         "",
         "from __future__ import annotations",
         "",
-        "# key, name, lowest version, highest stable version, highest version, first flexible version, listeners",
+        "# key, name, lowest version, highest stable, highest, first flexible version, listeners",
         "APIS: tuple[tuple[int, str, int, int, int, int, str], ...] = (",
     ]
     for key, definition in sorted(requests.items()):
@@ -244,7 +244,9 @@ def record_table(name: str, definitions: list[Definition]) -> list[str]:
 
 def generate(definitions: Path) -> dict[str, str]:
     """File name -> text of everything in the messages directory."""
-    files = {"__init__.py": '"""One module per message, written by tools/generate_protocol.py: do not edit."""\n'}
+    files = {
+        "__init__.py": '"""One module per message, written by tools/generate_protocol.py: do not edit."""\n'
+    }
     loaded = []
     for path in sorted(definitions.glob("*/*.json")):
         definition = load(path)
@@ -269,7 +271,7 @@ def main() -> int:
         print(f"no message definitions under {options.definitions}", file=sys.stderr)
         return 1
     options.output.mkdir(parents=True, exist_ok=True)
-    for stale in set(path.name for path in options.output.glob("*.py")) - set(files):
+    for stale in {path.name for path in options.output.glob("*.py")} - set(files):
         (options.output / stale).unlink()
     for name, text in files.items():
         (options.output / name).write_text(text, encoding="utf-8")

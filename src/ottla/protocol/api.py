@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 
 from ottla.protocol.message import Message
@@ -12,9 +11,11 @@ API_VERSIONS_KEY = 18
 
 
 def snake_case(name: str) -> str:
-    """The module of a message: the same rule that the generator follows."""
-    name = name.replace("KRaft", "Kraft")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    """The module of a message: the generator's rule, without the weight of `re`."""
+    out = ""
+    for letter in name.replace("KRaft", "Kraft"):
+        out += "_" + letter if letter.isupper() else letter
+    return out.lower().removeprefix("_")
 
 
 def message_class(name: str) -> type[Message]:
@@ -39,22 +40,9 @@ class Api:
         "newest_version",
     )
 
-    def __init__(
-        self,
-        key: int,
-        name: str,
-        min_version: int,
-        max_version: int,
-        newest_version: int,
-        flexible_from: int,
-        listeners: str,
-    ) -> None:
-        self.key = key
-        self.name = name
-        self.min_version = min_version
-        self.max_version = max_version
-        self.newest_version = newest_version
-        self.flexible_from = flexible_from
+    def __init__(self, row: tuple[int, str, int, int, int, int, str]) -> None:
+        self.key, self.name, self.min_version, self.max_version, self.newest_version = row[:5]
+        self.flexible_from, listeners = row[5:]
         self.listeners = tuple(listeners.split(","))
         self._request: type[Message] | None = None
         self._response: type[Message] | None = None
@@ -73,7 +61,7 @@ class Api:
         return self._response
 
 
-API_BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in APIS}
+API_BY_KEY: dict[int, Api] = {row[0]: Api(row) for row in APIS}
 API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}
 _FLEXIBLE_FROM: dict[int, int] = {api.key: api.flexible_from for api in API_BY_KEY.values()}
 

@@ -20,7 +20,7 @@ Part: TypeAlias = bytes | bytearray | memoryview | Sized
 # A `records` field: a memoryview of the input when decoded; anything with a length when encoded; None.
 Records: TypeAlias = Any
 Reader: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-Writer: TypeAlias = Callable[[Any, list[Part]], None]
+Writer: TypeAlias = Callable[[Any, bytes], list[Part]]
 
 # Stands for "a fresh empty list or struct" in signatures, where None already means null.
 UNSET: Any = type("Unset", (), {"__slots__": (), "__repr__": lambda self: "UNSET"})()
@@ -83,8 +83,7 @@ class Message(Struct):
             writer = self.WRITERS[version]
         except KeyError:
             writer = _compile_writer(type(self), version)
-        parts: list[Any] = []
-        writer(self, parts)
+        parts: list[Any] = writer(self, b"")
         try:
             return b"".join(parts)
         except TypeError as error:
@@ -96,9 +95,7 @@ class Message(Struct):
             writer = self.WRITERS[version]
         except KeyError:
             writer = _compile_writer(type(self), version)
-        parts: list[Part] = [head]
-        writer(self, parts)
-        return parts
+        return writer(self, head)
 
 
 def _compile_reader(cls: type[Message], version: int) -> Reader:

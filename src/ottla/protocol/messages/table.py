@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# key, name, lowest version, highest stable version, highest version, first flexible version, listeners
+# key, name, lowest version, highest stable, highest, first flexible version, listeners
 APIS: tuple[tuple[int, str, int, int, int, int, str], ...] = (
     (0, "Produce", 3, 13, 13, 9, "broker"),
     (1, "Fetch", 4, 18, 18, 12, "broker,controller"),

@@ -1,0 +1,107 @@
+"""Whole frames: the size, the header and the body of a request or a response.
+
+The request header is read by hand: it is the one message that every request pays for.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import NamedTuple
+
+from ottla.protocol.api import API_BY_KEY, request_header_version, response_header_version
+from ottla.protocol.errors import DecodeError, EncodeError
+from ottla.protocol.message import Buffer, Message, Part
+from ottla.protocol.primitives import skip_tags
+
+SIZE_BYTES = 4
+FRAME_BYTES_MAX = 0x7FFF_FFFF
+
+_REQUEST_HEAD = Struct(">hhih")
+_SIZED_REQUEST_HEAD = Struct(">ihhih")
+_INT32 = Struct(">i")
+_SIZED_RESPONSE_HEAD = Struct(">ii")
+_SIZED_RESPONSE_HEAD_WITH_TAGS = Struct(">iix")
+# An API that nobody knows has no flexible version that could be skipped over.
+_FLEXIBLE_FROM = {api.key: api.flexible_from for api in API_BY_KEY.values()}
+_NEVER = 0x8000
+
+
+class RequestHead(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_pos: int
+
+
+def read_request_header(buffer: Buffer, pos: int = 0) -> RequestHead:
+    """The header of the request that starts at `pos` and fills the buffer (its size is already taken off).
+
+    Unknown APIs and versions are not errors here: the caller answers them.
+    """
+    try:
+        api_key, version, correlation_id, length = _REQUEST_HEAD.unpack_from(buffer, pos)
+        pos += 10
+        client_id = None
+        if length != -1:
+            end = pos + length
+            if not pos <= end <= len(buffer):
+                raise DecodeError(f"client id of {length} bytes")
+            client_id = str(buffer[pos:end], "utf-8")
+            pos = end
+        if version >= _FLEXIBLE_FROM.get(api_key, _NEVER):
+            count = buffer[pos]
+            pos += 1
+            if count:
+                pos = skip_tags(buffer, pos, len(buffer), count)
+    except (StructError, IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"request header: {error}") from error
+    return RequestHead(api_key, version, correlation_id, client_id, pos)
+
+
+def read_response_header(api_key: int, version: int, buffer: Buffer, pos: int = 0) -> tuple[int, int]:
+    """The correlation id, and the position of the body."""
+    try:
+        (correlation_id,) = _INT32.unpack_from(buffer, pos)
+        pos += 4
+        if response_header_version(api_key, version):
+            count = buffer[pos]
+            pos += 1
+            if count:
+                pos = skip_tags(buffer, pos, len(buffer), count)
+    except (StructError, IndexError) as error:
+        raise DecodeError(f"response header: {error}") from error
+    return correlation_id, pos
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> list[Part]:
+    """The frame of a response in parts, the size in front; `records` are handed on as they are."""
+    parts = message.encode_parts(version)
+    size = sum(map(len, parts)) + 4
+    first = parts[0]
+    assert type(first) is bytes
+    if response_header_version(api_key, version):
+        size += 1
+        layout = _SIZED_RESPONSE_HEAD_WITH_TAGS
+    else:
+        layout = _SIZED_RESPONSE_HEAD
+    if size > FRAME_BYTES_MAX:
+        raise EncodeError(f"response of {size} bytes")
+    parts[0] = layout.pack(size, correlation_id) + first
+    return parts
+
+
+def encode_request(version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
+    """The frame of a request, the size in front."""
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    if length > 0x7FFF:
+        raise EncodeError(f"client id of {length} bytes")
+    tags = b"\0" if request_header_version(message.API_KEY, version) == 2 else b""
+    body = message.encode(version)
+    size = 10 + len(name) + len(tags) + len(body)
+    if size > FRAME_BYTES_MAX:
+        raise EncodeError(f"request of {size} bytes")
+    head = _SIZED_REQUEST_HEAD.pack(size, message.API_KEY, version, correlation_id, length)
+    return b"".join((head, name, tags, body))
