@@ -1,0 +1,316 @@
+"""One client connection: frames in, requests handled in order, responses out in the same order.
+
+Rules:
+- The synchronous part of every handler runs when its request is next in line. A handler that answers with a Future
+  (Produce, Fetch) lets the following requests start meanwhile; a coroutine (admin work) holds them back.
+- Responses leave in request order whatever finishes first.
+- While the peer does not read its responses, or too many are pending, no further request is taken from the buffer
+  and the socket is not read: memory is bounded and TCP tells the peer.
+- A frame that cannot be understood ends the connection, with a log line; others are untouched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
+from ottla.broker.sender import Part, SocketSender, TransportSender
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.frames import encode_response, read_request_header
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Dispatcher
+    from ottla.broker.listener import Listener
+
+log = logging.getLogger("ottla.connection")
+
+PENDING_MAX = 64  # unanswered requests per connection before its socket rests
+OUTBOX_MAX_BYTES = 64 * 1024  # small responses of one pass are gathered up to this
+
+
+class CloseConnection(Exception):
+    """Raised by a handler to end the connection: the protocol has no better answer (acks=0 errors)."""
+
+
+class Request:
+    """What a handler knows beside the message: who asks, in which version, on which listener."""
+
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
+
+    def __init__(
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.connection = connection
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    @property
+    def listener(self) -> Listener:
+        return self.connection.listener
+
+
+class _Pending:
+    """A response that is not there yet, or stands behind one that is not."""
+
+    __slots__ = ("future", "parts", "request")
+
+    def __init__(self, request: Request | None, parts: list[Part] | None) -> None:
+        self.request = request
+        self.parts = parts
+        self.future: asyncio.Future[Any] | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_buffer",
+        "_dispatcher",
+        "_exclusive",
+        "_loop",
+        "_outbox",
+        "_outbox_bytes",
+        "_pending",
+        "_processing",
+        "_reading",
+        "_sender",
+        "_transport",
+        "client_software",
+        "closed",
+        "last_active",
+        "listener",
+        "peer",
+    )
+
+    def __init__(self, listener: Listener, dispatcher: Dispatcher, frame_bytes_max: int) -> None:
+        self.listener = listener
+        self.peer = "?"
+        self.client_software = ""
+        self.last_active = 0.0
+        self.closed = False
+        self._dispatcher = dispatcher
+        self._loop = asyncio.get_running_loop()
+        self._buffer = ReceiveBuffer(frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._sender: SocketSender | TransportSender
+        self._pending: deque[_Pending] = deque()
+        self._outbox: list[Part] = []
+        self._outbox_bytes = 0
+        self._reading = True
+        self._exclusive = False  # a coroutine handler runs: the next request waits for it
+        self._processing = False
+
+    # -- transport callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peername = transport.get_extra_info("peername")
+        self.peer = f"{peername[0]}:{peername[1]}" if peername else "?"
+        self.last_active = self._loop.time()
+        sock = transport.get_extra_info("socket")
+        if sock is not None and transport.get_extra_info("sslcontext") is None:
+            self._sender = SocketSender(self._loop, sock.fileno(), self._process, self._send_failed)
+        else:
+            self._sender = TransportSender(transport, self._process)
+        refusal = self.listener.admit(self)
+        if refusal:
+            log.warning("connection refused: %s peer=%s", refusal, self.peer)
+            self.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer.received(nbytes)
+        self.last_active = self._loop.time()
+        self._process()
+
+    def eof_received(self) -> bool:
+        return False  # the transport closes itself
+
+    def pause_writing(self) -> None:
+        if isinstance(self._sender, TransportSender):
+            self._sender.pause()
+
+    def resume_writing(self) -> None:
+        if isinstance(self._sender, TransportSender):
+            self._sender.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._release()
+        if exc is not None and not isinstance(exc, ConnectionError):
+            log.info("connection lost: %s peer=%s", exc, self.peer)
+
+    # -- public
+
+    @property
+    def idle(self) -> bool:
+        """True while no request is being handled and nothing waits to be sent."""
+        return not self._pending and not self._exclusive and not self._sender.busy
+
+    def shrink(self) -> None:
+        self._buffer.shrink()
+
+    def close(self) -> None:
+        """Close at once; what was answered and taken by the kernel still arrives."""
+        self._release()
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- requests
+
+    def _process(self) -> None:
+        """Handle the buffered requests in order until one has to wait."""
+        if self._processing or self.closed:
+            return
+        self._processing = True
+        try:
+            while not self._held():
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    break
+                self._handle(frame)
+                if self._outbox_bytes > OUTBOX_MAX_BYTES:
+                    self._flush_outbox()
+        except BadFrame as error:
+            self._refuse(str(error))
+        finally:
+            self._processing = False
+        if not self.closed:
+            self._flush_outbox()
+            self._read_or_rest()
+
+    def _held(self) -> bool:
+        return self.closed or self._exclusive or self._sender.busy or len(self._pending) >= PENDING_MAX
+
+    def _read_or_rest(self) -> None:
+        """Read the socket only while requests are being taken from the buffer."""
+        wanted = not self._held()
+        if wanted != self._reading and self._transport is not None:
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _handle(self, frame: memoryview) -> None:
+        try:
+            head = read_request_header(frame)
+            request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
+            answer = self._dispatcher.dispatch(request, frame, head.body_pos)
+        except DecodeError as error:
+            self._refuse(f"request not understood: {error}")
+        except CloseConnection as error:
+            self._refuse(str(error))
+        except Exception:
+            log.exception("handler failed, connection closed: peer=%s", self.peer)
+            self.close()
+        else:
+            self._take_answer(request, answer)
+
+    def _take_answer(self, request: Request, answer: Any) -> None:
+        if answer is None:
+            return  # acks=0
+        if isinstance(answer, asyncio.Future):
+            self._await(request, answer)
+        elif isinstance(answer, Coroutine):
+            self._exclusive = True
+            self._await(request, self._loop.create_task(answer))
+        elif self._pending:
+            self._pending.append(_Pending(None, self._encode(request, answer)))
+        else:
+            self._put(self._encode(request, answer))
+
+    def _await(self, request: Request, future: asyncio.Future[Any]) -> None:
+        pending = _Pending(request, None)
+        pending.future = future
+        self._pending.append(pending)
+        future.add_done_callback(self._answered)
+
+    def _answered(self, future: asyncio.Future[Any]) -> None:
+        if isinstance(future, asyncio.Task):
+            self._exclusive = False
+        if self.closed:
+            if not future.cancelled():
+                future.exception()  # the peer has left: nobody else will look at it
+            return
+        self._send_finished()
+        self._process()
+
+    def _send_finished(self) -> None:
+        """Move every finished response at the head of the line to the outbox."""
+        pending = self._pending
+        while pending and not self.closed:
+            head = pending[0]
+            if head.future is not None:
+                if not head.future.done():
+                    break
+                head.parts = self._result_parts(head)
+                if head.parts is None:
+                    return
+            pending.popleft()
+            assert head.parts is not None
+            self._put(head.parts)
+
+    def _result_parts(self, pending: _Pending) -> list[Part] | None:
+        """The encoded result of a finished future; None after closing the connection on a failure."""
+        assert pending.future is not None and pending.request is not None
+        try:
+            return self._encode(pending.request, pending.future.result())
+        except asyncio.CancelledError:
+            self.close()
+        except CloseConnection as error:
+            self._refuse(str(error))
+        except DecodeError as error:
+            self._refuse(f"request not understood: {error}")
+        except Exception:
+            log.exception("handler failed, connection closed: peer=%s", self.peer)
+            self.close()
+        return None
+
+    def _encode(self, request: Request, answer: Any) -> list[Part]:
+        return encode_response(request.api_key, request.version, request.correlation_id, answer)
+
+    # -- responses
+
+    def _put(self, parts: list[Part]) -> None:
+        self._outbox += parts
+        for part in parts:
+            self._outbox_bytes += len(part)
+
+    def _flush_outbox(self) -> None:
+        outbox = self._outbox
+        if outbox:
+            self._outbox = []
+            self._outbox_bytes = 0
+            self._sender.send([b"".join(outbox)] if _all_bytes(outbox) else outbox)
+
+    def _send_failed(self, error: OSError) -> None:
+        if not isinstance(error, ConnectionError):
+            log.warning("send failed: %s peer=%s", error, self.peer)
+        self.close()
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("connection closed: %s peer=%s", reason, self.peer)
+        self.close()
+
+    def _release(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._sender.close()
+        self.listener.gone(self)
+        for pending in self._pending:
+            # A long poll has nobody to answer any more; a coroutine may be in the middle of a change and goes on.
+            if pending.future is not None and not isinstance(pending.future, asyncio.Task):
+                pending.future.cancel()
+        self._pending.clear()
+
+
+def _all_bytes(parts: list[Part]) -> bool:
+    return all(type(part) is bytes for part in parts)

@@ -1,0 +1,86 @@
+"""From a frame to its handler. The table of handlers is also what ApiVersions advertises: only what works."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.broker.handlers import HANDLERS
+from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.errors import DecodeError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+
+API_VERSIONS_KEY = 18
+PRODUCE_KEY = 0
+
+
+class AdvertisedApi(NamedTuple):
+    key: int
+    min_version: int
+    max_version: int
+
+
+class _Route:
+    """A handler that is imported when its first request comes: start-up pays only for what is used."""
+
+    __slots__ = ("_decode", "_handle", "_module", "key", "max_version", "min_version")
+
+    def __init__(self, key: int, module: str) -> None:
+        api = API_BY_KEY[key]
+        self.key = key
+        self.min_version = api.min_version
+        self.max_version = api.max_version
+        self._module = module
+        self._handle: Callable[..., Any] | None = None
+        self._decode: Callable[..., Any] | None = None
+
+    def run(self, broker: Broker, request: Request, frame: memoryview, pos: int) -> Any:
+        handle, decode = self._handle, self._decode
+        if handle is None or decode is None:
+            handle, decode = self._load()
+        return handle(broker, request, decode(request.version, frame, pos))
+
+    def _load(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        module = importlib.import_module(f"ottla.broker.handlers.{self._module}")
+        assert module.API_KEY == self.key, f"{self._module} handles API {module.API_KEY}, not {self.key}"
+        self._handle, self._decode = module.handle, API_BY_KEY[self.key].request_class().decode
+        return self._handle, self._decode
+
+
+class Dispatcher:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._routes = {key: _Route(key, module) for key, module in HANDLERS.items()}
+
+    def advertised(self) -> list[AdvertisedApi]:
+        """The version ranges that clients are told."""
+        return [
+            # librdkafka reads features off Produce's minimum, so real brokers say 0 and refuse what is below 3.
+            AdvertisedApi(key, 0 if key == PRODUCE_KEY else route.min_version, route.max_version)
+            for key, route in sorted(self._routes.items())
+        ]
+
+    def dispatch(self, request: Request, frame: memoryview, pos: int) -> Any:
+        """The handler's answer: a message, a Future, a coroutine, or None for no response at all."""
+        route = self._routes.get(request.api_key)
+        if route is None:
+            raise DecodeError(f"API key {request.api_key} (version {request.version}) is not served here")
+        if not route.min_version <= request.version <= route.max_version:
+            if request.api_key == API_VERSIONS_KEY:
+                return self._unsupported_api_versions(request)
+            raise DecodeError(
+                f"version {request.version} of API {request.api_key}; "
+                f"{route.min_version} to {route.max_version} are served"
+            )
+        return route.run(self._broker, request, frame, pos)
+
+    def _unsupported_api_versions(self, request: Request) -> Any:
+        """A client from the future: tell it our versions in the one format that everybody reads."""
+        from ottla.broker.handlers.api_versions import unsupported_version
+
+        request.version = 0
+        return unsupported_version(self._broker)

@@ -1,0 +1,155 @@
+"""Fetch sessions (KIP-227): a consumer of many partitions names only what changed, and hears only what changed.
+
+A session remembers, per partition, what the client wants and what it was last told. Its epoch counts the requests:
+1 comes after the opening request, and 2^31-1 is followed by 1 again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch_request import FetchRequest
+
+EPOCH_INITIAL = 0
+EPOCH_FINAL = -1
+_EPOCH_MAX = 2**31 - 1
+
+
+class PartitionKey(NamedTuple):
+    """Topic id in Fetch 13 and later, topic name before: a session uses one of them throughout."""
+
+    topic: bytes | str
+    partition: int
+
+
+class FetchPartitionState:
+    """What one partition's reader wants, and what it was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "key",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+    )
+
+    def __init__(self, key: PartitionKey) -> None:
+        self.key = key
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.current_leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.high_watermark = -1  # as told; -1: nothing told yet
+        self.log_start_offset = -1
+
+
+class FetchSession:
+    __slots__ = ("epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used_ms = now_ms
+        self.partitions: OrderedDict[PartitionKey, FetchPartitionState] = OrderedDict()
+
+    def expect_next(self) -> None:
+        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+
+
+class FetchContext(NamedTuple):
+    """What a request boils down to: the partitions to read and how to tell the result."""
+
+    session_id: int
+    partitions: list[FetchPartitionState]
+    session: FetchSession | None
+    incremental: bool
+
+
+class SessionError(Exception):
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class FetchSessionCache:
+    """Bounded: a newcomer takes the place of the session that has been quiet the longest, or gets none."""
+
+    def __init__(self, slots_max: int, eviction_ms: int, new_id: Callable[[], int] | None = None) -> None:
+        self._slots_max = slots_max
+        self._eviction_ms = eviction_ms
+        self._new_id = new_id or (lambda: random.randint(1, _EPOCH_MAX))
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        """The request's context; raises SessionError if the session it names is not what the client thinks."""
+        if request.session_epoch == EPOCH_FINAL:
+            self._sessions.pop(request.session_id, None)
+            return FetchContext(0, list(_requested(request, uses_topic_ids)), None, False)
+        if request.session_epoch == EPOCH_INITIAL:
+            self._sessions.pop(request.session_id, None)
+            return self._create(list(_requested(request, uses_topic_ids)), uses_topic_ids, now_ms)
+        return self._continue(request, uses_topic_ids, now_ms)
+
+    def _create(self, wanted: list[FetchPartitionState], uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        if not wanted or not self._has_room(now_ms):
+            return FetchContext(0, wanted, None, False)
+        session_id = self._new_id()
+        while session_id in self._sessions:
+            session_id = self._new_id()
+        session = FetchSession(session_id, uses_topic_ids, now_ms)
+        session.partitions.update((state.key, state) for state in wanted)
+        self._sessions[session_id] = session
+        return FetchContext(session_id, wanted, session, False)
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise SessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise SessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if request.session_epoch != session.epoch:
+            raise SessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.expect_next()
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.id)
+        for state in _requested(request, uses_topic_ids):
+            known = session.partitions.get(state.key)
+            if known is not None:  # keep what was told, take over what is wanted
+                state.high_watermark, state.log_start_offset = known.high_watermark, known.log_start_offset
+            session.partitions[state.key] = state
+        for topic in request.forgotten_topics_data:
+            name = topic.topic_id if uses_topic_ids else topic.topic
+            for partition in topic.partitions:
+                session.partitions.pop(PartitionKey(name, partition), None)
+        return FetchContext(session.id, list(session.partitions.values()), session, True)
+
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots_max:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+
+def _requested(request: FetchRequest, uses_topic_ids: bool) -> Iterable[FetchPartitionState]:
+    for topic in request.topics:
+        name = topic.topic_id if uses_topic_ids else topic.topic
+        for wanted in topic.partitions:
+            state = FetchPartitionState(PartitionKey(name, wanted.partition))
+            state.fetch_offset = wanted.fetch_offset
+            state.max_bytes = wanted.partition_max_bytes
+            state.current_leader_epoch = wanted.current_leader_epoch
+            state.last_fetched_epoch = wanted.last_fetched_epoch
+            yield state

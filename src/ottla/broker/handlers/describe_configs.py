@@ -1,0 +1,82 @@
+"""DescribeConfigs (32): every property of a topic or broker, its value, and where that comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config.topic_config import ConfigEntry
+from ottla.controller.names import topic_name_problem
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+
+API_KEY = 32
+TOPIC, BROKER = 2, 4
+
+
+def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe(broker, message, asked) for asked in message.resources])
+
+
+def _describe(
+    broker: Broker, message: DescribeConfigsRequest, asked: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None
+    )
+    entries = _entries(broker, asked, result)
+    result.configs = [_entry(entry, message) for entry in entries]
+    return result
+
+
+def _entries(
+    broker: Broker, asked: DescribeConfigsResource, result: DescribeConfigsResult
+) -> list[ConfigEntry]:
+    name, keys = asked.resource_name, asked.configuration_keys
+    if asked.resource_type == TOPIC:
+        if name in broker.image.topics_by_name:
+            return broker.layers.describe_topic(broker.image.topic_configs(name), keys)
+        problem = topic_name_problem(name)
+        result.error_code = (
+            ErrorCode.INVALID_TOPIC_EXCEPTION if problem else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        result.error_message = problem or f"there is no topic {name}"
+    elif asked.resource_type == BROKER:
+        if name == "":
+            return broker.layers.describe_cluster_defaults(keys)
+        if name == str(broker.node_id):
+            return broker.layers.describe_broker(keys)
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = f"this is broker {broker.node_id}: ask broker {name} for its configuration"
+    else:
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = f"resource type {asked.resource_type} is not served; 2 (topic) and 4 (broker) are"
+    return []
+
+
+def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    prop = entry.prop
+    synonyms = []
+    if message.include_synonyms:
+        synonyms = [
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in entry.synonyms
+        ]
+    return DescribeConfigsResourceResult(
+        name=prop.name,
+        value=entry.value,
+        read_only=prop.read_only,
+        config_source=entry.source,
+        is_sensitive=prop.sensitive,
+        synonyms=synonyms,
+        config_type=prop.kind,
+        documentation=prop.doc if message.include_documentation else None,
+    )

@@ -1,0 +1,57 @@
+"""FindCoordinator (10): which broker looks after a group or a transactional id.
+
+The coordinator of a key is the leader of the internal topic's partition that the key hashes to; the topic is created
+when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.hashing import java_hash_partition
+from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ottla.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+
+API_KEY = 10
+FIRST_BATCHED_VERSION = 4
+TOPIC_OF_KEY_TYPE = {0: GROUP_TOPIC, 1: TRANSACTION_TOPIC}
+
+
+async def handle(broker: Broker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if request.version >= FIRST_BATCHED_VERSION:
+        found = [await _find(broker, request, message.key_type, key) for key in message.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = await _find(broker, request, message.key_type, message.key)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+async def _find(broker: Broker, request: Request, key_type: int, key: str) -> Coordinator:
+    topic_name = TOPIC_OF_KEY_TYPE.get(key_type)
+    if topic_name is None:
+        return _failed(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator here")
+    if key == "" and key_type == 1:
+        return _failed(key, ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    topic = await broker.internal_topic(topic_name)
+    if topic is None:
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
+    leader = topic.partitions[java_hash_partition(key, len(topic.partitions))].leader
+    for node in broker.live_endpoints(request.listener.name):
+        if node.node_id == leader:
+            return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
+    return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator's partition of {topic_name} has no leader")
+
+
+def _failed(key: str, code: ErrorCode, reason: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=reason)

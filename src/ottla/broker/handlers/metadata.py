@@ -1,0 +1,116 @@
+"""Metadata (3): who leads which partition, and where to find them. Creates unknown topics where that is allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.controller.names import INTERNAL_TOPICS, topic_name_problem
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.metadata_request import MetadataRequest
+from ottla.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+    from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
+
+API_KEY = 3
+
+
+def handle(broker: Broker, request: Request, message: MetadataRequest) -> Any:
+    missing = _creatable(broker, message)
+    if missing:
+        return _create_then_answer(broker, request, message, missing)
+    return _answer(broker, request, message, {})
+
+
+def _creatable(broker: Broker, message: MetadataRequest) -> list[str]:
+    """The topics of the request that may be created on the way, if any: most requests have none."""
+    if not message.topics or not message.allow_auto_topic_creation or not broker.auto_create_topics:
+        return []
+    known = broker.image.topics_by_name
+    return [
+        topic.name
+        for topic in message.topics
+        if topic.name is not None and topic.name not in known and topic_name_problem(topic.name) is None
+    ]
+
+
+async def _create_then_answer(
+    broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    """Unlike Kafka we create first and answer then, so that the first try of a producer succeeds."""
+    refused = await broker.auto_create(missing)
+    return _answer(broker, request, message, refused)
+
+
+def _answer(
+    broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]
+) -> MetadataResponse:
+    image = broker.image
+    answer = MetadataResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.live_endpoints(request.listener.name)
+        ],
+        topics=_topics(image, request, message, refused),
+    )
+    if message.include_topic_authorized_operations:
+        for topic in answer.topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    asked_cluster = message.include_cluster_authorized_operations
+    answer.cluster_authorized_operations = CLUSTER_OPERATIONS if asked_cluster else NOT_ASKED
+    return answer
+
+
+def _topics(
+    image: ClusterImage, request: Request, message: MetadataRequest, refused: dict[str, int]
+) -> list[MetadataResponseTopic]:
+    if message.topics is None or (not message.topics and request.version == 0):
+        return [_topic(image, topic) for topic in image.topics_by_name.values()]
+    found = []
+    for asked in message.topics:
+        if asked.topic_id != ZERO_UUID:
+            topic = image.topics_by_id.get(asked.topic_id)
+            missing = MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if request.version >= 12 else "", topic_id=asked.topic_id
+            )
+        else:
+            name = asked.name or ""
+            topic = image.topics_by_name.get(name)
+            bad_name = topic is None and topic_name_problem(name) is not None
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            missing = MetadataResponseTopic(error_code=refused.get(name, code), name=name)
+        found.append(missing if topic is None else _topic(image, topic))
+    return found
+
+
+def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(image, index, partition) for index, partition in topic.partitions.items()],
+    )
+
+
+def _partition(image: ClusterImage, index: int, partition: PartitionImage) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=image.offline_replicas(partition),
+    )

@@ -1,0 +1,176 @@
+"""Produce (0): checks each partition's batch, appends it, and answers when the asked-for guarantee holds.
+
+The records are a view of the connection's receive buffer: every append happens before this handler returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.connection import CloseConnection
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+from ottla.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.records.batch import RecordsError
+from ottla.records.compression import ZSTD
+from ottla.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+    from ottla.broker.partition import Partition
+
+API_KEY = 0
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_ZSTD = 7
+_ATTRIBUTES_LOW_BYTE = 22
+_ATTRIBUTE_TRANSACTIONAL = 0x10
+
+log = logging.getLogger("ottla.produce")
+
+
+def handle(broker: Broker, request: Request, message: ProduceRequest) -> Any:
+    append = _Appends(broker, request, message)
+    answer = append.run()
+    if message.acks == 0:
+        if append.first_error is not None:
+            # There is no response that could carry the error: closing tells the producer to look again.
+            raise CloseConnection(f"produce with acks=0 failed: {append.first_error}")
+        return None
+    if not append.waiting:
+        return answer
+    return _when_committed(append, message.timeout_ms)
+
+
+class _Appends:
+    """The appends of one request, and which of them are not committed yet."""
+
+    __slots__ = ("_broker", "_message", "_request", "answer", "first_error", "waiting")
+
+    def __init__(self, broker: Broker, request: Request, message: ProduceRequest) -> None:
+        self._broker = broker
+        self._request = request
+        self._message = message
+        self.answer = ProduceResponse()
+        self.first_error: str | None = None
+        self.waiting: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
+
+    def run(self) -> ProduceResponse:
+        broker = self._broker
+        now_ms = broker.clock()
+        by_id = self._request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        for topic in self._message.topic_data:
+            partition_answers: list[PartitionProduceResponse] = []
+            for data in topic.partition_data:
+                if by_id:
+                    partition = broker.partitions.by_id(topic.topic_id, data.index)
+                else:
+                    partition = broker.partitions.by_name(topic.name, data.index)
+                if partition is None:
+                    name = broker.image.topic_name(topic.topic_id) if by_id else topic.name
+                    code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else broker.why_not_hosted(name, data.index)
+                    partition_answers.append(self._failed(data.index, code, None))
+                else:
+                    partition_answers.append(self._append(partition, data, now_ms))
+            self.answer.responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partition_answers)
+            )
+        return self.answer
+
+    def _append(
+        self, partition: Partition, data: PartitionProduceData, now_ms: int
+    ) -> PartitionProduceResponse:
+        acks = self._message.acks
+        if not -1 <= acks <= 1:
+            return self._failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; -1, 0 and 1 are allowed")
+        records = data.records
+        if records is None or not len(records):
+            return self._failed(data.index, ErrorCode.INVALID_RECORD, "a produce request needs a record batch")
+        try:
+            self._check_features(records)
+            result = partition.append(records, now_ms)
+        except RecordsError as error:
+            return self._failed(data.index, error.code, error.message, error.record_errors)
+        except StorageError as error:
+            log.error("append failed: partition=%s-%d error=%s", partition.topic, data.index, error)
+            return self._failed(data.index, ErrorCode.KAFKA_STORAGE_ERROR, None)
+        answer = PartitionProduceResponse(
+            index=data.index,
+            base_offset=result.first_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=partition.log.log_start_offset,
+        )
+        if acks:
+            committed = partition.committed(result.last_offset + 1)
+            if committed is not None:
+                self.waiting.append((committed, answer))
+        return answer
+
+    def _check_features(self, records: memoryview) -> None:
+        """What depends on the request rather than on the partition."""
+        if len(records) <= _ATTRIBUTES_LOW_BYTE:
+            return  # too short to be a batch: the check of the records says so
+        attributes = records[_ATTRIBUTES_LOW_BYTE]
+        if attributes & 7 == ZSTD and self._request.version < FIRST_VERSION_WITH_ZSTD:
+            raise RecordsError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs Produce {FIRST_VERSION_WITH_ZSTD} or later, this is {self._request.version}",
+            )
+        if attributes & _ATTRIBUTE_TRANSACTIONAL:
+            raise RecordsError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
+
+    def _failed(
+        self,
+        index: int,
+        code: ErrorCode,
+        reason: str | None,
+        record_errors: list[tuple[int, str]] | None = None,
+    ) -> PartitionProduceResponse:
+        if self.first_error is None:
+            self.first_error = f"{code.name} {reason or ''}"
+        return PartitionProduceResponse(
+            index=index,
+            error_code=code,
+            base_offset=-1,
+            error_message=reason,
+            record_errors=[
+                BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=text)
+                for i, text in record_errors or ()
+            ],
+        )
+
+
+def _when_committed(append: _Appends, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
+    """A future of the response that is done when every append is committed, failed or out of time."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[ProduceResponse] = loop.create_future()
+    left = len(append.waiting)
+
+    def one_settled(committed: asyncio.Future[None], answer: PartitionProduceResponse) -> None:
+        nonlocal left
+        left -= 1
+        if not committed.cancelled() and (error := committed.exception()) is not None:
+            answer.error_code = getattr(error, "code", ErrorCode.KAFKA_STORAGE_ERROR)
+            answer.base_offset = -1
+        if left == 0 and not done.done():
+            done.set_result(append.answer)
+
+    def time_is_up() -> None:
+        for committed, answer in append.waiting:
+            if not committed.done():
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        if not done.done():
+            done.set_result(append.answer)
+
+    timer = loop.call_later(max(0, timeout_ms) / 1000, time_is_up)
+    done.add_done_callback(lambda _: timer.cancel())
+    for committed, answer in append.waiting:
+        committed.add_done_callback(lambda future, answer=answer: one_settled(future, answer))
+    return done

@@ -1,0 +1,115 @@
+"""A listening socket: admits connections up to the limits and closes the ones that have gone quiet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.broker.connection import Connection
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Dispatcher
+
+log = logging.getLogger("ottla.listener")
+
+SWEEP_SECONDS_MAX = 5.0
+SHRINK_AFTER_SECONDS = 10.0
+BACKLOG = 1024
+
+
+class Limits:
+    """What a listener allows its clients."""
+
+    __slots__ = ("connections_max", "connections_per_ip_max", "frame_bytes_max", "idle_seconds_max")
+
+    def __init__(
+        self, *, frame_bytes_max: int, connections_max: int, connections_per_ip_max: int, idle_ms_max: int
+    ) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self.connections_max = connections_max
+        self.connections_per_ip_max = connections_per_ip_max
+        self.idle_seconds_max = idle_ms_max / 1000 if idle_ms_max > 0 else float("inf")
+
+
+class Listener:
+    """One endpoint of the broker, for example PLAINTEXT://127.0.0.1:9092."""
+
+    def __init__(self, name: str, host: str, port: int, dispatcher: Dispatcher, limits: Limits) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.connections: set[Connection] = set()
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._per_ip: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def bind(self) -> None:
+        """Take the port, without serving yet; port 0 becomes the port that the system chose."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._new_connection, self.host or None, self.port, backlog=BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            raise OSError(
+                error.errno, f"cannot listen on {self.host or '*'}:{self.port} ({error.strerror or error}); "
+                "is another broker running? Choose another port with --listen HOST:PORT"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def serve(self) -> None:
+        """Begin to accept connections."""
+        assert self._server is not None, "bind() comes first"
+        await self._server.start_serving()
+        self._sweep()
+
+    async def stop(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def admit(self, connection: Connection) -> str | None:
+        """Count a new connection in, or say why it must go."""
+        limits = self._limits
+        ip = connection.peer.rpartition(":")[0]
+        if len(self.connections) >= limits.connections_max:
+            return f"{limits.connections_max} connections are open (max.connections)"
+        if self._per_ip[ip] >= limits.connections_per_ip_max:
+            return f"{limits.connections_per_ip_max} connections from {ip} are open (max.connections.per.ip)"
+        self.connections.add(connection)
+        self._per_ip[ip] += 1
+        return None
+
+    def gone(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            ip = connection.peer.rpartition(":")[0]
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+
+    def _new_connection(self) -> Connection:
+        return Connection(self, self._dispatcher, self._limits.frame_bytes_max)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long and take back the buffers of what is quiet."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in list(self.connections):
+            quiet_seconds = now - connection.last_active
+            if quiet_seconds > self._limits.idle_seconds_max:
+                log.info("idle connection closed: peer=%s idle_s=%.0f", connection.peer, quiet_seconds)
+                connection.close()
+            elif quiet_seconds > SHRINK_AFTER_SECONDS:
+                connection.shrink()
+        period = min(SWEEP_SECONDS_MAX, max(0.05, self._limits.idle_seconds_max / 4))
+        self._sweeper = loop.call_later(period, self._sweep)

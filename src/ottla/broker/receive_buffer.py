@@ -1,0 +1,97 @@
+"""Bytes in: one growing buffer per connection that frames are cut from without copying.
+
+The socket reads straight into the buffer, and a frame is a view of it. Memory follows what has really arrived,
+never what a length field promises: a peer that announces 100 MB and sends nothing costs nothing.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+INITIAL_BYTES = 8 * 1024
+COMFORT_BYTES = 256 * 1024  # a busy connection's buffer grows up to this to take many small frames in one read
+KEEP_BYTES = 2 * 1024 * 1024  # a larger buffer is given back as soon as its frame is done
+_read_size = Struct(">i").unpack_from
+
+
+class BadFrame(ValueError):
+    """A length field that no well-behaved peer sends."""
+
+
+class ReceiveBuffer:
+    __slots__ = ("_end", "_frame_bytes_max", "_limit", "_start", "_view")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._view = memoryview(bytearray(INITIAL_BYTES))
+        self._start = 0
+        self._end = 0
+        self._limit = INITIAL_BYTES
+
+    def __len__(self) -> int:
+        """Bytes received and not yet taken."""
+        return self._end - self._start
+
+    @property
+    def capacity_bytes(self) -> int:
+        return len(self._view)
+
+    def space(self) -> memoryview:
+        """Where the next bytes of the socket go; never empty."""
+        return self._view[self._end : self._limit]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length field, or None after making room for the rest of it."""
+        available = self._end - self._start
+        if available < 4:
+            self._make_room(INITIAL_BYTES)
+            return None
+        size = _read_size(self._view, self._start)[0]
+        if size < 0 or size > self._frame_bytes_max:
+            raise BadFrame(f"frame of {size} bytes; 0 to {self._frame_bytes_max} are allowed (socket.request.max.bytes)")
+        if available - 4 < size:
+            self._make_room(size + 4)
+            return None
+        begin = self._start + 4
+        self._start = begin + size
+        return self._view[begin : begin + size]
+
+    def shrink(self) -> None:
+        """Give memory back while nothing is pending: called when the connection has been quiet."""
+        if self._start == self._end and len(self._view) > INITIAL_BYTES:
+            self._replace(INITIAL_BYTES)
+
+    def _make_room(self, frame_bytes: int) -> None:
+        """Arrange that the next read can go on with the frame that begins at `_start`."""
+        capacity = len(self._view)
+        pending = self._end - self._start
+        if pending == 0:
+            if capacity > KEEP_BYTES:
+                self._replace(INITIAL_BYTES)
+            elif self._end == capacity and capacity < COMFORT_BYTES:
+                self._replace(min(2 * capacity, COMFORT_BYTES))  # it came full: more is waiting
+            else:
+                self._start = self._end = 0
+        elif frame_bytes > capacity and self._end == capacity:
+            # Grow with what has arrived, at least doubling, so that copying stays linear.
+            self._replace(min(max(4 * pending, COMFORT_BYTES), frame_bytes))
+        elif self._start > 0 and (self._end == capacity or self._start + frame_bytes > capacity):
+            self._view[:pending] = self._view[self._start : self._end]
+            self._start, self._end = 0, pending
+            if frame_bytes > capacity:
+                self._make_room(frame_bytes)
+                return
+        capacity = len(self._view)
+        # Inside a large frame read only to its end: the next one then starts at zero and nothing is moved.
+        large = frame_bytes > COMFORT_BYTES
+        self._limit = min(self._start + frame_bytes, capacity) if large else capacity
+
+    def _replace(self, capacity_bytes: int) -> None:
+        pending = self._end - self._start
+        fresh = memoryview(bytearray(max(capacity_bytes, pending)))
+        fresh[:pending] = self._view[self._start : self._end]
+        self._view = fresh
+        self._start, self._end, self._limit = 0, pending, len(fresh)

@@ -1,0 +1,212 @@
+"""Bytes out: response parts leave a connection in order, file regions by sendfile.
+
+A part is bytes or a storage FileRegion. `SocketSender` writes to a duplicate of the transport's socket by itself,
+because uvloop offers no sendfile and a transport's own buffer would break the order between bytes and regions.
+`TransportSender` does the same through the transport alone (TLS, simulated networks).
+Both hold at most what one pass of the connection produced: while `busy`, the connection handles no further request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ottla.storage.region import FileRegion
+
+Part = Any  # bytes-like or FileRegion
+
+SENDFILE_MIN_BYTES = 64 * 1024  # below this one pread and a gathered send are cheaper than a sendfile
+SENDFILE_MAX_BYTES = 1024 * 1024
+TURN_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their turn of the loop
+GATHER_MAX_PARTS = 512  # below the kernel's IOV_MAX of 1024
+_WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
+
+
+class SocketSender:
+    """Sends parts on a non-blocking socket of its own, waiting for writability where it must."""
+
+    __slots__ = ("_closed", "_loop", "_on_drained", "_on_error", "_queue", "_socket", "_waiting", "bytes_sent")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fileno: int,
+        on_drained: Callable[[], None],
+        on_error: Callable[[OSError], None],
+    ) -> None:
+        self._loop = loop
+        self._socket = socket.socket(fileno=os.dup(fileno))
+        self._socket.setblocking(False)
+        self._queue: deque[Part] = deque()
+        self._waiting = False
+        self._closed = False
+        self._on_drained = on_drained
+        self._on_error = on_error
+        self.bytes_sent = 0
+
+    @property
+    def busy(self) -> bool:
+        return self._waiting
+
+    def send(self, parts: list[Part]) -> None:
+        """Queue the parts and send as much as the socket takes now."""
+        if self._closed:
+            return
+        if not self._waiting and len(parts) == 1 and type(parts[0]) is bytes:
+            data = parts[0]  # the common case by far: one small response and an empty queue
+            try:
+                sent = self._socket.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                self._fail(error)
+                return
+            self.bytes_sent += sent
+            if sent == len(data):
+                return
+            parts = [memoryview(data)[sent:]]
+        self._queue.extend(parts)
+        if not self._waiting:
+            self._pump()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.clear()
+        if self._waiting:
+            self._waiting = False
+            self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+
+    def _pump(self) -> None:
+        """Send until the queue is empty, the socket is full or this connection has had its turn."""
+        queue = self._queue
+        turn_bytes = 0
+        try:
+            while queue:
+                if turn_bytes >= TURN_MAX_BYTES:
+                    self._wait()
+                    return
+                head = queue[0]
+                if isinstance(head, FileRegion) and len(head) >= SENDFILE_MIN_BYTES:
+                    sent = self._send_region(head)
+                else:
+                    sent = self._send_gathered()
+                turn_bytes += sent
+                self.bytes_sent += sent
+        except BlockingIOError:
+            self._wait()
+            return
+        except OSError as error:
+            if error.errno in _WOULD_BLOCK:
+                self._wait()
+            else:
+                self._fail(error)
+            return
+        if self._waiting:
+            self._waiting = False
+            self._loop.remove_writer(self._socket.fileno())
+            self._on_drained()
+
+    def _send_region(self, region: FileRegion) -> int:
+        count = min(len(region), SENDFILE_MAX_BYTES)
+        sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position, count)
+        if sent == 0:
+            raise OSError(errno.EIO, f"{region!r}: the file was cut while being sent")
+        if sent == len(region):
+            self._queue.popleft()
+        else:
+            self._queue[0] = _rest_of(region, sent)
+        return sent
+
+    def _send_gathered(self) -> int:
+        """One sendmsg of as many small parts as stand at the head of the queue."""
+        queue = self._queue
+        gathered: list[Any] = []
+        more = False
+        for index, part in enumerate(queue):
+            if len(gathered) == GATHER_MAX_PARTS:
+                break
+            if isinstance(part, FileRegion):
+                if len(part) >= SENDFILE_MIN_BYTES:
+                    more = True
+                    break
+                # Replace it, so that a partly sent part is plain memory from here on.
+                part = queue[index] = part.read()
+            gathered.append(part)
+        flags = socket.MSG_MORE if more else 0
+        sent = self._socket.sendmsg(gathered, (), flags)
+        rest = sent
+        for part in gathered:
+            if rest < len(part):
+                queue[0] = memoryview(part)[rest:]
+                break
+            rest -= len(part)
+            queue.popleft()
+        return sent
+
+    def _wait(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(self._socket.fileno(), self._pump)
+
+    def _fail(self, error: OSError) -> None:
+        self.close()
+        self._on_error(error)
+
+
+class TransportSender:
+    """Sends parts through the transport, reading regions into memory a piece at a time."""
+
+    __slots__ = ("_closed", "_on_drained", "_paused", "_queue", "_transport", "bytes_sent")
+
+    def __init__(self, transport: asyncio.WriteTransport, on_drained: Callable[[], None]) -> None:
+        self._transport = transport
+        self._queue: deque[Part] = deque()
+        self._paused = False
+        self._closed = False
+        self._on_drained = on_drained
+        self.bytes_sent = 0
+
+    @property
+    def busy(self) -> bool:
+        return self._paused
+
+    def send(self, parts: list[Part]) -> None:
+        self._queue.extend(parts)
+        self._pump()
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._pump()
+        if not self._paused and not self._closed:
+            self._on_drained()
+
+    def close(self) -> None:
+        self._closed = True
+        self._queue.clear()
+
+    def _pump(self) -> None:
+        queue = self._queue
+        while queue and not self._paused and not self._closed:
+            part = queue.popleft()
+            if isinstance(part, FileRegion):
+                if len(part) > SENDFILE_MIN_BYTES:
+                    queue.appendleft(_rest_of(part, SENDFILE_MIN_BYTES))
+                    part = FileRegion(part.file, part.position, SENDFILE_MIN_BYTES)
+                part = part.read()
+            self.bytes_sent += len(part)
+            self._transport.write(part)
+
+
+def _rest_of(region: FileRegion, sent_bytes: int) -> FileRegion:
+    return FileRegion(region.file, region.position + sent_bytes, region.nbytes - sent_bytes)
