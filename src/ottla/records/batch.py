@@ -4,9 +4,10 @@ Offsets into the batch, all integers big-endian:
 
     0  base offset     8  batch length   12  leader epoch   16  magic (2)   17  CRC-32C
     21 attributes      23 last offset delta                 27  base timestamp   35  max timestamp
-    43 producer id     51 producer epoch                    53  base sequence    57  records count   61  records
+    43 producer id     51 producer epoch                    53  base sequence    57  records count
 
-The checksum covers everything from the attributes on, so the leader may write base offset and leader epoch in place.
+Records begin at 61. The checksum covers everything from the attributes on, so the leader may write base
+offset and leader epoch in place.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ _TIMESTAMP = struct.Struct(">q")
 assert HEADER.size == HEADER_BYTES
 
 
-class CorruptBatch(ValueError):
+class CorruptBatch(ValueError):  # noqa: N818 - said of the batch
     """The bytes cannot be a record batch, or their checksum says they are no longer what was written."""
 
 
 class RecordsError(Exception):
-    """Records that must be refused, with the error code for the client and what is wrong with which record."""
+    """Records that must be refused: the error code for the client, and what is wrong with which record."""
 
     def __init__(
         self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None
@@ -181,7 +182,7 @@ def set_max_timestamp(
 
 
 def seal(buf: WritableBuffer, header: BatchHeader) -> BatchHeader:
-    """Write `header` at the start of `buf`, whose records are in place, with the length and checksum they need."""
+    """Write `header` before the records that are already in `buf`, with their length and checksum."""
     header = header._replace(batch_length=len(buf) - LENGTH_PREFIX_BYTES)
     HEADER.pack_into(buf, 0, *header)
     crc = compute_crc(buf, 0, len(buf))

@@ -1,9 +1,9 @@
 """The codecs of a record batch: gzip, snappy, lz4 and zstd, with a bound on what may come out.
 
-What a client sends is not trusted: nothing is inflated beyond `limit_bytes`, whatever sizes the stream claims.
-Two formats are laid out here rather than by the codec library. Snappy is cut into blocks with xerial's framing,
-as the Java client does, while librdkafka sends one raw block: both are read. LZ4 frames are written block by
-block because the Java client refuses frames whose blocks depend on each other.
+What a client sends is not trusted: nothing is inflated beyond `limit_bytes`, whatever sizes the stream
+claims. Two formats are laid out here rather than by the codec library. Snappy is cut into blocks with
+xerial's framing, as the Java client does, while librdkafka sends one raw block: both are read. LZ4 frames are
+written block by block because the Java client refuses frames whose blocks depend on each other.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def _too_large(limit_bytes: int) -> RecordsError:
 
 
 def _garbage(codec: int, reason: object) -> RecordsError:
-    return RecordsError(ErrorCode.INVALID_RECORD, f"Records are not valid {CODEC_NAMES[codec]} data: {reason}")
+    return RecordsError(
+        ErrorCode.INVALID_RECORD, f"Records are not valid {CODEC_NAMES[codec]} data: {reason}"
+    )
 
 
 def _gzip_decompress(data: Buffer, limit_bytes: int) -> bytes:
@@ -170,11 +172,17 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
 
     view = memoryview(data)
     # The default is the fast compressor, as in the Java client; a level asks for the high compression one.
-    mode = {} if level is None else {"mode": "high_compression", "compression": level}
     parts = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         plain = view[start : start + _LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False, **mode))
+        if level is None:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        else:
+            block = bytes(
+                cramjam.lz4.compress_block(
+                    plain, mode="high_compression", compression=level, store_size=False
+                )
+            )
         if len(block) < len(plain):
             parts += (_UINT32_LE.pack(len(block)), block)
         else:

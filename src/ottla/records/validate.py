@@ -1,0 +1,307 @@
+"""What the leader checks before it appends what a client sent, and what it changes in it.
+
+How far a batch is opened:
+
+- Uncompressed: every record is walked by the compiled kernel. Without it only batches of up to
+  `PURE_WALK_RECORDS_MAX` records are; larger ones pass by header and checksum, so that a client cannot buy
+  seconds of interpreter time with one request.
+- Compressed: passes by header and checksum, as the stream is what is stored and sent on.
+- Either is opened and walked where the topic needs it: keys on a compacted topic, another codec, a lower
+  bound on timestamps (the header has only the maximum), or a maximum that is too late, to name the records.
+
+The limits and codes are Kafka's, with two differences on the safe side: offset deltas that are not 0..n-1 are
+refused rather than rewritten or overlooked, and so is a batch that claims LogAppendTime for itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.records import kernel, reasons
+from ottla.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_POS,
+    CorruptBatch,
+    RecordsError,
+    crc_ok,
+    iter_headers,
+    read_header,
+    seal,
+    set_max_timestamp,
+)
+from ottla.records.build import with_codec
+from ottla.records.compression import CODEC_BY_NAME, ZSTD
+from ottla.records.reasons import INT64_MAX, INT64_MIN
+from ottla.records.record import records_section
+
+if TYPE_CHECKING:
+    from ottla.records._pure import Walked
+    from ottla.records.batch import BatchHeader, Buffer, WritableBuffer
+
+PURE_WALK_RECORDS_MAX = 100
+DECOMPRESSED_BYTES_MAX_DEFAULT = 64 * 1024 * 1024
+RECORD_ERRORS_SHOWN = 3
+
+
+class AppendRules:
+    """What a topic's configuration says about the records it takes; made once per change of it."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "compacted",
+        "compression_level",
+        "compression_type",
+        "decompressed_bytes_max",
+        "log_append_time",
+        "max_message_bytes",
+        "segment_bytes",
+        "target_codec",
+        "timestamp_type",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int = 1048588,
+        compression_type: str = "producer",
+        compression_level: int | None = None,
+        timestamp_type: str = "CreateTime",
+        before_max_ms: int = INT64_MAX,
+        after_max_ms: int = 3600000,
+        compacted: bool = False,
+        segment_bytes: int = 1073741824,
+        decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX_DEFAULT,
+    ) -> None:
+        assert timestamp_type in ("CreateTime", "LogAppendTime"), timestamp_type
+        self.max_message_bytes = max_message_bytes
+        self.compression_type = compression_type
+        self.compression_level = compression_level
+        self.timestamp_type = timestamp_type
+        self.before_max_ms = before_max_ms
+        self.after_max_ms = after_max_ms
+        self.compacted = compacted
+        self.segment_bytes = segment_bytes
+        self.decompressed_bytes_max = decompressed_bytes_max
+        self.log_append_time = timestamp_type == "LogAppendTime"
+        self.target_codec = None if compression_type == "producer" else CODEC_BY_NAME[compression_type]
+
+
+class CheckedRecords:
+    """Records fit to be appended; offsets and leader epoch are still to be stamped by the log."""
+
+    __slots__ = (
+        "buffer",
+        "headers",
+        "last_offset_delta",
+        "log_append_time_ms",
+        "max_timestamp",
+        "records_count",
+        "shallow_offset_of_max_timestamp",
+    )
+
+    def __init__(  # noqa: PLR0917 - made for every produce
+        self,
+        buffer: WritableBuffer,
+        headers: list[tuple[int, BatchHeader]],
+        max_timestamp: int,
+        shallow_offset_of_max_timestamp: int,
+        log_append_time_ms: int,
+        records_count: int,
+        last_offset_delta: int,
+    ) -> None:
+        self.buffer = buffer
+        self.headers = headers
+        self.max_timestamp = max_timestamp
+        self.shallow_offset_of_max_timestamp = shallow_offset_of_max_timestamp
+        self.log_append_time_ms = log_append_time_ms
+        self.records_count = records_count
+        self.last_offset_delta = last_offset_delta
+
+
+def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecords:
+    """Check the records of one partition of a produce request.
+
+    The result has the same memory as `buf`, changed in place where it must be (timestamps), unless that is
+    read-only or the topic wants another codec. Raises RecordsError.
+    """
+    copied = isinstance(buf, bytes) or (isinstance(buf, memoryview) and buf.readonly)
+    buffer: WritableBuffer = bytearray(buf) if copied else buf  # type: ignore[assignment]
+    header = _read_single_header(buffer, rules)
+    _check_header(header)
+    codec = header[5] & CODEC_MASK
+    target_codec = rules.target_codec
+    recompress = target_codec is not None and target_codec != codec
+    if rules.log_append_time:
+        low_ms, high_ms = INT64_MIN, INT64_MAX
+    else:
+        low_ms = (
+            INT64_MIN if rules.before_max_ms == INT64_MAX else max(now_ms - rules.before_max_ms, INT64_MIN)
+        )
+        high_ms = min(now_ms + rules.after_max_ms, INT64_MAX)
+    max_timestamp = header[8]
+    if (
+        rules.compacted
+        or low_ms != INT64_MIN
+        or max_timestamp > high_ms
+        or (codec == 0 and (kernel.COMPILED or header[12] <= PURE_WALK_RECORDS_MAX))
+        or (codec != 0 and recompress)
+    ):
+        plain, start, end = records_section(buffer, 0, header, rules.decompressed_bytes_max)
+        walked = kernel.walk(plain, start, end, header[12], header[7], low_ms, high_ms, rules.compacted)
+        if walked[0] or walked[7] is not None:
+            raise _records_refused(walked, low_ms, high_ms)
+        max_timestamp = walked[3]
+    else:
+        plain, start, end = buffer, HEADER_BYTES, len(buffer)
+
+    if rules.log_append_time:
+        max_timestamp = now_ms
+    if recompress:
+        assert target_codec is not None
+        buffer, header = _recompressed(
+            memoryview(plain)[start:end], header, target_codec, max_timestamp, rules
+        )
+    elif rules.log_append_time or max_timestamp != header[8]:
+        header = set_max_timestamp(buffer, 0, header, max_timestamp, log_append_time=rules.log_append_time)
+    if len(buffer) > rules.segment_bytes:
+        raise RecordsError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"The batch of {len(buffer)} bytes is larger than a segment of {rules.segment_bytes}",
+        )
+    last_offset_delta = header[6]
+    log_append_time_ms = now_ms if rules.log_append_time else -1
+    return CheckedRecords(
+        buffer,
+        [(0, header)],
+        max_timestamp,
+        last_offset_delta,
+        log_append_time_ms,
+        header[12],
+        last_offset_delta,
+    )
+
+
+def trusted_records(buffer: WritableBuffer) -> CheckedRecords:
+    """Batches that the broker built itself, control batches among them: read, not checked."""
+    headers = list(iter_headers(buffer))
+    if not headers or headers[-1][0] + headers[-1][1].size_bytes != len(buffer):
+        raise CorruptBatch("not a sequence of whole batches")
+    next_offset = records_count = 0
+    max_timestamp, shallow_offset = -1, -1
+    for _, header in headers:
+        next_offset += header.last_offset_delta + 1
+        records_count += header.records_count
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, shallow_offset = header.max_timestamp, next_offset - 1
+    return CheckedRecords(buffer, headers, max_timestamp, shallow_offset, -1, records_count, next_offset - 1)
+
+
+def _invalid(message: str) -> RecordsError:
+    return RecordsError(ErrorCode.INVALID_RECORD, message)
+
+
+def _read_single_header(buffer: WritableBuffer, rules: AppendRules) -> BatchHeader:
+    """The header of the one batch that a partition of a produce request must be, checksum verified."""
+    length = len(buffer)
+    if length > MAGIC_POS and buffer[MAGIC_POS] != MAGIC:
+        magic = buffer[MAGIC_POS]
+        if magic > MAGIC:
+            raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"Magic {magic} does not exist")
+        raise _invalid(f"Batches must have magic 2; this one has {magic}")
+    if length < HEADER_BYTES:
+        raise _invalid("There must be exactly one record batch per partition; this has none")
+    try:
+        header = read_header(buffer)
+    except CorruptBatch as error:
+        raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"The batch is corrupt: {error}") from None
+    size_bytes = header[1] + LENGTH_PREFIX_BYTES
+    if size_bytes > length:
+        raise _invalid(f"The batch claims {size_bytes} bytes and has only {length}")
+    if size_bytes > rules.max_message_bytes:
+        raise _too_large(size_bytes, rules)
+    if size_bytes < length:
+        raise _invalid("There must be exactly one record batch per partition; this has more")
+    if not crc_ok(buffer, 0, header):
+        raise RecordsError(ErrorCode.CORRUPT_MESSAGE, "The batch is corrupt: its checksum does not match")
+    return header
+
+
+def _too_large(size_bytes: int, rules: AppendRules) -> RecordsError:
+    return RecordsError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The batch has {size_bytes} bytes, the topic takes {rules.max_message_bytes}",
+    )
+
+
+def _check_header(header: BatchHeader) -> None:
+    count = header[12]
+    attributes = header[5]
+    if header[0] != 0:
+        raise _invalid(f"The base offset of a produced batch must be 0, not {header.base_offset}")
+    if count <= 0:
+        raise _invalid(f"The batch claims {count} records")
+    if header[6] != count - 1:
+        raise _invalid(f"Last offset delta {header.last_offset_delta} does not fit {count} records")
+    if attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT | DELETE_HORIZON_BIT):
+        if attributes & CODEC_MASK > ZSTD:
+            code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            raise RecordsError(code, f"Unknown compression codec {header.codec}")
+        if attributes & CONTROL_BIT:
+            raise _invalid("Clients may not write control batches")
+        if attributes & LOG_APPEND_TIME_BIT:
+            raise RecordsError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set LogAppendTime")
+        if attributes & DELETE_HORIZON_BIT:
+            raise _invalid("Clients may not set a delete horizon")
+    if header[9] >= 0 and header[11] < 0:
+        raise _invalid(f"Sequence {header.base_sequence} with producer id {header.producer_id}")
+
+
+def _records_refused(walked: Walked, low_ms: int, high_ms: int) -> RecordsError:
+    reason, index, _, _, _, null_keys, bad_timestamps, errors = walked
+    if reason:
+        text = reasons.TEXTS[reason]
+        if reason == reasons.TRAILING_BYTES:
+            return _invalid(f"The batch is malformed: {text}")
+        return RecordsError(
+            ErrorCode.INVALID_RECORD, f"Record {index} is malformed: {text}", [(index, f"Malformed: {text}")]
+        )
+    assert errors
+    record_errors = [
+        (index, _record_error_text(kind, timestamp, low_ms, high_ms)) for index, kind, timestamp in errors
+    ]
+    if bad_timestamps:
+        return RecordsError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"{bad_timestamps} records have a timestamp outside of the allowed range",
+            record_errors,
+        )
+    shown = "; ".join([f"record {index}: {text}" for index, text in record_errors[:RECORD_ERRORS_SHOWN]])
+    return RecordsError(ErrorCode.INVALID_RECORD, f"{null_keys} records have no key: {shown}", record_errors)
+
+
+def _record_error_text(kind: int, timestamp: int, low_ms: int, high_ms: int) -> str:
+    if kind == reasons.NULL_KEY:
+        return "A compacted topic takes no record without a key"
+    low = "any" if low_ms == INT64_MIN else str(low_ms)
+    return f"Timestamp {timestamp} is outside of [{low}, {high_ms}]"
+
+
+def _recompressed(
+    records: memoryview, header: BatchHeader, codec: int, max_timestamp: int, rules: AppendRules
+) -> tuple[bytearray, BatchHeader]:
+    """The same batch with its records in the topic's codec."""
+    buffer = with_codec(records, codec, rules.compression_level)
+    if len(buffer) > rules.max_message_bytes:
+        raise _too_large(len(buffer), rules)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    if rules.log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+    return buffer, seal(buffer, header._replace(attributes=attributes, max_timestamp=max_timestamp))
