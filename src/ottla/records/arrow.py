@@ -1,0 +1,257 @@
+"""Record batches as Arrow columns and back, for clients and pipelines. The broker never imports this.
+
+The kernel writes straight into Arrow's buffers, so a record costs no Python object on either way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.records import kernel, reasons
+from ottla.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    CorruptBatch,
+    increment_sequence,
+    iter_headers,
+)
+from ottla.records.build import finish_batch
+from ottla.records.record import DECOMPRESSED_BYTES_MAX, records_section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ottla.records._pure import Column, Section
+    from ottla.records.batch import BatchHeader, Buffer
+
+HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("timestamp_type", pa.int32(), nullable=False),
+        pa.field("headers", pa.list_(pa.field("element", HEADER_TYPE, nullable=False)), nullable=False),
+    ]
+)
+
+# Arrow's offsets of binary columns are int32.
+COLUMN_BYTES_MAX = 0x7FFFFFFF
+
+
+def batches_to_arrow(
+    buffers: Iterable[Buffer],
+    *,
+    from_offset: int | None = None,
+    keep: Callable[[BatchHeader], bool] | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> pa.RecordBatch:
+    """The records of all whole batches in the buffers, in their order, with `SCHEMA`.
+
+    Control batches are left out, and so are batches that `keep` refuses (aborted transactions, say) and the
+    records before `from_offset`, with which a fetched batch may begin. Raises CorruptBatch, RecordsError on bad
+    compressed data, and ValueError when a column would pass Arrow's 2 GB: pass fewer buffers then.
+    """
+    sections: list[Section] = []
+    sizes = [0, 0, 0, 0, 0]
+    rows = 0
+    for buf in buffers:
+        for pos, header in iter_headers(buf):
+            skipped = from_offset is not None and header.last_offset < from_offset
+            if header.is_control or skipped or (keep is not None and not keep(header)):
+                continue
+            plain, start, end = records_section(buf, pos, header, decompressed_bytes_max)
+            if header.records_count < 0:
+                raise CorruptBatch(
+                    f"the batch at offset {header.base_offset} has a negative count of records"
+                )
+            reason, index, *room = kernel.measure(plain, start, end, header.records_count)
+            if reason:
+                where = f"record {index} of the batch at offset {header.base_offset}"
+                raise CorruptBatch(f"{where}: {reasons.TEXTS[reason]}")
+            rows += header.records_count
+            sizes = [total + more for total, more in zip(sizes, room, strict=True)]
+            timestamp_type = int(header.is_log_append_time)
+            sections.append(
+                (
+                    plain,
+                    start,
+                    end,
+                    header.records_count,
+                    header.base_offset,
+                    header.base_timestamp,
+                    timestamp_type,
+                    header.max_timestamp,
+                )
+            )
+    if max(rows, *sizes) > COLUMN_BYTES_MAX:
+        raise ValueError(
+            f"{rows} records with {max(sizes)} bytes in a column are too many for one Arrow batch"
+        )
+    batch = _decode(sections, rows, sizes)
+    return batch if from_offset is None else _from_offset(batch, from_offset)
+
+
+def _decode(sections: list[Section], rows: int, room: list[int]) -> pa.RecordBatch:
+    key_bytes, value_bytes, header_rows, header_key_bytes, header_value_bytes = room
+    bitmap_bytes = (rows + 7) // 8
+    sizes = (
+        *(rows * 8, rows * 8, rows * 4),
+        *(bitmap_bytes, (rows + 1) * 4, key_bytes),
+        *(bitmap_bytes, (rows + 1) * 4, value_bytes),
+        (rows + 1) * 4,
+        *((header_rows + 1) * 4, header_key_bytes),
+        *((header_rows + 7) // 8, (header_rows + 1) * 4, header_value_bytes),
+    )
+    out: list[Any] = [pa.allocate_buffer(size) for size in sizes]
+    done = kernel.decode(sections, rows, header_rows, [memoryview(buffer) for buffer in out])
+    _, null_keys, null_values, _, null_header_values, ascii_keys = done
+
+    def binary(count: int, first: int, nulls: int) -> pa.Array:
+        validity = out[first] if nulls else None
+        return pa.Array.from_buffers(pa.binary(), count, [validity, out[first + 1], out[first + 2]], nulls)
+
+    header_keys = pa.Array.from_buffers(pa.string(), header_rows, [None, out[10], out[11]], 0)
+    if not ascii_keys:
+        header_keys = _valid_text(header_keys)
+    header_fields = pa.StructArray.from_arrays(
+        [header_keys, binary(header_rows, 12, null_header_values)], fields=list(HEADER_TYPE)
+    )
+    columns = [
+        binary(rows, 3, null_keys),
+        binary(rows, 6, null_values),
+        pa.Array.from_buffers(pa.int64(), rows, [None, out[0]], 0),
+        pa.Array.from_buffers(pa.timestamp("ms", tz="UTC"), rows, [None, out[1]], 0),
+        pa.Array.from_buffers(pa.int32(), rows, [None, out[2]], 0),
+        pa.Array.from_buffers(
+            SCHEMA.field("headers").type, rows, [None, out[9]], 0, children=[header_fields]
+        ),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _valid_text(keys: pa.Array) -> pa.Array:
+    """Header keys are UTF-8 by agreement only: what is not is replaced, as other clients do."""
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = keys.view(pa.binary()).to_pylist()
+        return pa.array([key.decode("utf-8", "replace") for key in raw], pa.string())
+    return keys
+
+
+def _from_offset(batch: pa.RecordBatch, from_offset: int) -> pa.RecordBatch:
+    before = pc.sum(pc.less(batch.column("offset"), from_offset)).as_py() or 0
+    if before == 0:
+        return batch
+    # Offsets rise within one partition, so what comes before is at the front.
+    return batch.slice(before)
+
+
+def arrow_to_batches(
+    rows: pa.RecordBatch,
+    now_ms: int,
+    *,
+    batch_bytes: int = 1 << 20,
+    codec: int = 0,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> Iterator[bytearray]:
+    """Record batches of at most `batch_bytes` before compression (a larger record has one of its own).
+
+    Columns: value, and where they exist key, headers and timestamp, in the types of `SCHEMA` or such that
+    Arrow casts to them (integers are milliseconds). A null or missing timestamp is `now_ms`.
+    """
+    timestamps, timestamps_start = _timestamps(rows, now_ms)
+    key, value = _binary_column(rows, "key"), _binary_column(rows, "value")
+    lists, header_keys, header_values = _header_columns(rows)
+    start = 0
+    while start < rows.num_rows:
+        plain, stop, base_timestamp, max_timestamp = kernel.encode(
+            start,
+            rows.num_rows,
+            timestamps,
+            timestamps_start,
+            key,
+            value,
+            lists,
+            header_keys,
+            header_values,
+            HEADER_BYTES,
+            batch_bytes,
+        )
+        count = stop - start
+        yield finish_batch(
+            plain,
+            count,
+            base_timestamp,
+            max_timestamp,
+            codec=codec,
+            level=level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+        start = stop
+        if base_sequence != NO_SEQUENCE:
+            base_sequence = increment_sequence(base_sequence, count)
+
+
+def arrow_to_batch(
+    rows: pa.RecordBatch, now_ms: int, *, codec: int = 0, level: int | None = None
+) -> bytearray:
+    """All rows, of which there must be some, as one batch."""
+    batches = list(arrow_to_batches(rows, now_ms, batch_bytes=COLUMN_BYTES_MAX, codec=codec, level=level))
+    if len(batches) != 1:
+        raise ValueError(f"{rows.num_rows} rows make {len(batches)} batches")
+    return batches[0]
+
+
+def _timestamps(rows: pa.RecordBatch, now_ms: int) -> tuple[Any, int]:
+    """The (buffer, first place) of the timestamps as int64 milliseconds without nulls."""
+    if "timestamp" in rows.schema.names:
+        column = rows.column("timestamp")
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False)
+        column = column.cast(pa.int64()).fill_null(now_ms)
+    else:
+        column = pa.repeat(pa.scalar(now_ms, pa.int64()), rows.num_rows)
+    return memoryview(column.buffers()[1] or b""), column.offset
+
+
+def _binary_column(rows: pa.RecordBatch, name: str) -> Column:
+    if name in rows.schema.names:
+        return _column(rows.column(name))
+    if name == "key":
+        return _column(pa.nulls(rows.num_rows, pa.binary()))
+    raise ValueError(f"there is no column {name!r} among {rows.schema.names}")
+
+
+def _column(array: pa.Array) -> Column:
+    if array.type != pa.binary():
+        array = array.cast(pa.binary())
+    validity, offsets, data = array.buffers()
+    return validity, offsets, data if data is not None else b"", array.offset, len(array)
+
+
+def _header_columns(rows: pa.RecordBatch) -> tuple[Column, Column, Column]:
+    none: Column = (None, None, None, 0, 0)
+    if "headers" not in rows.schema.names or pa.types.is_null(rows.schema.field("headers").type):
+        return none, none, none
+    array = rows.column("headers")
+    wanted = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
+    if array.type != wanted:
+        array = array.cast(wanted)
+    validity, offsets = array.buffers()[:2]
+    keys, values = array.values.flatten()
+    return (validity, offsets, None, array.offset, len(array)), _column(keys), _column(values)
