@@ -50,12 +50,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data",
         metavar="DIR",
-        help=f"where the log lives (default: log.dirs of --config, else ./{DEFAULT_DATA}); created if missing",
+        help=f"where the log lives, created if missing (default: log.dirs of --config, else {DEFAULT_DATA})",
     )
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"address to listen on (default: listeners of --config, else {DEFAULT_LISTEN}); port 0 takes a free one",
+        help=f"where to listen, port 0: a free one (default: listeners of --config, else {DEFAULT_LISTEN})",
     )
     parser.add_argument("--config", metavar="FILE", help="a Kafka properties file")
     parser.add_argument(
@@ -102,30 +102,23 @@ def split_address(address: str) -> tuple[str, int]:
 
 def property_names_in(path: str) -> set[str]:
     """The keys a properties file sets: only to know whether our defaults may fill the gap."""
-    names = set()
-    with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            text = line.strip()
-            if text and text[0] not in "#!":
-                names.add(
-                    text.replace(":", "=", 1).partition("=")[0].strip()
-                    if "=" not in text
-                    else text.partition("=")[0].strip()
-                )
-    return names
+    from ottla.config.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return set(parse_properties(file.read()))
+    except OSError as error:
+        raise UsageError(f"--config {path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--config {path}: {error}") from error
 
 
 def overrides_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """What the command line says, as properties, with the embedded defaults where neither it nor the file speaks."""
+    """The command line as properties, with embedded defaults where neither it nor the file speaks."""
     overrides = parse_settings(arguments.settings)
     said = set(overrides)
     if arguments.config is not None:
-        try:
-            said |= property_names_in(arguments.config)
-        except OSError as error:
-            raise UsageError(f"--config {arguments.config}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"--config {arguments.config}: is not UTF-8 text") from error
+        said |= property_names_in(arguments.config)
     if arguments.data is not None or not said & {"log.dirs", "log.dir"}:
         overrides["log.dirs"] = arguments.data or DEFAULT_DATA
     if arguments.listen is not None or "listeners" not in said:
@@ -135,7 +128,7 @@ def overrides_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def milliseconds_since_process_start() -> int:
-    """Since the kernel started the process where it tells (Linux, in steps of 10 ms), else since the interpreter did."""
+    """Since the kernel started the process (Linux, in steps of 10 ms), elsewhere the CPU time used so far."""
     try:
         with open("/proc/self/stat", "rb") as stat:
             start_ticks = int(stat.read().rpartition(b")")[2].split()[19])
@@ -215,7 +208,7 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         overrides = overrides_of(arguments)
-        config = load_broker_config([arguments.config] if arguments.config else [], overrides)
+        config = load_broker_config(arguments.config, overrides)
     except (ValueError, OSError) as error:
         return fail(EXIT_USAGE, error)
 
@@ -223,7 +216,7 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         broker = Broker(config)
-        data = overrides.get("log.dirs") or "log.dirs of " + str(arguments.config)
+        data = ", ".join(config.log_dirs)
 
         def announce() -> None:
             print(ready_line(broker, config.node_id, data), flush=True)

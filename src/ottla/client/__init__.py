@@ -1,1 +1,133 @@
-"""A small wire client for any Kafka-compatible cluster."""
+"""A small asyncio client for any Kafka-compatible cluster.
+
+    from ottla.client import Admin, Consumer, NewTopic, Producer
+
+    async with Admin("localhost:9092") as admin:
+        await admin.create_topics([NewTopic("orders", partitions=3)])
+    async with Producer("localhost:9092") as producer:
+        await producer.send("orders", b"value", key=b"key")
+    async with Consumer("localhost:9092") as consumer:
+        await consumer.assign("orders", start="beginning")
+        async for record in consumer:
+            print(record)
+
+`Admin`, `Producer` and `Consumer` take bootstrap servers, or share one `ClusterClient`. Everything the client
+raises by itself is a `ClientError`; a `BrokerError` carries Kafka's error code, the topic and the partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.admin_types import (
+        ClusterInfo,
+        ConfigEntry,
+        CreatedTopic,
+        LogDirInfo,
+        NewTopic,
+        OffsetAt,
+        ReplicaSize,
+    )
+    from ottla.client.cluster import ClusterClient
+    from ottla.client.connection import Connection
+    from ottla.client.consumer import Consumer, Start
+    from ottla.client.consumer_state import ConsumedRecord, CorruptRecordsError
+    from ottla.client.errors import (
+        BrokerError,
+        ClientError,
+        ClosedError,
+        ConnectionFailedError,
+        OffsetOutOfRangeError,
+        RecordTooLargeError,
+        RequestTimeoutError,
+        TopicExistsError,
+        UnknownTopicError,
+        UnsupportedApiError,
+    )
+    from ottla.client.metadata import Node, PartitionInfo, TopicInfo
+    from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+    from ottla.client.producer import Producer
+    from ottla.client.producer_queue import Delivery
+
+_HOMES = {
+    "admin": ("Admin",),
+    "admin_types": (
+        "ClusterInfo",
+        "ConfigEntry",
+        "CreatedTopic",
+        "LogDirInfo",
+        "NewTopic",
+        "OffsetAt",
+        "ReplicaSize",
+    ),
+    "cluster": ("ClusterClient",),
+    "connection": ("Connection",),
+    "consumer": ("Consumer", "Start"),
+    "consumer_state": ("ConsumedRecord", "CorruptRecordsError"),
+    "errors": (
+        "BrokerError",
+        "ClientError",
+        "ClosedError",
+        "ConnectionFailedError",
+        "OffsetOutOfRangeError",
+        "RecordTooLargeError",
+        "RequestTimeoutError",
+        "TopicExistsError",
+        "UnknownTopicError",
+        "UnsupportedApiError",
+    ),
+    "metadata": ("Node", "PartitionInfo", "TopicInfo"),
+    "offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
+    "producer": ("Producer",),
+    "producer_queue": ("Delivery",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "Admin",
+    "BrokerError",
+    "ClientError",
+    "ClosedError",
+    "ClusterClient",
+    "ClusterInfo",
+    "ConfigEntry",
+    "Connection",
+    "ConnectionFailedError",
+    "ConsumedRecord",
+    "Consumer",
+    "CorruptRecordsError",
+    "CreatedTopic",
+    "Delivery",
+    "LogDirInfo",
+    "NewTopic",
+    "Node",
+    "OffsetAt",
+    "OffsetOutOfRangeError",
+    "PartitionInfo",
+    "Producer",
+    "RecordTooLargeError",
+    "ReplicaSize",
+    "RequestTimeoutError",
+    "Start",
+    "TopicExistsError",
+    "TopicInfo",
+    "UnknownTopicError",
+    "UnsupportedApiError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for and nothing else: an admin script has no use for the codecs."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -1,4 +1,4 @@
-"""The version the client tells brokers and the command prints; a constant because metadata lookups cost 50 ms."""
+"""The version that brokers and users are told; a constant, because asking package metadata costs 50 ms."""
 
 from __future__ import annotations
 

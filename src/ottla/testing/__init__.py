@@ -5,7 +5,7 @@
     with Cluster() as cluster:
         print(cluster.bootstrap_servers)
 
-The pytest fixtures `ottla_cluster` and `ottla_topic` come with the installed package (`ottla.testing.pytest_plugin`).
+The pytest fixtures `ottla_cluster` and `ottla_topic` come with the installed package.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.testing.cluster import Cluster
-    from ottla.testing.process_node import BrokerFailed
+    from ottla.testing.process_node import BrokerError
 
-__all__ = ["BrokerFailed", "Cluster"]
+__all__ = ["BrokerError", "Cluster"]
 
-_HOMES = {"Cluster": "ottla.testing.cluster", "BrokerFailed": "ottla.testing.process_node"}
+_HOMES = {"Cluster": "ottla.testing.cluster", "BrokerError": "ottla.testing.process_node"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ottla.testing.ports import free_port
-from ottla.testing.process_node import BrokerFailed, BrokerProcess
+from ottla.testing.process_node import BrokerError, BrokerProcess
 from ottla.testing.thread_node import BrokerThread
 
 HOST = "127.0.0.1"
@@ -32,8 +32,8 @@ class Cluster:
         with Cluster(config={"num.partitions": 3}) as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-    The broker is a process of its own, so `kill()` is a real SIGKILL; with `in_process=True` it runs on a thread
-    instead (breakpoints work, `kill` does not). The address stays the same over `stop`, `kill`, `start` and
+    The broker is a process of its own, so `kill()` is a real SIGKILL; with `in_process=True` it runs on a
+    thread instead (breakpoints work, `kill` does not). The address stays the same over `stop`, `kill` and
     `restart`. A `data_dir` of your own is kept; otherwise a temporary one is removed at the end.
     """
 
@@ -89,7 +89,7 @@ class Cluster:
             node = self._new_node()
             try:
                 node.start(self.start_timeout_s)
-            except BrokerFailed as error:
+            except BrokerError as error:
                 # Somebody took the port between our look and the broker's bind: look for another.
                 if tries_left and "in use" in str(error):
                     continue
@@ -117,7 +117,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None
     ) -> None:
-        """Create a topic and return when it can be used; callable from anywhere, a running event loop included."""
+        """Create a topic, wait until it can be used; callable from anywhere, even inside an event loop."""
         from ottla.testing.topics import create_topic
 
         settings = {key: _as_text(value) for key, value in (config or {}).items()}

@@ -14,7 +14,7 @@ READY = re.compile(rb"ready on (\S+) ")
 LOG_TAIL_BYTES = 8_000
 
 
-class BrokerFailed(RuntimeError):
+class BrokerError(RuntimeError):
     """The broker did not start, or did not stop as asked; the message carries the end of its log."""
 
 
@@ -76,11 +76,11 @@ class BrokerProcess:
                 if was_running
                 else f"ended with exit code {process.returncode}"
             )
-            raise BrokerFailed(f"the broker on {self.listen} {what}\n{self.log_tail()}")
+            raise BrokerError(f"the broker on {self.listen} {what}\n{self.log_tail()}")
         self.address = ready.group(1).decode()
 
     def _first_line(self, process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-        """What the broker says first: empty when it ends or stays silent. Waits on the pipe, never by polling."""
+        """What the broker says first: empty when it ends or stays silent. Waits on the pipe, no polling."""
         assert process.stdout is not None
         deadline_s = time.monotonic() + timeout_s
         line = b""
@@ -116,13 +116,13 @@ class BrokerProcess:
             process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(
-                f"the broker on {self.address} did not stop within {timeout_s:g} s after SIGTERM\n{self.log_tail()}"
+            raise BrokerError(
+                f"the broker on {self.address} did not stop {timeout_s:g} s after SIGTERM\n{self.log_tail()}"
             ) from None
         code = process.returncode
         self._close()
         if code != 0:
-            raise BrokerFailed(f"the broker on {self.address} ended with exit code {code}\n{self.log_tail()}")
+            raise BrokerError(f"the broker on {self.address} ended with exit code {code}\n{self.log_tail()}")
 
     def kill(self) -> None:
         """SIGKILL: what a power cut leaves of the process (the page cache survives)."""

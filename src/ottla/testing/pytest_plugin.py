@@ -7,7 +7,7 @@
     @pytest.mark.ottla_topic(partitions=3, config={"retention.ms": 1000})
     def test_partitions(ottla_topic): ...
 
-Loaded in every pytest run of whoever has ottla installed, so nothing of ottla is imported until a fixture is used.
+Loaded in every pytest run where ottla is installed: nothing of ottla is imported before a fixture is used.
 Redefine `ottla_cluster` in a conftest.py to give the broker other settings; `ottla_topic` follows it.
 """
 
@@ -40,7 +40,7 @@ def ottla_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def ottla_topic(request: pytest.FixtureRequest, ottla_cluster: Cluster) -> str:
-    """The name of a fresh topic that only this test knows; `@pytest.mark.ottla_topic` sets partitions and config."""
+    """The name of a fresh topic of this test alone; `@pytest.mark.ottla_topic` sets partitions and config."""
     from ottla.testing.topics import topic_name_for
 
     marker = request.node.get_closest_marker("ottla_topic")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.testing.process_node import BrokerFailed
+from ottla.testing.process_node import BrokerError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -40,10 +40,10 @@ class BrokerThread:
         self._thread = threading.Thread(target=self._run, name=f"ottla-{self.listen}", daemon=True)
         self._thread.start()
         if not self._ready.wait(timeout_s):
-            raise BrokerFailed(f"the broker on {self.listen} was not ready after {timeout_s:g} s")
+            raise BrokerError(f"the broker on {self.listen} was not ready after {timeout_s:g} s")
         if self._error is not None:
             self._thread.join()
-            raise BrokerFailed(f"the broker on {self.listen} did not start: {self._error}") from self._error
+            raise BrokerError(f"the broker on {self.listen} did not start: {self._error}") from self._error
 
     def _run(self) -> None:
         from ottla.cli.serve import new_event_loop
@@ -61,7 +61,7 @@ class BrokerThread:
         from ottla.config.load import load_broker_config
 
         properties = {"log.dirs": self.data_dir, "listeners": f"PLAINTEXT://{self.listen}", **self.settings}
-        broker: Broker = Broker(load_broker_config([], properties))
+        broker: Broker = Broker(load_broker_config(None, properties))
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         await broker.start()
@@ -80,10 +80,10 @@ class BrokerThread:
             self._loop.call_soon_threadsafe(self._stop.set)
         thread.join(timeout_s)
         if thread.is_alive():
-            raise BrokerFailed(f"the broker on {self.address} did not stop within {timeout_s:g} s")
+            raise BrokerError(f"the broker on {self.address} did not stop within {timeout_s:g} s")
         self._thread = self._loop = self._stop = None
         if self._error is not None:
-            raise BrokerFailed(f"the broker on {self.address} failed: {self._error}") from self._error
+            raise BrokerError(f"the broker on {self.address} failed: {self._error}") from self._error
 
     def kill(self) -> None:
         raise ValueError("an in-process broker cannot be killed: use Cluster(in_process=False)")

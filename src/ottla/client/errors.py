@@ -1,0 +1,150 @@
+"""What can go wrong between a client and a cluster, said with the thing, the value and the way out."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import RETRIABLE, ErrorCode
+
+# After these the client's picture of the cluster is old: ask for metadata before trying again.
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+_WAY_OUT: dict[int, str] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: "retention may have removed it, or it is not written yet: "
+    "ask for the earliest and latest offset and seek between them",
+    ErrorCode.CORRUPT_MESSAGE: "the batch was damaged on its way or on disk",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "check the name, or create the topic first",
+    ErrorCode.LEADER_NOT_AVAILABLE: "an election may be under way: try again, or see if all brokers are up",
+    ErrorCode.REQUEST_TIMED_OUT: "the brokers are slow or not all up: try again or allow more time",
+    ErrorCode.MESSAGE_TOO_LARGE: "send smaller records or batches, or raise max.message.bytes of the topic",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "send smaller batches, or raise segment.bytes of the topic",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas in sync than min.insync.replicas asks: bring brokers back",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "written to fewer replicas than min.insync.replicas asks",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.INVALID_TIMESTAMP: "outside message.timestamp.before/after.max.ms of the topic",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker is too old for this",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or use the existing topic",
+    ErrorCode.INVALID_PARTITIONS: "a topic has at least one partition, and partitions can only be added",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "it cannot exceed the number of brokers",
+    ErrorCode.INVALID_CONFIG: "check the name and the value of the config",
+    ErrorCode.INVALID_RECORD: "a compacted topic needs a key on every record",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed or is full: see its log",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another codec",
+    ErrorCode.TOPIC_DELETION_DISABLED: "the brokers run with delete.topic.enable=false",
+}
+
+
+class ClientError(Exception):
+    """Everything the client raises by itself is one of these."""
+
+    retriable = False
+
+
+class ConnectionFailedError(ClientError):
+    """No connection, or it broke; the address is in the message."""
+
+    retriable = True
+
+
+class RequestTimeoutError(ClientError):
+    """The broker did not answer in time; whether it acted on the request is unknown."""
+
+    retriable = True
+
+
+class UnsupportedApiError(ClientError):
+    """The broker does not know the API, or no version of it that we know."""
+
+
+class ClosedError(ClientError):
+    """The client was used after close()."""
+
+
+class BrokerError(ClientError):
+    """A broker refused: `code` is Kafka's error code, `topic` and `partition` say where."""
+
+    def __init__(
+        self, code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+    ) -> None:
+        self.code = (
+            ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+        self.topic = topic
+        self.partition = partition
+        self.detail = detail
+        super().__init__(self._text(code))
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        return self.code in RETRIABLE
+
+    @property
+    def stale_metadata(self) -> bool:
+        return self.code in STALE_METADATA
+
+    def _text(self, code: int) -> str:
+        where = ""
+        if self.topic is not None:
+            where = f"topic {self.topic!r}" + (
+                f" partition {self.partition}" if self.partition is not None else ""
+            )
+            where += ": "
+        name = self.code.name if self.code == code else "UNKNOWN"
+        parts = [self.detail] if self.detail else []
+        way_out = _WAY_OUT.get(self.code)
+        if way_out is not None and not self.detail:
+            parts.append(way_out)
+        return f"{where}{name} ({code})" + "".join(f": {part}" for part in parts)
+
+
+class UnknownTopicError(BrokerError):
+    """The topic or partition does not exist."""
+
+
+class TopicExistsError(BrokerError):
+    """A topic of that name exists already."""
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """The offset lies before the first or after the last one the partition has."""
+
+
+class RecordTooLargeError(BrokerError):
+    """A single record exceeds what the topic takes."""
+
+
+_CLASSES: dict[int, type[BrokerError]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicError,
+    ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicError,
+    ErrorCode.TOPIC_ALREADY_EXISTS: TopicExistsError,
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
+}
+
+
+def broker_error(
+    code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+) -> BrokerError:
+    """The exception for an error code: the most telling class we have."""
+    return _CLASSES.get(code, BrokerError)(code, topic=topic, partition=partition, detail=detail)
+
+
+def raise_for(
+    code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+) -> None:
+    if code != ErrorCode.NONE:
+        raise broker_error(code, topic=topic, partition=partition, detail=detail)
