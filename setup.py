@@ -8,7 +8,7 @@ setup(
             "ottla.records._kernel",
             sources=["src/ottla/records/_kernel.pyx"],
             depends=["src/ottla/records/_record.pxi", "src/ottla/records/_columns.pxi"],
-            extra_compile_args=["-O3"],
+            extra_compile_args=["-O3", "-g0"],
             optional=True,
         )
     ]

@@ -55,8 +55,8 @@ def batches_to_arrow(
     """The records of all whole batches in the buffers, in their order, with `SCHEMA`.
 
     Control batches are left out, and so are batches that `keep` refuses (aborted transactions, say) and the
-    records before `from_offset`, with which a fetched batch may begin. Raises CorruptBatch, RecordsError on bad
-    compressed data, and ValueError when a column would pass Arrow's 2 GB: pass fewer buffers then.
+    records before `from_offset`, with which a fetched batch may begin. Raises CorruptBatch, RecordsError on
+    bad compressed data, and ValueError when a column would pass Arrow's 2 GB: pass fewer buffers then.
     """
     sections: list[Section] = []
     sizes = [0, 0, 0, 0, 0]
