@@ -1,0 +1,133 @@
+"""The controller: one decision per command, without I/O, clock or chance of its own.
+
+The caller appends the records of a decision to the metadata log, applies them to the image at once, so
+that the next decision builds on them, and gives the reply when they are committed.
+
+    decision = controller.decide_create_topics(request, now_ms)
+    quorum.append(decision.records); controller.apply(decision.records); ... committed: decision.reply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ottla.config.load import BrokerConfig
+from ottla.controller.context import Context
+from ottla.controller.decision import Decision
+from ottla.controller.image import ClusterImage
+from ottla.controller.image_parts import ImageDelta
+from ottla.protocol.message import Message
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+    from ottla.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+    from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
+    from ottla.protocol.messages.alter_configs_response import AlterConfigsResponse
+    from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+    from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+    from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+    from ottla.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+    from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest
+    from ottla.protocol.messages.create_partitions_response import CreatePartitionsResponse
+    from ottla.protocol.messages.create_topics_request import CreateTopicsRequest
+    from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
+    from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
+    from ottla.protocol.messages.delete_topics_response import DeleteTopicsResponse
+    from ottla.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+    from ottla.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+    from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+    from ottla.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+
+
+class Controller:
+    """Decides on commands. `draw(n)` gives a random number below n, `new_uuid()` 16 random bytes."""
+
+    __slots__ = ("_context", "image")
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        config: BrokerConfig,
+        *,
+        cluster_id: str,
+        draw: Callable[[int], int],
+        new_uuid: Callable[[], bytes],
+    ) -> None:
+        self.image = image
+        self._context = Context(image, config, cluster_id=cluster_id, draw=draw, new_uuid=new_uuid)
+
+    def apply(self, records: Iterable[Message]) -> ImageDelta:
+        """Takes over the records of a decision; the delta says what changed."""
+        delta = ImageDelta()
+        for record in records:
+            self.image.apply(record, delta)
+        return delta
+
+    def decide_create_topics(
+        self, request: CreateTopicsRequest, now_ms: int
+    ) -> Decision[CreateTopicsResponse]:
+        from ottla.controller.topics import decide_create_topics
+
+        return decide_create_topics(self._context, request)
+
+    def decide_delete_topics(
+        self, request: DeleteTopicsRequest, now_ms: int
+    ) -> Decision[DeleteTopicsResponse]:
+        from ottla.controller.topics import decide_delete_topics
+
+        return decide_delete_topics(self._context, request)
+
+    def decide_create_partitions(
+        self, request: CreatePartitionsRequest, now_ms: int
+    ) -> Decision[CreatePartitionsResponse]:
+        from ottla.controller.create_partitions import decide_create_partitions
+
+        return decide_create_partitions(self._context, request)
+
+    def decide_alter_configs(
+        self, request: AlterConfigsRequest, now_ms: int
+    ) -> Decision[AlterConfigsResponse]:
+        from ottla.controller.configs import decide_alter_configs
+
+        return decide_alter_configs(self._context, request)
+
+    def decide_incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest, now_ms: int
+    ) -> Decision[IncrementalAlterConfigsResponse]:
+        from ottla.controller.configs import decide_incremental_alter_configs
+
+        return decide_incremental_alter_configs(self._context, request)
+
+    def decide_allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest, now_ms: int
+    ) -> Decision[AllocateProducerIdsResponse]:
+        from ottla.controller.producer_ids import decide_allocate_producer_ids
+
+        return decide_allocate_producer_ids(self._context, request)
+
+    def decide_register_broker(
+        self, request: BrokerRegistrationRequest, now_ms: int, next_offset: int
+    ) -> Decision[BrokerRegistrationResponse]:
+        from ottla.controller.brokers import decide_register_broker
+
+        return decide_register_broker(self._context, request, now_ms, next_offset)
+
+    def decide_broker_heartbeat(
+        self, request: BrokerHeartbeatRequest, now_ms: int
+    ) -> Decision[BrokerHeartbeatResponse]:
+        from ottla.controller.brokers import decide_broker_heartbeat
+
+        return decide_broker_heartbeat(self._context, request, now_ms)
+
+    def decide_fence_silent_brokers(self, now_ms: int) -> Decision[list[int]]:
+        from ottla.controller.brokers import decide_fence_silent
+
+        return decide_fence_silent(self._context, now_ms)
+
+    def decide_unregister_broker(
+        self, request: UnregisterBrokerRequest, now_ms: int
+    ) -> Decision[UnregisterBrokerResponse]:
+        from ottla.controller.brokers import decide_unregister_broker
+
+        return decide_unregister_broker(self._context, request)

@@ -1,0 +1,35 @@
+"""Feature levels: what this version can do, and with what a new cluster begins.
+
+A level is finalized only when everything that it promises works: clients choose their protocols by it (a
+producer would use the second version of transactions, for example). `kraft.version` is not in these
+records; it belongs to the quorum's own control records and is 0 for a fixed set of voters.
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message
+from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
+
+METADATA_VERSION = "metadata.version"
+METADATA_VERSION_LEVEL = 30  # 4.3-IV0
+METADATA_VERSION_LEVEL_MIN = 7  # 3.3-IV3
+
+# The lowest and highest level of each feature that this version can run with.
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_VERSION_LEVEL_MIN, METADATA_VERSION_LEVEL),
+}
+
+
+def bootstrap_records() -> list[Message]:
+    """The records with which a new cluster begins."""
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)]
+
+
+def unsupported_features(finalized: dict[str, int]) -> list[str]:
+    """What a cluster has switched on that this version cannot do: it must not take part then."""
+    problems = []
+    for name, level in finalized.items():
+        low, high = SUPPORTED_FEATURES.get(name, (0, 0))
+        if not low <= level <= high:
+            problems.append(f"{name}={level}: this version supports {low} to {high}")
+    return problems
