@@ -16,6 +16,10 @@ from ottla.protocol.message import Buffer, Message, Reader
 from ottla.protocol.schema import FIXED, Field, element_bytes_min, fields_of, has_records
 from ottla.protocol.source import Source
 
+# A byte or two on the wire can become an object of a hundred bytes in memory: this many elements, in all
+# arrays of one message together, are more than any real message has and still do no harm.
+ELEMENTS_MAX = 1_000_000
+
 
 def compile_reader(cls: type[Message], version: int) -> Reader:
     reader: Reader = _ReaderSource(cls, version).compile()
@@ -59,7 +63,7 @@ class _ReaderSource(Source):
             self.emit("view = memoryview(buf)")
         else:
             self.emit("if type(buf) is not bytes: return read_as_bytes(read, buf, pos)")
-        self.emit("end = len(buf)", "try:")
+        self.emit("end = len(buf)", f"room = {ELEMENTS_MAX}", "try:")
         self.indent()
         self._struct(self.cls, "o0", 0)
         self._flush()
@@ -235,7 +239,11 @@ class _ReaderSource(Source):
         # Without this a count of two thousand million would be believed until the memory is gone.
         least = max(1, element_bytes_min(field, self.version, self.flexible))
         bound = "end - pos" if least == 1 else f"(end - pos) // {least}"
-        self.emit(f"if not 0 <= n <= {bound}: {self._fail(field.name + ': impossible count')}")
+        self.emit(
+            f"if not 0 <= n <= {bound}: {self._fail(field.name + ': impossible count')}",
+            "room -= n",
+            f"if room < 0: {self._fail(field.name + ': too many elements')}",
+        )
         if field.element in FIXED:
             self._fixed_elements(field, target)
         else:

@@ -1,4 +1,4 @@
-"""How a record of __cluster_metadata says what it is: frame version, record type, version, then the message."""
+"""How a record of __cluster_metadata says what it is: frame version, record type, version, message."""
 
 from __future__ import annotations
 
