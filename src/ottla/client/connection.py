@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
                 f"{connection.address}: no connection within {timeout_ms:g} ms"
             ) from None
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = _reason(error)
             raise ConnectionFailedError(
                 f"{connection.address}: cannot connect: {reason}; is a broker running there?"
             ) from error
@@ -235,6 +235,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+
+
+def _reason(error: OSError) -> str:
+    """What the system said, without asyncio's list of every address it tried."""
+    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+        return "connection refused"
+    return error.strerror or str(error)
 
 
 def _decode_body(awaited: _Awaited, frame: bytes | bytearray) -> Message:

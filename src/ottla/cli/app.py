@@ -1,0 +1,70 @@
+"""The typer application: everything but `serve`, which it only lists and hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ottla.cli import consume, produce, topics
+from ottla.client.version import VERSION
+
+app = typer.Typer(
+    name="ottla",
+    help=(
+        "A distributed, replicated, append-only log that speaks Kafka's protocol.\n\n"
+        "Start with `ottla serve` in one terminal, then `ottla topic create orders`, `ottla produce orders` "
+        "and `ottla consume orders` in another. All but `serve` work with any Kafka-compatible cluster."
+    ),
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"ottla {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+@app.command(
+    "serve",
+    help="Run a broker on this machine (`ottla serve --help` for its options).",
+    add_help_option=False,
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+    },
+)
+def serve(context: typer.Context) -> None:
+    """The one parser of `serve` lives where no rich import slows it down."""
+    from ottla.cli.serve import main
+
+    raise typer.Exit(main(context.args))
+
+
+app.add_typer(topics.app, name="topic")
+app.command("produce", help=produce.HELP)(produce.produce)
+app.command("consume", help=consume.HELP)(consume.consume)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run and return the exit code: 0 done, 1 failed, 2 wrong arguments."""
+    try:
+        app(args=list(arguments), prog_name="ottla")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,210 @@
+"""`ottla consume`: records to stdout."""
+
+from __future__ import annotations
+
+import string
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from ottla.cli.output import connected, run_command
+from ottla.cli.record_json import record_to_json
+from ottla.cli.start_point import LastN, parse_start
+from ottla.client.consumer import Consumer, Start
+from ottla.client.consumer_state import ConsumedRecord
+from ottla.client.offsets import EARLIEST, LATEST
+from ottla.client.retry import Deadline
+
+HELP = """Print the records of a topic and wait for more.
+
+Examples:
+
+- `ottla consume orders`
+- `ottla consume orders --from end --timestamps --keys`
+- `ottla consume orders --from 2h --max 10 --json`
+- `ottla consume orders --from=-5 --until-end`
+- `ottla consume orders --template "{partition}/{offset} {key} -> {value}"`
+
+`--from` takes `beginning`, `end`, an offset (`42`), the last N of each partition (`-10`), a time
+(`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`).
+"""
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+POLL_RECORDS_MAX = 1000
+POLL_MS = 500
+
+
+def time_text(timestamp_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds; a dash where there is no time."""
+    if timestamp_ms < 0:
+        return "-"
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def headers_bytes(record: ConsumedRecord) -> bytes:
+    return b",".join(name.encode() + b"=" + (b"null" if v is None else v) for name, v in record.headers)
+
+
+class Line:
+    """Turns records into lines: values as they are, other fields before them where asked for."""
+
+    def __init__(
+        self,
+        *,
+        keys: bool,
+        headers: bool,
+        timestamps: bool,
+        offsets: bool,
+        separator: str,
+        template: str | None,
+    ) -> None:
+        self.keys = keys
+        self.headers = headers
+        self.timestamps = timestamps
+        self.offsets = offsets
+        self.separator = separator.encode()
+        self.template = list(string.Formatter().parse(template)) if template is not None else None
+        for _, field, spec, conversion in self.template or ():
+            if field is not None and (field not in FIELDS or spec or conversion):
+                raise ValueError(f"--template: {{{field}}} is none of {', '.join(FIELDS)}")
+
+    def of(self, record: ConsumedRecord) -> bytes:
+        if self.template is not None:
+            parts = []
+            for text, field, _, _ in self.template:
+                parts += [text.encode(), self.field(record, field) if field is not None else b""]
+            return b"".join(parts)
+        columns = []
+        if self.timestamps:
+            columns.append(self.field(record, "timestamp"))
+        if self.offsets:
+            columns.append(b"%d:%d" % (record.partition, record.offset))
+        if self.headers:
+            columns.append(headers_bytes(record))
+        if self.keys:
+            columns.append(self.field(record, "key"))
+        columns.append(self.field(record, "value"))
+        return self.separator.join(columns)
+
+    def field(self, record: ConsumedRecord, name: str) -> bytes:
+        if name == "timestamp":
+            return time_text(record.timestamp_ms).encode()
+        if name == "headers":
+            return headers_bytes(record)
+        content = getattr(record, name)
+        if content is None:
+            return b"null"
+        return content if isinstance(content, bytes) else str(content).encode()
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
+    *,
+    start: Annotated[
+        str, typer.Option("--from", "-f", metavar="POINT", help="Where to start.")
+    ] = "beginning",
+    count_max: Annotated[
+        int | None, typer.Option("--max", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option("--timeout", "-t", min=0, help="Stop when nothing came for so many seconds."),
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", "-e", help="Stop at what is the end now.")
+    ] = False,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="Read only this one; may be repeated."),
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Show keys.", rich_help_panel="Output")] = False,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="Show headers.", rich_help_panel="Output")
+    ] = False,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="Show times.", rich_help_panel="Output")
+    ] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Show partition:offset.", rich_help_panel="Output")
+    ] = False,
+    separator: Annotated[
+        str,
+        typer.Option(
+            "--separator", help="What stands between columns.", rich_help_panel="Output", show_default="tab"
+        ),
+    ] = "\t",
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template", help=f"A line with {{name}} of {', '.join(FIELDS)}.", rich_help_panel="Output"
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    try:
+        point = parse_start(start, datetime.now(UTC))
+        line = Line(
+            keys=keys,
+            headers=headers,
+            timestamps=timestamps,
+            offsets=offsets,
+            separator=separator,
+            template=template,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+    def write(records: list[ConsumedRecord]) -> None:
+        if as_json:
+            lines = [record_to_json(record).encode() for record in records]
+        else:
+            lines = [line.of(record) for record in records]
+        sys.stdout.buffer.write(b"".join(text + b"\n" for text in lines))
+        sys.stdout.buffer.flush()
+
+    async def work() -> None:
+        async with connected(bootstrap) as cluster, Consumer(cluster, out_of_range="beginning") as consumer:
+            await assign(consumer, topic, partitions, point)
+            ends = await end_offsets(consumer) if until_end else None
+            await pump(consumer, ends)
+
+    async def pump(consumer: Consumer, ends: dict[tuple[str, int], int] | None) -> None:
+        left = count_max
+        silence = Deadline(timeout_s * 1000) if timeout_s is not None else None
+        while left is None or left > 0:
+            if ends is not None and all(consumer.position(*key) >= end for key, end in ends.items()):
+                return
+            wait_ms = POLL_MS if silence is None else min(POLL_MS, silence.left_ms)
+            wanted = POLL_RECORDS_MAX if left is None else min(left, POLL_RECORDS_MAX)
+            records = await consumer.poll(wanted, timeout_ms=wait_ms)
+            if ends is not None:
+                records = [r for r in records if r.offset < ends.get((r.topic, r.partition), 0)]
+            if records:
+                write(records)
+                left = None if left is None else left - len(records)
+                silence = Deadline(timeout_s * 1000) if timeout_s is not None else None
+            elif silence is not None and silence.passed:
+                return
+
+    # Ctrl-C is the ordinary end of waiting for more.
+    run_command(work, as_json=as_json, interrupted=0)
+
+
+async def assign(consumer: Consumer, topic: str, partitions: list[int] | None, point: Start | LastN) -> None:
+    if not isinstance(point, LastN):
+        await consumer.assign(topic, partitions, start=point)
+        return
+    await consumer.assign(topic, partitions, start="end")
+    firsts = await consumer.list_offsets(dict.fromkeys(consumer.assignment, EARLIEST))
+    for key, first in firsts.items():
+        end = consumer.position(*key)
+        await consumer.seek(*key, max(first.offset, end - point))
+
+
+async def end_offsets(consumer: Consumer) -> dict[tuple[str, int], int]:
+    found = await consumer.list_offsets(dict.fromkeys(consumer.assignment, LATEST))
+    return {key: at.offset for key, at in found.items()}

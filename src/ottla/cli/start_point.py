@@ -1,0 +1,37 @@
+"""What may stand after `--from`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from ottla.client.consumer import Start
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+EXPECTED = (
+    "expected beginning, end, an offset (42), the last N of each partition (-10), "
+    "a time (2026-01-31T12:00, @1767225600000) or an age (90s, 15m, 2h, 7d)"
+)
+
+
+class LastN(int):
+    """So many records before the end of each partition."""
+
+
+def parse_start(text: str, now: datetime) -> Start | LastN:
+    """A starting point for the consumer. Raises ValueError that lists what is possible."""
+    if text in ("beginning", "end"):
+        return text
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    if re.fullmatch(r"-\d+", text):
+        return LastN(text[1:])
+    if re.fullmatch(r"@\d+", text):
+        return datetime.fromtimestamp(int(text[1:]) / 1000, UTC)
+    age = re.fullmatch(r"(\d+)([smhd])", text)
+    if age is not None:
+        return now - timedelta(**{UNITS[age[2]]: int(age[1])})
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise ValueError(f"--from {text!r}: {EXPECTED}") from None

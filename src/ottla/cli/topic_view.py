@@ -1,0 +1,107 @@
+"""What `ottla topic describe` gathers and how it shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.cli.output import console, human_bytes, plural, table
+from ottla.client.admin import Admin
+from ottla.client.errors import ClientError, UnsupportedApiError
+from ottla.client.metadata import PartitionInfo, TopicInfo
+from ottla.protocol.uuids import uuid_to_text
+
+
+async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bool) -> list[dict[str, Any]]:
+    """Everything known of these topics, as JSON would have it."""
+    topics = await admin.describe_topics(names)
+    configs = await admin.describe_topic_configs(names)
+    sizes = await _sizes(admin, topics)
+    described = []
+    for topic in topics:
+        offsets = await _offsets(admin, topic)
+        rows = [
+            _partition(row, offsets.get(number, (-1, -1)), sizes.get((topic.name, number), -1))
+            for number, row in sorted(topic.partitions.items())
+        ]
+        described.append(
+            {
+                "name": topic.name,
+                "id": uuid_to_text(topic.id),
+                "internal": topic.is_internal,
+                "partitions": rows,
+                "configs": {
+                    entry.name: {"value": entry.value, "source": entry.source_name}
+                    for entry in sorted(configs[topic.name])
+                    # Only what was set on the topic itself: brokers report their own defaults as such.
+                    if all_configs or entry.source == 1
+                },
+            }
+        )
+    return described
+
+
+async def _offsets(admin: Admin, topic: TopicInfo) -> dict[int, tuple[int, int]]:
+    """Offsets of the partitions; none at all when one has no leader to ask."""
+    if any(row.leader < 0 for row in topic.partitions.values()):
+        return {}
+    return await admin.offsets_of(topic.name)
+
+
+async def _sizes(admin: Admin, topics: Sequence[TopicInfo]) -> dict[tuple[str, int], int]:
+    """Bytes on disk of each partition: the largest replica. Not every cluster lets everyone ask."""
+    try:
+        log_dirs = await admin.describe_log_dirs({topic.name: sorted(topic.partitions) for topic in topics})
+    except (ClientError, UnsupportedApiError):
+        return {}
+    sizes: dict[tuple[str, int], int] = {}
+    for log_dir in log_dirs:
+        for replica in log_dir.replicas:
+            key = (replica.topic, replica.partition)
+            sizes[key] = max(sizes.get(key, 0), replica.size_bytes)
+    return sizes
+
+
+def _partition(row: PartitionInfo, offsets: tuple[int, int], size_bytes: int) -> dict[str, Any]:
+    return {
+        "partition": row.partition,
+        "leader": row.leader,
+        "leader_epoch": row.leader_epoch,
+        "replicas": list(row.replicas),
+        "isr": list(row.isr),
+        "offline_replicas": list(row.offline_replicas),
+        "start_offset": offsets[0],
+        "end_offset": offsets[1],
+        "size_bytes": size_bytes,
+    }
+
+
+def show_topic(topic: dict[str, Any]) -> None:
+    """A heading, a table of partitions, the configs."""
+    partitions = topic["partitions"]
+    replicas = max((len(row["replicas"]) for row in partitions), default=0)
+    records = sum(max(0, row["end_offset"] - row["start_offset"]) for row in partitions)
+    size = sum(max(0, row["size_bytes"]) for row in partitions)
+    summary = f"{plural(len(partitions), 'partition')}, replication factor {replicas}"
+    console.print(
+        f"[bold]{topic['name']}[/bold]  {summary}, {plural(records, 'offset')}, {human_bytes(size)}"
+    )
+    console.print(f"id {topic['id']}" + (", internal" if topic["internal"] else ""), style="dim")
+    numbers = ("partition", "leader", "start", "end", "size")
+    shown = table("partition", "leader", "replicas", "in sync", "start", "end", "size", right=numbers)
+    for row in partitions:
+        lagging = len(row["isr"]) < len(row["replicas"])
+        shown.add_row(
+            str(row["partition"]),
+            str(row["leader"]) if row["leader"] >= 0 else "[red]none[/red]",
+            ",".join(map(str, row["replicas"])),
+            ",".join(map(str, row["isr"])),
+            str(row["start_offset"]) if row["start_offset"] >= 0 else "?",
+            str(row["end_offset"]) if row["end_offset"] >= 0 else "?",
+            human_bytes(row["size_bytes"]),
+            style="yellow" if lagging else None,
+        )
+    console.print(shown)
+    for name, entry in topic["configs"].items():
+        origin = "" if entry["source"] == "topic" else f"  [dim]({entry['source']})[/dim]"
+        console.print(f"{name} = {entry['value']}{origin}")
