@@ -181,7 +181,8 @@ def test_tagged_fields_known_and_unknown() -> None:
     epoch = (1, struct.pack(">q", 77))
     found = ApiVersionsResponse.decode(3, tagged(epoch, (9, b"whatever"), (300, b"")))
     assert found == ApiVersionsResponse(finalized_features_epoch=77)
-    assert ApiVersionsResponse.decode(3, tagged((9, b"x" * 200))) == ApiVersionsResponse()
+    for size in (127, 128, 200, 256):
+        assert ApiVersionsResponse.decode(3, tagged((9, b"x" * size))) == ApiVersionsResponse()
 
 
 @pytest.mark.parametrize(
@@ -192,12 +193,13 @@ def test_tagged_fields_known_and_unknown() -> None:
         tagged((9, b""), (9, b"")),
         tagged((1, bytes(7))),
         tagged((1, bytes(9))),
+        tagged()[:-1] + b"\x02\x01\x0b" + bytes(8) + b"\x03\x01\x01",
         tagged((3, b"")),
         tagged((9, bytes(8)))[:-1],
         tagged()[:-1] + b"\x01\x09\xff\xff\xff\xff\x0f",
         tagged()[:-1] + b"\xff\xff\xff\xff\x0f",
     ],
-    ids=["twice", "order", "unknown-twice", "short", "long", "empty", "cut", "size", "count"],
+    ids=["twice", "order", "unknown-twice", "short", "long", "swallows-another", "empty", "cut", "size", "count"],
 )
 def test_bad_tagged_fields(data: bytes) -> None:
     with pytest.raises(DecodeError):

@@ -177,8 +177,7 @@ class _ReaderSource(Source):
         var = f"o{level + 1}"
         if nullable:
             self._take("b", 1, "n")
-        self._flush()
-        if nullable:
+            self._flush()
             self.emit(f"if n < -1: {self._fail(field.name + ': neither null nor present')}")
             self.emit(f"if n == -1: {target} = None", "else:")
             self.indent()
