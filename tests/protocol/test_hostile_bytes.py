@@ -199,7 +199,18 @@ def test_tagged_fields_known_and_unknown() -> None:
         tagged()[:-1] + b"\x01\x09\xff\xff\xff\xff\x0f",
         tagged()[:-1] + b"\xff\xff\xff\xff\x0f",
     ],
-    ids=["twice", "order", "unknown-twice", "short", "long", "swallows-another", "empty", "cut", "size", "count"],
+    ids=[
+        "twice",
+        "order",
+        "unknown-twice",
+        "short",
+        "long",
+        "swallows-another",
+        "empty",
+        "cut",
+        "size",
+        "count",
+    ],
 )
 def test_bad_tagged_fields(data: bytes) -> None:
     with pytest.raises(DecodeError):
