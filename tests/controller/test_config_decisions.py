@@ -1,0 +1,156 @@
+"""AlterConfigs and IncrementalAlterConfigs: operations, resources, error codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_configs_request import AlterableConfig as PlainConfig
+from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
+from ottla.protocol.messages.alter_configs_request import AlterConfigsResource as PlainResource
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = 2, 4
+
+
+@pytest.fixture
+def topic(cluster: Any) -> Any:
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    cluster.append(cluster.controller.decide_create_topics(request, 0).records)
+    return cluster
+
+
+def change(
+    harness: Any, *changes: tuple[str, int, str | None], on: tuple[int, str] = (TOPIC, "t"), **fields: Any
+) -> ErrorCode:
+    configs = [AlterableConfig(name=name, config_operation=op, value=value) for name, op, value in changes]
+    resources = [AlterConfigsResource(resource_type=on[0], resource_name=on[1], configs=configs)]
+    request = IncrementalAlterConfigsRequest(resources=resources, **fields)
+    decision = harness.controller.decide_incremental_alter_configs(request, 0)
+    harness.append(decision.records)
+    (answer,) = decision.reply.responses
+    assert (answer.resource_type, answer.resource_name) == on
+    assert bool(answer.error_message) == bool(answer.error_code)
+    return ErrorCode(answer.error_code)
+
+
+def replace(harness: Any, values: dict[str, str | None], on: tuple[int, str] = (TOPIC, "t")) -> ErrorCode:
+    configs = [PlainConfig(name=name, value=value) for name, value in values.items()]
+    resources = [PlainResource(resource_type=on[0], resource_name=on[1], configs=configs)]
+    decision = harness.controller.decide_alter_configs(AlterConfigsRequest(resources=resources), 0)
+    harness.append(decision.records)
+    return ErrorCode(decision.reply.responses[0].error_code)
+
+
+def test_set_and_delete(topic: Any) -> None:
+    assert change(topic, ("retention.ms", SET, "5"), ("flush.ms", SET, "6")) == ErrorCode.NONE
+    assert change(topic, ("retention.ms", DELETE, None), ("flush.ms", SET, "7")) == ErrorCode.NONE
+    assert topic.image.topic_config("t") == {"flush.ms": "7"}
+    before = len(topic.log)
+    assert change(topic, ("flush.ms", SET, "7"), ("retention.ms", DELETE, None)) == ErrorCode.NONE
+    assert len(topic.log) == before, "what does not change writes nothing"
+
+
+def test_append_and_subtract_begin_with_the_value_in_force(topic: Any) -> None:
+    assert change(topic, ("cleanup.policy", APPEND, "compact")) == ErrorCode.NONE
+    assert topic.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
+    assert change(topic, ("cleanup.policy", APPEND, "compact,delete")) == ErrorCode.NONE
+    assert change(topic, ("cleanup.policy", SUBTRACT, "delete")) == ErrorCode.NONE
+    assert topic.image.topic_config("t") == {"cleanup.policy": "compact"}
+
+
+def test_replacing_removes_what_is_not_named(topic: Any) -> None:
+    assert replace(topic, {"retention.ms": "5", "flush.ms": "6"}) == ErrorCode.NONE
+    assert replace(topic, {"flush.ms": "7", "segment.ms": "8"}) == ErrorCode.NONE
+    assert topic.image.topic_config("t") == {"flush.ms": "7", "segment.ms": "8"}
+    assert replace(topic, {}) == ErrorCode.NONE
+    assert topic.image.configs == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("no.such", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", APPEND, "5")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SUBTRACT, "5")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "shred")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", 9, "5")], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "5"), ("retention.ms", SET, "6")], ErrorCode.INVALID_REQUEST),
+        (
+            [("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "5")],
+            ErrorCode.INVALID_CONFIG,
+        ),
+        ([("follower.replication.throttled.replicas", SET, "1:1," * 9000 + "1:2")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_refused_for_a_topic(topic: Any, changes: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
+    assert change(topic, *changes) == code
+    assert topic.image.configs == {}
+
+
+def test_resources_that_are_not_there(topic: Any) -> None:
+    good = ("retention.ms", SET, "5")
+    assert change(topic, good, on=(TOPIC, "nope")) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert change(topic, good, on=(TOPIC, "")) == ErrorCode.INVALID_REQUEST
+    assert change(topic, good, on=(TOPIC, "a/b")) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert change(topic, good, on=(8, "1")) == ErrorCode.INVALID_REQUEST
+    threads = ("num.io.threads", SET, "5")
+    assert change(topic, threads, on=(BROKER, "9")) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert change(topic, threads, on=(BROKER, "one")) == ErrorCode.INVALID_REQUEST
+    assert change(topic, threads, on=(BROKER, "-1")) == ErrorCode.INVALID_REQUEST
+    assert topic.image.configs == {}
+
+
+def test_brokers_one_and_all(topic: Any) -> None:
+    assert change(topic, ("num.io.threads", SET, "5"), on=(BROKER, "1")) == ErrorCode.NONE
+    assert change(topic, ("log.retention.ms", SET, "6"), on=(BROKER, "")) == ErrorCode.NONE
+    assert topic.image.broker_config(1) == {"num.io.threads": "5"}
+    assert topic.image.cluster_config() == {"log.retention.ms": "6"}
+    assert change(topic, ("log.cleanup.policy", APPEND, "compact"), on=(BROKER, "")) == ErrorCode.NONE
+    assert topic.image.cluster_config()["log.cleanup.policy"] == "delete,compact"
+    assert change(topic, ("node.id", SET, "6"), on=(BROKER, "1")) == ErrorCode.INVALID_REQUEST
+    assert change(topic, ("listeners", SET, "PLAINTEXT://a:1"), on=(BROKER, "")) == ErrorCode.INVALID_REQUEST
+    assert change(topic, ("num.io.threads", SET, "0"), on=(BROKER, "1")) == ErrorCode.INVALID_REQUEST
+
+
+def test_append_to_a_topic_begins_with_what_the_cluster_has(topic: Any) -> None:
+    change(topic, ("log.cleanup.policy", SET, "compact"), on=(BROKER, ""))
+    change(topic, ("cleanup.policy", APPEND, "delete"))
+    assert topic.image.topic_config("t") == {"cleanup.policy": "compact,delete"}
+
+
+def test_validate_only(topic: Any) -> None:
+    assert change(topic, ("retention.ms", SET, "5"), validate_only=True) == ErrorCode.NONE
+    assert change(topic, ("retention.ms", SET, "x"), validate_only=True) == ErrorCode.INVALID_CONFIG
+    assert topic.image.configs == {}
+
+
+def test_each_resource_once_and_for_itself(topic: Any) -> None:
+    def resource(name: str, value: str) -> AlterConfigsResource:
+        configs = [AlterableConfig(name="retention.ms", config_operation=SET, value=value)]
+        return AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
+
+    request = IncrementalAlterConfigsRequest(resources=[resource("nope", "1"), resource("t", "2")])
+    decision = topic.controller.decide_incremental_alter_configs(request, 0)
+    topic.append(decision.records)
+    assert [each.error_code for each in decision.reply.responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert topic.image.topic_config("t") == {"retention.ms": "2"}
+    request = IncrementalAlterConfigsRequest(resources=[resource("t", "3"), resource("t", "4")])
+    decision = topic.controller.decide_incremental_alter_configs(request, 0)
+    assert {each.error_code for each in decision.reply.responses} == {ErrorCode.INVALID_REQUEST}
+    assert decision.records == []
+
+
+def test_null_in_a_replacement(topic: Any) -> None:
+    assert replace(topic, {"retention.ms": None}) == ErrorCode.INVALID_REQUEST
+    assert replace(topic, {"retention.ms": "x"}) == ErrorCode.INVALID_CONFIG
