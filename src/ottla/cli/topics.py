@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="TOPIC...", help="One or more topic names.", show_default=False)
+    list[str], typer.Argument(metavar="TOPIC", help="One or more topic names.", show_default=False)
 ]
 Settings = Annotated[
     list[str] | None,
