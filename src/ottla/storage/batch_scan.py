@@ -1,0 +1,66 @@
+"""Walking the batches of a segment file by their headers, in small reads that skip the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, read_header
+from ottla.storage.errors import CorruptLog
+from ottla.storage.files import File
+
+_CHUNK_BYTES = 8192
+_BODY_CHUNK_BYTES = 1 << 20
+_LENGTH_BYTES = 12
+
+
+def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of each batch in [position, end), which must be whole batches.
+
+    Raises CorruptLog where the bytes cannot be a chain of batches with rising offsets.
+    """
+    chunk = b""
+    chunk_at = position
+    next_offset = 0
+    while position < end:
+        inside = position - chunk_at
+        if inside + HEADER_BYTES > len(chunk):
+            chunk = file.read(position, min(_CHUNK_BYTES, end - position))
+            chunk_at, inside = position, 0
+        try:
+            header = read_header(chunk, inside)
+        except CorruptBatch as error:
+            raise CorruptLog(file.path, f"no batch at position {position}: {error}") from None
+        size = header[1] + _LENGTH_BYTES
+        if header[0] < next_offset or header[6] < 0 or position + size > end:
+            reason = f"batch at position {position} (offset {header[0]}, {size} bytes) does not fit the log"
+            raise CorruptLog(file.path, reason)
+        yield position, header
+        next_offset = header[0] + header[6] + 1
+        position += size
+
+
+def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Yield (position, header, checksum holds) of each batch; stops at the first that cannot be a batch."""
+    from ottla.records.batch import crc_ok
+
+    chunk = b""
+    chunk_at = position
+    next_offset = 0
+    while position < end:
+        inside = position - chunk_at
+        if inside + HEADER_BYTES > len(chunk):
+            chunk = file.read(position, min(_BODY_CHUNK_BYTES, end - position))
+            chunk_at, inside = position, 0
+        try:
+            header = read_header(chunk, inside)
+        except CorruptBatch:
+            return
+        size = header[1] + _LENGTH_BYTES
+        if header[0] < next_offset or header[6] < 0 or position + size > end:
+            return
+        if inside + size > len(chunk):
+            chunk = file.read(position, max(size, min(_BODY_CHUNK_BYTES, end - position)))
+            chunk_at, inside = position, 0
+        yield position, header, crc_ok(chunk, inside, header)
+        next_offset = header[0] + header[6] + 1
+        position += size

@@ -1,0 +1,129 @@
+"""What the sparse indexes share: fixed-size sorted entries, the older ones in the file, the newest in memory.
+
+Entries not yet written wait in `_tail`, packed as they will be on disk. Only a small block of the file is
+ever held, so an index costs next to nothing until it is used, and a lookup is a binary search of a few reads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import ClassVar
+
+from ottla.storage.files import Files
+
+_BLOCK_ENTRIES = 128
+_TAIL_BYTES_MAX = 32768
+
+
+class CorruptIndex(Exception):  # noqa: N818 - named for what happened
+    """The index cannot belong to its segment; it has to be made again from the log."""
+
+
+class IndexFile:
+    """Entries sorted by their first field; see the subclasses for what they mean."""
+
+    ENTRY: ClassVar[Struct]
+
+    __slots__ = ("_block", "_block_at", "_stored", "_tail", "base_offset", "file")
+
+    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+        self.file = files.open(path)
+        self.base_offset = base_offset
+        self._stored = -1
+        self._tail = bytearray()
+        self._block = b""
+        self._block_at = -1
+
+    def __len__(self) -> int:
+        stored = self._stored
+        if stored < 0:
+            stored = self._count_stored()
+        return stored + len(self._tail) // self.ENTRY.size
+
+    def _count_stored(self) -> int:
+        """Entries in the file, without the zeros that a preallocated index of a stopped process ends in."""
+        count = self.file.size // self.ENTRY.size
+        self._stored = count
+        if count and self._is_unused(count - 1):
+            self._stored = bisect_left(range(count), True, key=self._is_unused)
+        return self._stored
+
+    def _is_unused(self, index: int) -> bool:
+        return not any(self._packed(index))
+
+    def _packed(self, index: int) -> bytes | bytearray:
+        """The bytes of a stored entry."""
+        width = self.ENTRY.size
+        block_at = index // _BLOCK_ENTRIES
+        if block_at != self._block_at:
+            self._block = self.file.read(block_at * _BLOCK_ENTRIES * width, _BLOCK_ENTRIES * width)
+            self._block_at = block_at
+        start = index % _BLOCK_ENTRIES * width
+        packed = self._block[start : start + width]
+        if len(packed) < width:
+            raise CorruptIndex(f"{self.file.path} ends before entry {index}")
+        return packed
+
+    def entry(self, index: int) -> tuple[int, int]:
+        stored = len(self) - len(self._tail) // self.ENTRY.size
+        if index >= stored:
+            first, second = self.ENTRY.unpack_from(self._tail, (index - stored) * self.ENTRY.size)
+        else:
+            first, second = self.ENTRY.unpack(self._packed(index))
+        return first, second
+
+    def _first(self, index: int) -> int:
+        return self.entry(index)[0]
+
+    def _second(self, index: int) -> int:
+        return self.entry(index)[1]
+
+    def floor(self, key: int, field: int = 0) -> int:
+        """Number of the last entry whose field is <= key, or -1."""
+        count = len(self)
+        if not count:
+            return -1
+        return bisect_right(range(count), key, key=self._second if field else self._first) - 1
+
+    def last(self) -> tuple[int, int] | None:
+        count = len(self)
+        return self.entry(count - 1) if count else None
+
+    def _push(self, first: int, second: int) -> None:
+        self._tail += self.ENTRY.pack(first, second)
+
+    @property
+    def wants_write(self) -> bool:
+        """Enough waits in memory that it should go to the file."""
+        return len(self._tail) >= _TAIL_BYTES_MAX
+
+    def write_out(self) -> None:
+        """Put what waits in memory into the file, which exists and has its exact size on return."""
+        stored = len(self) - len(self._tail) // self.ENTRY.size
+        size = stored * self.ENTRY.size
+        if self.file.size != size:
+            self.file.truncate(size)
+        self.file.append(self._tail)
+        self._stored = stored + len(self._tail) // self.ENTRY.size
+        self._tail.clear()
+        self._block_at = -1
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        stored = len(self) - len(self._tail) // self.ENTRY.size
+        if count < stored:
+            self.file.truncate(count * self.ENTRY.size)
+            self._stored = count
+            self._block_at = -1
+            self._tail.clear()
+        else:
+            del self._tail[(count - stored) * self.ENTRY.size :]
+
+    def forget_stored(self) -> None:
+        """Take the file for empty, whatever is in it."""
+        self._stored = 0
+
+    def check_size(self) -> None:
+        if self.file.size % self.ENTRY.size:
+            raise CorruptIndex(f"{self.file.path} has {self.file.size} bytes, not whole entries")

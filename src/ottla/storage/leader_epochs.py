@@ -1,0 +1,105 @@
+"""Which leader epoch wrote from which offset on: `leader-epoch-checkpoint` and its copy in memory.
+
+The file is written when the log is flushed, rolled or closed, not at each change: what a crash loses is
+learned again from the batch headers behind the recovery point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from ottla.storage.checkpoints import CorruptCheckpoint, parse_lines, render_lines
+from ottla.storage.files import Files
+
+FILE_NAME = "leader-epoch-checkpoint"
+NO_EPOCH = -1
+
+
+class LeaderEpochs:
+    """Entries (epoch, start offset), both strictly increasing but for equal starts being replaced."""
+
+    __slots__ = ("_epochs", "_starts", "dirty")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.dirty = False
+
+    @property
+    def latest_epoch(self) -> int:
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The leader of `epoch` writes from `start_offset` on; entries that contradict it go."""
+        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
+        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
+            return
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self.dirty = True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if it is not known."""
+        if epoch == NO_EPOCH or not self._epochs:
+            return NO_EPOCH, -1
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return NO_EPOCH, -1
+        end = self._starts[higher]
+        return (self._epochs[higher - 1], end) if higher else (epoch, end)
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote `offset`, or -1."""
+        index = bisect_right(self._starts, offset) - 1
+        return self._epochs[index] if index >= 0 else NO_EPOCH
+
+    def truncate_from_end(self, offset: int) -> None:
+        """The log now ends at `offset`."""
+        while self._starts and self._starts[-1] >= offset:
+            self._starts.pop()
+            self._epochs.pop()
+            self.dirty = True
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The log now begins at `offset`; the epoch that wrote it begins there too."""
+        index = bisect_right(self._starts, offset) - 1
+        if index < 0 or (index == 0 and self._starts[0] == offset):
+            return
+        del self._starts[:index]
+        del self._epochs[:index]
+        self._starts[0] = offset
+        self.dirty = True
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        self.dirty = True
+
+    def load(self, files: Files, directory: str) -> bool:
+        """Read the checkpoint; False if it is unusable and has to be learned from the log."""
+        data = files.read_bytes(f"{directory}/{FILE_NAME}")
+        if data is None:
+            return True
+        try:
+            entries = [(int(epoch), int(start)) for epoch, start in parse_lines(data, fields=2)]
+        except (CorruptCheckpoint, ValueError):
+            return False
+        for epoch, start in entries:
+            self.assign(epoch, start)
+        self.dirty = False
+        return self.entries() == entries
+
+    def render(self) -> bytes:
+        return render_lines([f"{epoch} {start}" for epoch, start in self.entries()])
+
+    def save(self, files: Files, directory: str) -> None:
+        files.write_atomic(f"{directory}/{FILE_NAME}", self.render(), durable=False)
+        self.dirty = False

@@ -1,0 +1,596 @@
+"""The log of one partition: what the broker appends to and reads from.
+
+All methods belong to one thread. Only `FlushJob.run` may run elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.uuids import ZERO_UUID
+from ottla.records.batch import CorruptBatch, crc_ok, iter_headers, stamp
+from ottla.storage import log_read
+from ottla.storage.checkpoints import read_partition_metadata, write_partition_metadata
+from ottla.storage.errors import (
+    CorruptLog,
+    DiskFull,
+    OffsetOutOfRange,
+    StorageError,
+    StorageOffline,
+    UnexpectedAppendOffset,
+)
+from ottla.storage.files import Bytes, Files
+from ottla.storage.flush import FlushJob
+from ottla.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS_FILE
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_dir import LogDir, guarded
+from ottla.storage.log_name import parent, parse_directory_name
+from ottla.storage.log_producers import Headers, check_producers, follow_producers
+from ottla.storage.producer_recovery import replay
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.recovery import LoadedLog, load_log
+from ottla.storage.region import EMPTY_REGION, FileRegion
+from ottla.storage.report import logger
+from ottla.storage.retention import deletable_count
+from ottla.storage.segment import Appended, Segment
+from ottla.storage.txn_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from ottla.records.validate import CheckedRecords
+
+
+class AppendResult(NamedTuple):
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+
+
+class PartitionLog:
+    __slots__ = (
+        "_changed",
+        "_closed",
+        "_directories_to_sync",
+        "_due_removals",
+        "_files",
+        "_generation",
+        "_memo",
+        "_producer_state",
+        "_segments",
+        "_snapshots",
+        "_topic_id",
+        "config",
+        "directory",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_dir",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "recovery_point",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        loaded: LoadedLog,
+        log_dir: LogDir,
+        now_ms: int,
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.config = config
+        self.log_dir = log_dir
+        self.topic, self.partition = parse_directory_name(directory)
+        self._topic_id: bytes | None = None
+        self._segments = loaded.segments
+        self._snapshots = loaded.snapshots
+        self._producer_state = loaded.producer_state
+        self.leader_epochs = loaded.leader_epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = now_ms
+        self._memo: log_read.PositionMemo | None = None
+        self._due_removals: list[tuple[int, str]] = []
+        # New names since the last flush: the directories have to be synced with the data.
+        self._directories_to_sync = loaded.created
+        self._changed = loaded.recovered or loaded.created
+        self._generation = 0
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean: bool = False,
+        recovery_point: int | None = None,
+        log_start_offset: int = 0,
+        log_dir: LogDir | None = None,
+    ) -> PartitionLog:
+        """Open or create the log in `directory`. `clean`: the last process closed it, so nothing is scanned.
+
+        Raises CorruptLog if what lies below the recovery point is damaged.
+        """
+        files.mkdir(directory)
+        loaded = load_log(
+            files,
+            directory,
+            config,
+            now_ms,
+            clean=clean,
+            recovery_point=recovery_point,
+            start=log_start_offset,
+        )
+        log_dir = log_dir or LogDir(parent(directory))
+        return cls(files, directory, config, loaded=loaded, log_dir=log_dir, now_ms=now_ms)
+
+    # -- identity and figures --------------------------------------------------------------------------------
+
+    @property
+    def topic_id(self) -> bytes:
+        """From partition.metadata; ZERO_UUID if the file is missing."""
+        if self._topic_id is None:
+            self._topic_id = read_partition_metadata(self._files, self.directory) or ZERO_UUID
+        return self._topic_id
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        if self.topic_id != topic_id:
+            assert self._topic_id == ZERO_UUID, "a log never changes its topic"
+            with guarded(self.log_dir):
+                write_partition_metadata(self._files, self.directory, topic_id)
+            self._topic_id = topic_id
+            self._directories_to_sync = True
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
+    def active_segment_base_offset(self) -> int:
+        return self._segments.active.base_offset
+
+    @property
+    def segments(self) -> list[Segment]:
+        return list(self._segments)
+
+    @property
+    def producer_state(self) -> ProducerState:
+        """Read from its snapshot on first use."""
+        state = self._producer_state
+        if state is None:
+            state = ProducerState()
+            self._snapshots.load_latest(state, self.log_start_offset)
+            replay(state, self._segments, self.log_start_offset, self.log_end_offset)
+            self._producer_state = state
+        return state
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return (self._producer_state or self.producer_state).last_stable_offset(high_watermark)
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+
+    def _require_usable(self) -> None:
+        if self.log_dir.error is not None:
+            raise self.log_dir.offline_error()
+        if self._closed:
+            raise StorageOffline(self.directory, "the log is closed")
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append_as_leader(self, checked: CheckedRecords, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Give the batches their offsets and write them; a producer's repetition is answered, not written."""
+        headers = checked.headers
+        for _, header in headers:
+            if header[9] >= 0:
+                state = self._producer_state or self.producer_state
+                duplicate = check_producers(state, checked.buffer, headers)
+                if duplicate is not None:
+                    appended_ms = duplicate.timestamp if checked.log_append_time_ms >= 0 else -1
+                    return AppendResult(duplicate.first_offset, duplicate.last_offset, appended_ms, True)
+                break
+        first_offset = self.log_end_offset
+        self._append_stamped(checked.buffer, headers, leader_epoch, now_ms)
+        return AppendResult(first_offset, self.log_end_offset - 1, checked.log_append_time_ms, False)
+
+    def append_own(self, buffer: bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Append batches that this process has built itself: coordinators' records, control batches."""
+        headers = list(iter_headers(buffer))
+        check_producers(self.producer_state, buffer, headers)
+        first_offset = self.log_end_offset
+        self._append_stamped(buffer, headers, leader_epoch, now_ms)
+        return AppendResult(first_offset, self.log_end_offset - 1, -1, False)
+
+    def append_as_follower(self, buffer: Bytes, now_ms: int) -> AppendResult:
+        """Write batches as the leader has them; an incomplete batch at the end of the buffer is left out."""
+        headers = list(iter_headers(buffer))
+        expected = self.log_end_offset
+        if not headers:
+            return AppendResult(expected, expected - 1, -1, False)
+        for position, header in headers:
+            if header.base_offset < expected:
+                raise UnexpectedAppendOffset(header.base_offset, expected)
+            if not crc_ok(buffer, position, header):
+                raise CorruptBatch(f"checksum of the batch at offset {header.base_offset} does not hold")
+            expected = header.next_offset
+        end = headers[-1][0] + headers[-1][1].size_bytes
+        offsets = [header.base_offset for _, header in headers]
+        self._write(memoryview(buffer)[:end], headers, offsets, now_ms)
+        for _, header in headers:
+            if header.leader_epoch >= 0 and header.leader_epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+        return AppendResult(offsets[0], self.log_end_offset - 1, -1, False)
+
+    def _append_stamped(
+        self, buffer: bytearray | memoryview, headers: Headers, leader_epoch: int, now_ms: int
+    ) -> None:
+        offset = first_offset = self.log_end_offset
+        offsets = []
+        for position, header in headers:
+            stamp(buffer, position, offset, leader_epoch)
+            offsets.append(offset)
+            offset += header[6] + 1
+        self._write(buffer, headers, offsets, now_ms)
+        if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+
+    def _write(self, buffer: Bytes, headers: Headers, offsets: list[int], now_ms: int) -> None:
+        """Write batches whose offsets are in place, roll first if it is time, then follow the producers."""
+        if self.log_dir.error is not None or self._closed:
+            self._require_usable()
+        batches = []
+        max_timestamp = -1
+        has_producer = False
+        for (_, header), offset in zip(headers, offsets, strict=True):
+            batches.append(Appended(header[1] + 12, offset + header[6], header[8]))
+            max_timestamp = max(max_timestamp, header[8])
+            if header[9] >= 0:
+                has_producer = True
+        last_offset = batches[-1][1]
+        try:
+            # Its first use reads snapshot and log, which must not hold these batches yet.
+            state = self._producer_state or self.producer_state
+            active = self._segments.active
+            if active.should_roll(len(buffer), max_timestamp, last_offset, self.config, now_ms):
+                active = self._roll(offsets[0], now_ms)
+            active.append(buffer, batches, self.config.index_interval_bytes)
+            self.log_end_offset = last_offset + 1
+            self._changed = True
+            if has_producer:
+                follow_producers(state, active, buffer, headers, offsets)
+            state.map_end_offset = last_offset + 1
+        except (DiskFull, CorruptLog):
+            raise
+        except StorageError as error:
+            raise self.log_dir.fail(error) from error
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin another; nothing happens if it is empty."""
+        self._require_usable()
+        with guarded(self.log_dir):
+            self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        """On a full disk nothing has changed, and the roll can be tried again."""
+        active = self._segments.active
+        if active.base_offset == base_offset:
+            assert not active.size
+            return active
+        active.write_indexes()
+        state = self.producer_state
+        state.map_end_offset = base_offset
+        self._snapshots.write(state, self._segments)
+        segment = Segment.create(self._files, self.directory, base_offset, now_ms)
+        self._segments.add(segment)
+        self._directories_to_sync = self._changed = True
+        return segment
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int | None = None, min_one_batch: bool = True
+    ) -> FileRegion:
+        """Whole batches from the one that holds `offset`, up to `max_bytes`, none at or above `upper_offset`.
+
+        The first batch may be larger than `max_bytes`, unless `min_one_batch` is off. The region may begin
+        before `offset`, where that lies inside a batch.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(offset, self.log_start_offset, end)
+        if self.log_dir.error is not None or self._closed:
+            self._require_usable()
+        upper = end if upper_offset is None or upper_offset > end else upper_offset
+        if offset >= upper:
+            return EMPTY_REGION
+        memo = self._memo
+        if memo is None:
+            memo = self._memo = log_read.PositionMemo()
+        try:
+            return log_read.read_region(self._segments, memo, offset, max_bytes, upper, end, min_one_batch)
+        except (DiskFull, CorruptLog):
+            raise
+        except StorageError as error:
+            raise self.log_dir.fail(error) from error
+
+    def offset_for_timestamp(
+        self, timestamp: int, upper_offset: int | None = None
+    ) -> log_read.TimestampOffset | None:
+        """The first record at or after `timestamp`, None if there is none below `upper_offset`."""
+        self._require_usable()
+        with guarded(self.log_dir):
+            found = log_read.find_timestamp(self._segments, timestamp, self.log_start_offset)
+        upper = self.log_end_offset if upper_offset is None else upper_offset
+        return found if found is not None and found.offset < upper else None
+
+    def max_timestamp_offset(self) -> log_read.TimestampOffset | None:
+        """The first record with the largest timestamp."""
+        self._require_usable()
+        with guarded(self.log_dir):
+            return log_read.find_max_timestamp(self._segments, self.log_start_offset)
+
+    def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """What a read_committed consumer of [start, upper) has to leave out."""
+        self._require_usable()
+        with guarded(self.log_dir):
+            return log_read.find_aborted(self._segments, start_offset, upper_offset)
+
+    # -- shortening ------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop every batch that reaches `offset` or beyond; False if there is none."""
+        self._require_usable()
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        with guarded(self.log_dir):
+            self._lower_recovery_point(offset)
+            index = self._segments.floor(offset)
+            segment = self._segments[index]
+            found = segment.find(offset)
+            for later in self._segments.drop_after(index):
+                later.remove()
+            if found is not None:
+                segment.truncate_at(found[0], offset)
+            # Without this a crash could bring the old batches back behind newer ones.
+            segment.log.sync()
+            self._files.sync_dir(self.directory)
+            self._after_truncation(max(segment.base_offset, segment.next_offset()))
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the next batch gets `offset`."""
+        self._require_usable()
+        with guarded(self.log_dir):
+            self._lower_recovery_point(offset)
+            for segment in self._segments:
+                segment.remove()
+            fresh = Segment.create(self._files, self.directory, offset, self._segments.active.created_ms)
+            self._segments.replace_all(fresh)
+            self._files.sync_dir(self.directory)
+            self.log_start_offset = offset
+            self.leader_epochs.clear()
+            self._snapshots.remove_above(-1)
+            self._after_truncation(offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """The checkpoint must not claim as durable what will be written anew behind the cut."""
+        self._generation += 1
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self.log_dir.on_recovery_point_lowered is not None:
+                self.log_dir.on_recovery_point_lowered(self.log_dir)
+
+    def _after_truncation(self, end_offset: int) -> None:
+        self.log_end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.leader_epochs.truncate_from_end(end_offset)
+        self._snapshots.remove_above(end_offset)
+        self._producer_state = None
+        if self._memo is not None:
+            self._memo.clear()
+        self._changed = self._directories_to_sync = True
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Everything below `offset` is no longer served; its segments go with the next retention pass."""
+        self._require_usable()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        return True
+
+    # -- retention -------------------------------------------------------------------------------------------
+
+    def delete_old_segments(self, now_ms: int, upper_offset: int) -> int:
+        """Drop what retention allows, nothing at or above `upper_offset`; returns the number of segments.
+
+        The files are renamed now and removed by `remove_due` after file.delete.delay.ms.
+        """
+        self._require_usable()
+        with guarded(self.log_dir):
+            count = deletable_count(
+                self._segments,
+                self.config,
+                now_ms,
+                upper_offset=upper_offset,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
+            )
+            if not count:
+                return 0
+            if count == len(self._segments):
+                self._roll(self.log_end_offset, now_ms)
+            start = max(self.log_start_offset, self._segments[count].base_offset)
+            self.log_start_offset = start
+            self.leader_epochs.truncate_from_start(start)
+            due_ms = now_ms + self.config.file_delete_delay_ms
+            for segment in self._segments.drop_first(count):
+                for path in segment.rename_deleted():
+                    self._due_removals.append((due_ms, path))
+            self._snapshots.remove_below(self._segments.first.base_offset)
+            self._changed = True
+        logger.info("%s: %d segments deleted, log starts at %d", self.directory, count, start)
+        return count
+
+    def remove_due(self, now_ms: int) -> int:
+        """Remove the files whose delay has passed."""
+        if not self._due_removals or self.log_dir.error is not None or self._closed:
+            return 0
+        due = [path for due_ms, path in self._due_removals if due_ms <= now_ms]
+        with guarded(self.log_dir):
+            for path in due:
+                self._files.remove(path)
+        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
+        return len(due)
+
+    def expire_producers(self, now_ms: int) -> int:
+        if self._producer_state is None:
+            return 0
+        return self._producer_state.expire(now_ms, self.config.producer_id_expiration_ms)
+
+    # -- durability ------------------------------------------------------------------------------------------
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.log_end_offset - self.recovery_point
+
+    def wants_flush(self, now_ms: int) -> bool:
+        """Do flush.messages, flush.ms or a closed segment ask for a flush now."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed <= 0:
+            return False
+        config = self.config
+        return (
+            unflushed >= config.flush_messages
+            or now_ms - self.last_flush_ms >= config.flush_ms
+            or self.recovery_point < self._segments.active.base_offset
+        )
+
+    def begin_flush(self) -> FlushJob | None:
+        """Note what has to be synced; None if all is durable already."""
+        self._require_usable()
+        if self.log_end_offset <= self.recovery_point and not self._directories_to_sync:
+            return None
+        handles = []
+        with guarded(self.log_dir):
+            for index in range(self._segments.floor(self.recovery_point), len(self._segments)):
+                segment = self._segments[index]
+                handles.append(segment.log.sync_handle())
+                if segment is not self._segments.active:
+                    handles += [file.sync_handle() for file in segment.index_files()]
+        directories = [self.directory, self.log_dir.path] if self._directories_to_sync else []
+        self._directories_to_sync = False
+        epochs = None
+        if self.leader_epochs.dirty:
+            epochs = (f"{self.directory}/{LEADER_EPOCHS_FILE}", self.leader_epochs.render())
+            self.leader_epochs.dirty = False
+        return FlushJob(
+            self._files,
+            target_offset=self.log_end_offset,
+            generation=self._generation,
+            handles=handles,
+            directories=directories,
+            epochs=epochs,
+        )
+
+    def finish_flush(self, job: FlushJob, now_ms: int) -> None:
+        """Move the recovery point; a failed sync takes the directory offline: nobody knows what it lost."""
+        if job.error is not None:
+            if self._closed:
+                return
+            raise self.log_dir.fail(job.error) from job.error
+        self.last_flush_ms = now_ms
+        if job.generation == self._generation and job.target_offset > self.recovery_point:
+            self.recovery_point = job.target_offset
+
+    def flush(self, now_ms: int) -> None:
+        """Sync everything and wait for it."""
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            self.finish_flush(job, now_ms)
+
+    @property
+    def is_changed(self) -> bool:
+        """Has anything happened since the log was opened that closing it must make durable."""
+        return self._changed and self.log_end_offset > self.log_start_offset
+
+    def begin_close(self) -> FlushJob | None:
+        """Write down what the next open needs, and say what to sync; None if nothing needs to be durable."""
+        target = self.write_closing_state()
+        if target is None:
+            return None
+        self._directories_to_sync = True
+        job = self.begin_flush()
+        assert job is not None
+        with guarded(self.log_dir):
+            job.also(self._segments.active.index_files())
+            if self._snapshots.latest >= 0:
+                job.also([self._files.open(self._snapshots.path(self._snapshots.latest))])
+        return job
+
+    def write_closing_state(self) -> int | None:
+        """Write indexes, producer state and epochs, no sync; the log end offset, None if unchanged."""
+        if self._closed or self.log_dir.error is not None:
+            return None
+        with guarded(self.log_dir):
+            for _, path in self._due_removals:
+                self._files.remove(path)
+            changed = self.is_changed
+            if changed:
+                if self._segments.active.size:
+                    self._segments.active.write_indexes()
+                if self._snapshots.latest != self.log_end_offset:
+                    self._snapshots.write(self.producer_state, self._segments)
+            if self.leader_epochs.dirty:
+                self.leader_epochs.save(self._files, self.directory)
+        return self.log_end_offset if changed or self.log_end_offset > self.recovery_point else None
+
+    def synced(self, offset: int) -> None:
+        """All below `offset` has become durable by other means."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+
+    def close(self, now_ms: int) -> None:
+        """A clean end: the next open finds all it needs and scans nothing."""
+        if self._closed:
+            return
+        job = self.begin_close()
+        if job is not None:
+            job.run()
+            self.finish_flush(job, now_ms)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files without writing anything."""
+        self._closed = True
+        for segment in self._segments:
+            segment.close()
+
+    def rename_directory(self, directory: str) -> None:
+        """Move the whole partition, as deletion does; the log cannot be used any more."""
+        with guarded(self.log_dir):
+            self._files.rename(self.directory, directory)
+            self._files.sync_dir(parent(directory))
+        self.directory = directory
+        for segment in self._segments:
+            segment.moved(directory)
+        self.abandon()

@@ -1,0 +1,51 @@
+"""The state of one log directory, shared by its partitions: one failing file takes all of them offline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from ottla.storage.errors import CorruptLog, DiskFull, StorageError, StorageOffline
+from ottla.storage.report import logger
+
+
+class LogDir:
+    """`error` is None while the directory works; after the first failure nothing in it is touched again."""
+
+    __slots__ = ("error", "on_offline", "on_recovery_point_lowered", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.error: StorageError | None = None
+        self.on_offline: Callable[[LogDir], None] | None = None
+        self.on_recovery_point_lowered: Callable[[LogDir], None] | None = None
+
+    def fail(self, error: StorageError) -> StorageOffline:
+        """Take the directory offline; returns what to raise."""
+        if self.error is None:
+            self.error = error
+            logger.error("log directory %s goes offline: %s", self.path, error)
+            if self.on_offline is not None:
+                self.on_offline(self)
+        return StorageOffline(self.path, f"log directory is offline: {self.error}")
+
+    def offline_error(self) -> StorageOffline:
+        return StorageOffline(self.path, f"log directory is offline: {self.error}")
+
+
+class guarded:  # noqa: N801 - reads as a word after "with"
+    """Takes the log directory offline when the block fails on a file, but not for lack of room or damage."""
+
+    __slots__ = ("_log_dir",)
+
+    def __init__(self, log_dir: LogDir) -> None:
+        self._log_dir = log_dir
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, StorageError) and not isinstance(error, (DiskFull, CorruptLog, StorageOffline)):
+            raise self._log_dir.fail(error) from error

@@ -1,0 +1,111 @@
+"""Bringing the producer state up to the log: the newest usable snapshot, then the batches behind it."""
+
+from __future__ import annotations
+
+from ottla.storage.batch_scan import iter_batches
+from ottla.storage.files import Files
+from ottla.storage.markers import read_marker
+from ottla.storage.producer_snapshot import (
+    SNAPSHOT_SUFFIX,
+    CorruptSnapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.report import logger
+from ottla.storage.segments import Segments
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+class Snapshots:
+    """The snapshot files of one partition, by offset."""
+
+    __slots__ = ("_files", "directory", "offsets")
+
+    def __init__(self, files: Files, directory: str, offsets: list[int]) -> None:
+        self._files = files
+        self.directory = directory
+        self.offsets = sorted(offsets)
+
+    @property
+    def latest(self) -> int:
+        return self.offsets[-1] if self.offsets else -1
+
+    def path(self, offset: int) -> str:
+        return snapshot_path(self.directory, offset)
+
+    def write(self, state: ProducerState, segments: Segments) -> None:
+        """Save the state, and give up older snapshots that no segment begins with."""
+        offset = state.map_end_offset
+        data = encode_snapshot(state.entries.values())
+        self._files.write_atomic(snapshot_path(self.directory, offset), data, durable=False)
+        bases = {segment.base_offset for segment in segments}
+        for old in [old for old in self.offsets if old not in bases and old != offset]:
+            self.remove(old)
+        if offset not in self.offsets:
+            self.offsets.append(offset)
+            self.offsets.sort()
+
+    def remove(self, offset: int) -> None:
+        self._files.remove(snapshot_path(self.directory, offset))
+        self.offsets.remove(offset)
+
+    def remove_above(self, offset: int) -> None:
+        for late in [late for late in self.offsets if late > offset]:
+            self.remove(late)
+
+    def remove_below(self, offset: int) -> None:
+        for early in [early for early in self.offsets if early < offset]:
+            self.remove(early)
+
+    def load_latest(self, state: ProducerState, log_start_offset: int) -> None:
+        """Fill the state from the newest snapshot that is whole; damaged ones are removed."""
+        while self.offsets:
+            offset = self.offsets[-1]
+            data = self._files.read_bytes(snapshot_path(self.directory, offset))
+            try:
+                if data is None:
+                    raise CorruptSnapshot("gone")
+                state.load(decode_snapshot(data), offset)
+                return
+            except CorruptSnapshot as error:
+                logger.warning(
+                    "leaving out producer snapshot %s: %s", snapshot_path(self.directory, offset), error
+                )
+                self.remove(offset)
+        state.load([], log_start_offset)
+
+
+def replay(state: ProducerState, segments: Segments, log_start_offset: int, log_end_offset: int) -> None:
+    """Apply the batches from the state's offset on, and write their aborted transactions again."""
+    start = max(state.map_end_offset, log_start_offset)
+    for index in range(segments.floor(start), len(segments)):
+        segment = segments[index]
+        if segment.size and segments.end_offset(index, log_end_offset) > start:
+            _replay_segment(state, segments, index, start)
+    state.map_end_offset = log_end_offset
+
+
+def _replay_segment(state: ProducerState, segments: Segments, index: int, start: int) -> None:
+    segment = segments[index]
+    found = segment.find(start)
+    if found is None:
+        return
+    if segment.txn_index:
+        segment.txn_index.truncate_to(start)
+    for position, header in iter_batches(segment.log, found[0], segment.size):
+        if not header.has_producer:
+            continue
+        if not header.is_control:
+            state.update(header, header.base_offset)
+            continue
+        marker = read_marker(segment.log.read(position, header.size_bytes), 0, header)
+        if marker is not None:
+            completed = state.end_transaction(
+                header, header.base_offset, marker.coordinator_epoch, aborted=marker.aborted
+            )
+            if completed is not None and completed.aborted:
+                segment.txn_index.append(state.aborted_entry(completed))

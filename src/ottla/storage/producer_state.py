@@ -1,0 +1,252 @@
+"""What a partition remembers of its producers: the last five batches of each, and their open transactions.
+
+The rules, in the order in which they are applied to a batch with a producer id:
+
+    epoch lower than the known one           INVALID_PRODUCER_EPOCH
+    same epoch and sequences as one of the
+    last five batches                        a duplicate: answered with the offsets it has already
+    higher epoch, state is known             must begin with sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
+    same epoch                               must follow the last sequence, else OUT_OF_ORDER_SEQUENCE_NUMBER
+    no state (new, or expired)               any sequence
+    base sequence -1 (coordinators)          only the epoch counts
+    no transaction bit, transaction open     INVALID_TXN_STATE
+
+A transaction is open from its first batch to its marker. The last stable offset is the first offset of the
+oldest transaction that is open, or whose marker is not yet below the high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ottla.protocol.errors import ErrorCode
+from ottla.records.batch import SEQUENCE_MAX, BatchHeader, RecordsError, increment_sequence
+from ottla.storage.txn_index import AbortedTransaction
+
+BATCHES_KEPT = 5
+NO_OFFSET = -1
+
+
+class KeptBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerEntry:
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.batches: list[KeptBatch] = []
+        self.coordinator_epoch = -1
+        self.current_txn_first_offset = NO_OFFSET
+        self.last_timestamp = -1
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def duplicate_of(self, header: BatchHeader) -> KeptBatch | None:
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in self.batches:
+            if batch[0] == first and batch[1] == last:
+                return batch
+        return None
+
+    def take_epoch(self, producer_epoch: int) -> None:
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches.clear()
+
+    def keep(self, batch: KeptBatch) -> None:
+        if len(self.batches) == BATCHES_KEPT:
+            del self.batches[0]
+        self.batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+
+class ProducerState:
+    """The state after every batch below `map_end_offset`."""
+
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+
+    def __init__(self, map_end_offset: int = 0) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # Open transactions: first offset -> producer id. Inserted in offset order: the first is the oldest.
+        self._ongoing: dict[int, int] = {}
+        # Ended transactions whose marker the high watermark has not passed: first offset -> marker offset.
+        self._unreplicated: dict[int, int] = {}
+        self.map_end_offset = map_end_offset
+
+    # -- before the append -----------------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader) -> KeptBatch | None:
+        """Refuse a client's batch by RecordsError, or return the batch it duplicates, or None to go on."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.producer_epoch < entry.producer_epoch:
+            raise RecordsError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, "
+                f"but epoch {entry.producer_epoch} was seen",
+            )
+        if header.base_sequence >= 0:
+            duplicate = entry.duplicate_of(header)
+            if duplicate is not None:
+                return duplicate
+            _check_sequence(entry, header.producer_epoch, header.base_sequence)
+        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+            raise RecordsError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} sends outside of its open transaction",
+            )
+        return None
+
+    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+        """Refuse a transaction marker of a fenced producer or coordinator."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        if producer_epoch < entry.producer_epoch:
+            raise RecordsError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"marker for producer {producer_id} has epoch {producer_epoch} < {entry.producer_epoch}",
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise RecordsError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} < {entry.coordinator_epoch}",
+            )
+
+    # -- after the append, and in recovery -------------------------------------------------------------------
+
+    def update(self, header: BatchHeader, first_offset: int) -> None:
+        """Take over a data batch that is in the log at `first_offset`."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        else:
+            entry.take_epoch(header.producer_epoch)
+        last_offset = first_offset + header.last_offset_delta
+        sequence = header.base_sequence
+        if sequence >= 0:
+            last_sequence = increment_sequence(sequence, header.last_offset_delta)
+            entry.keep(KeptBatch(sequence, last_sequence, first_offset, last_offset, header.max_timestamp))
+        else:
+            entry.last_timestamp = header.max_timestamp
+        if header.is_transactional and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = first_offset
+            self._ongoing[first_offset] = producer_id
+        self.map_end_offset = last_offset + 1
+
+    def end_transaction(
+        self, header: BatchHeader, offset: int, coordinator_epoch: int, *, aborted: bool
+    ) -> CompletedTransaction | None:
+        """Take over a marker at `offset`; returns the transaction it ended, None if that had no data."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        else:
+            entry.take_epoch(max(header.producer_epoch, entry.producer_epoch))
+        entry.coordinator_epoch = max(entry.coordinator_epoch, coordinator_epoch)
+        entry.last_timestamp = header.max_timestamp
+        first_offset = entry.current_txn_first_offset
+        entry.current_txn_first_offset = NO_OFFSET
+        self.map_end_offset = offset + 1
+        if first_offset < 0:
+            return None
+        del self._ongoing[first_offset]
+        self._unreplicated[first_offset] = offset
+        return CompletedTransaction(producer_id, first_offset, offset, aborted)
+
+    def aborted_entry(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """The line for the transaction index, with the last stable offset as it is now."""
+        stable = next(iter(self._ongoing), completed.last_offset + 1)
+        return AbortedTransaction(
+            completed.producer_id, completed.first_offset, completed.last_offset, stable
+        )
+
+    # -- last stable offset ----------------------------------------------------------------------------------
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        if self._unreplicated:
+            passed = [first for first, marker in self._unreplicated.items() if marker < high_watermark]
+            for first in passed:
+                del self._unreplicated[first]
+        stable = high_watermark
+        if self._ongoing:
+            stable = min(stable, next(iter(self._ongoing)))
+        if self._unreplicated:
+            stable = min(stable, *self._unreplicated)
+        return stable
+
+    def ongoing(self) -> Iterator[ProducerEntry]:
+        for producer_id in self._ongoing.values():
+            yield self.entries[producer_id]
+
+    # -- upkeep ----------------------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for too long, except inside a transaction; returns how many."""
+        old = [
+            entry.producer_id
+            for entry in self.entries.values()
+            if entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in old:
+            del self.entries[producer_id]
+        return len(old)
+
+    def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
+        """Take the content of a snapshot."""
+        self.entries = {entry.producer_id: entry for entry in entries}
+        open_offsets = sorted(
+            (entry.current_txn_first_offset, entry.producer_id)
+            for entry in self.entries.values()
+            if entry.current_txn_first_offset >= 0
+        )
+        self._ongoing = dict(open_offsets)
+        self._unreplicated = {}
+        self.map_end_offset = map_end_offset
+
+
+def _check_sequence(entry: ProducerEntry, producer_epoch: int, base_sequence: int) -> None:
+    if producer_epoch != entry.producer_epoch:
+        expected = 0
+    else:
+        last = entry.last_sequence
+        expected = 0 if last == SEQUENCE_MAX else last + 1
+    if base_sequence != expected:
+        raise RecordsError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {entry.producer_id} epoch {producer_epoch}: "
+            f"sequence {base_sequence} came where {expected} was due",
+        )

@@ -1,0 +1,34 @@
+"""A run of whole batches inside a segment file: what Fetch sends, its bytes never seen by Python."""
+
+from __future__ import annotations
+
+from ottla.storage.files import File
+
+
+class FileRegion:
+    """`nbytes` of `file` from `position`; the file is opened when the bytes are asked for."""
+
+    __slots__ = ("file", "nbytes", "position")
+
+    def __init__(self, file: File | None, position: int, nbytes: int) -> None:
+        assert nbytes == 0 or file is not None
+        self.file = file
+        self.position = position
+        self.nbytes = nbytes
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def read(self) -> bytes:
+        return b"" if self.file is None else self.file.read(self.position, self.nbytes)
+
+    def fileno(self) -> int:
+        """For sendfile: valid until the next storage call, so ask before each send."""
+        assert self.file is not None
+        return self.file.fileno()
+
+    def __repr__(self) -> str:
+        return f"FileRegion({self.file.path if self.file else None}, {self.position}, {self.nbytes})"
+
+
+EMPTY_REGION = FileRegion(None, 0, 0)

@@ -1,0 +1,425 @@
+"""One segment: a `.log` file of batches and its three indexes, all named by the base offset.
+
+Bytes that this process has written, or recovered, are known to be good. What an earlier process left is
+checked against its checksums the first time it is read: a bit that the disk changed never reaches a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.records.batch import BatchHeader
+from ottla.storage.batch_scan import iter_batches, iter_checked
+from ottla.storage.checked_ranges import CheckedRanges
+from ottla.storage.errors import CorruptLog, StorageError
+from ottla.storage.files import Bytes, File, Files
+from ottla.storage.index_file import CorruptIndex
+from ottla.storage.log_config import LogConfig
+from ottla.storage.offset_index import OFFSET_ENTRY_BYTES, OffsetIndex
+from ottla.storage.report import logger
+from ottla.storage.time_index import TIME_ENTRY_BYTES, TimeIndex
+from ottla.storage.txn_index import TxnIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+
+_RELATIVE_OFFSET_MAX = (1 << 31) - 1
+_UNKNOWN = -2
+
+
+class Appended(NamedTuple):
+    """What the indexes need to know of one appended batch."""
+
+    size_bytes: int
+    last_offset: int
+    max_timestamp: int
+
+
+class Segment:
+    __slots__ = (
+        "_bytes_since_index",
+        "_checked",
+        "_files",
+        "_first_timestamp",
+        "_indexes_trusted",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_offset_index",
+        "_time_index",
+        "_txn_index",
+        "_unchecked_bytes",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "log",
+        "size",
+    )
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, log: File, *, size: int, now_ms: int
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.log = log
+        self.size = size
+        self.created_ms = now_ms
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TxnIndex | None = None
+        self._bytes_since_index = 0
+        # Unknown until it is read from the file, which most segments never need.
+        self._first_timestamp = _UNKNOWN if size else -1
+        self._max_timestamp = _UNKNOWN if size else -1
+        self._max_timestamp_offset = base_offset
+        # The indexes of a segment that was there before are looked at before they are believed.
+        self._indexes_trusted = not size
+        self._unchecked_bytes = size
+        self._checked: CheckedRanges | None = None
+
+    @classmethod
+    def create(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> Segment:
+        prefix = f"{directory}/{base_offset:020d}"
+        log = files.create(prefix + LOG_SUFFIX)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            files.remove(prefix + suffix)
+        return cls(files, directory, base_offset, log, size=0, now_ms=now_ms)
+
+    @classmethod
+    def load(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> Segment:
+        log = files.open(f"{directory}/{base_offset:020d}{LOG_SUFFIX}")
+        return cls(files, directory, base_offset, log, size=log.size, now_ms=now_ms)
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+
+    # -- indexes, made on first use --------------------------------------------------------------------------
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return self._offset_index or self._load_indexes()[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return self._time_index or self._load_indexes()[1]
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        if self._txn_index is None:
+            self._txn_index = TxnIndex(self._files, self.path(TXN_INDEX_SUFFIX), self.base_offset)
+        return self._txn_index
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        offsets = OffsetIndex(self._files, self.path(INDEX_SUFFIX), self.base_offset)
+        times = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        self._offset_index, self._time_index = offsets, times
+        if not self._indexes_trusted:
+            self._indexes_trusted = True
+            try:
+                for index in (offsets, times):
+                    if not index.file.size and not self._files.exists(index.file.path):
+                        raise CorruptIndex(f"{index.file.path} is missing")
+                offsets.check(self.size)
+                times.check()
+                if not len(times):
+                    raise CorruptIndex(f"{times.file.path} is empty though the segment is not")
+            except CorruptIndex as error:
+                logger.warning("making the indexes of %s again: %s", self.log.path, error)
+                self.rebuild_indexes()
+        return offsets, times
+
+    def rebuild_indexes(self, interval_bytes: int = 4096) -> None:
+        """Make offset and time index again from the batch headers."""
+        offsets, times = self._empty_indexes()
+        offsets.truncate(0)
+        times.truncate(0)
+        for position, header in iter_batches(self.log, 0, self.size):
+            self.index_batch(position, header, interval_bytes)
+        if self._max_timestamp >= 0:
+            times.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        offsets.write_out()
+        times.write_out()
+
+    def reset_indexes(self, in_memory: bool = False) -> None:
+        """Begin all indexes anew, for `index_batch` to fill; in memory: leave the files alone."""
+        offsets, times = self._empty_indexes()
+        if in_memory:
+            offsets.forget_stored()
+            times.forget_stored()
+            return
+        offsets.truncate(0)
+        times.truncate(0)
+        self.txn_index.clear()
+
+    def _empty_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        offsets = OffsetIndex(self._files, self.path(INDEX_SUFFIX), self.base_offset)
+        times = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        self._offset_index, self._time_index = offsets, times
+        self._indexes_trusted = True
+        self._max_timestamp = self._first_timestamp = -1
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index = 0
+        return offsets, times
+
+    def index_batch(self, position: int, header: BatchHeader, interval_bytes: int) -> None:
+        self._index(
+            position, Appended(header.size_bytes, header.last_offset, header.max_timestamp), interval_bytes
+        )
+
+    def _index(self, position: int, batch: Appended, interval_bytes: int) -> None:
+        size_bytes, last_offset, max_timestamp = batch
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+            if position == 0:
+                self._first_timestamp = max_timestamp
+        if self._bytes_since_index > interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size_bytes
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def should_roll(
+        self, incoming_bytes: int, max_timestamp: int, last_offset: int, config: LogConfig, now_ms: int
+    ) -> bool:
+        if last_offset - self.base_offset > _RELATIVE_OFFSET_MAX:
+            return True
+        size = self.size
+        if not size:
+            return False
+        if size > config.segment_bytes - incoming_bytes:
+            return True
+        first = self._first_timestamp
+        if first == _UNKNOWN:
+            first = self._load_first_timestamp()
+        waited_ms = max_timestamp - first if first >= 0 and max_timestamp >= 0 else now_ms - self.created_ms
+        if waited_ms > config.segment_ms - self._jitter_ms(config):
+            return True
+        offsets = self._offset_index
+        if offsets is None:
+            return False
+        limit = config.segment_index_bytes
+        return (
+            len(offsets) >= max(1, limit // OFFSET_ENTRY_BYTES)
+            or len(self.time_index) >= max(2, limit // TIME_ENTRY_BYTES) - 1
+        )
+
+    def _jitter_ms(self, config: LogConfig) -> int:
+        """Spread by the segment's name, so that partitions that began together do not all roll at once."""
+        if not config.segment_jitter_ms:
+            return 0
+        from zlib import crc32
+
+        name = f"{self.directory}/{self.base_offset}".encode()
+        return crc32(name) % min(config.segment_jitter_ms, config.segment_ms)
+
+    def _load_first_timestamp(self) -> int:
+        _, header = next(iter_batches(self.log, 0, self.size))
+        self._first_timestamp = header.max_timestamp
+        return self._first_timestamp
+
+    def append(self, data: Bytes, batches: Sequence[Appended], interval_bytes: int) -> None:
+        """Write whole batches at the end, all or nothing, then index them."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        position = self.size
+        self.log.append(data)
+        self.size = position + len(data)
+        for batch in batches:
+            self._index(position, batch, interval_bytes)
+            position += batch[0]
+        if self._offset_index is not None and self._offset_index.wants_write:
+            self._write_indexes_if_room()
+
+    def _write_indexes_if_room(self) -> None:
+        """The batch is in the log already, so a full disk here must not fail its append."""
+        try:
+            self.offset_index.write_out()
+            self.time_index.write_out()
+        except StorageError as error:
+            logger.warning("index entries stay in memory: %s", error)
+
+    def write_indexes(self) -> None:
+        """Bring the index files up to the log, as they have to be when the segment or the process ends."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        times = self.time_index
+        if self._max_timestamp >= 0:
+            times.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.offset_index.write_out()
+        times.write_out()
+        if self._txn_index is not None:
+            self._txn_index.write_out()
+
+    # -- times -----------------------------------------------------------------------------------------------
+
+    def _load_max_timestamp(self) -> None:
+        timestamp, offset = self.time_index.last_entry()
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of the segment, -1 if no record has one."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the largest timestamp."""
+        return self._max_timestamp_offset if self.max_timestamp >= 0 else self.base_offset
+
+    def retention_timestamp(self) -> int:
+        """When the segment's newest record was written: by its timestamp, or the file's if it has none."""
+        newest = self.max_timestamp
+        return newest if newest >= 0 else self._files.modified_ms(self.log.path)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The first batch whose last offset is >= `offset`."""
+        start = 0 if offset <= self.base_offset else self.offset_index.position_for(offset)
+        for position, header in iter_batches(self.log, start, self.size):
+            if header[0] + header[6] >= offset:
+                return position, header
+        return None
+
+    def header_at(self, position: int) -> BatchHeader:
+        return next(iter_batches(self.log, position, self.size))[1]
+
+    def end_of_batches(self, start: int, limit: int) -> tuple[int, int]:
+        """(position, next offset) where the last whole batch in [start, limit) ends; start if none does."""
+        indexed = self.offset_index.position_at_or_before(limit)
+        end, next_offset = start, -1
+        for position, header in iter_batches(self.log, max(start, indexed), self.size):
+            batch_end = position + header[1] + 12
+            if batch_end > limit:
+                return (position, next_offset) if next_offset >= 0 else (position, header[0])
+            end, next_offset = batch_end, header[0] + header[6] + 1
+        return end, next_offset
+
+    def next_offset(self) -> int:
+        """The offset after the last batch; reads from the last index entry, so checks the file's end."""
+        if not self.size:
+            return self.base_offset
+        last = self.offset_index.last()
+        start = last[1] if last else 0
+        self._bytes_since_index = self.size - start
+        end = self.base_offset
+        for _, header in iter_batches(self.log, start, self.size):
+            end = header[0] + header[6] + 1
+        return end
+
+    def check(self, start: int, end: int) -> int:
+        """Verify the checksums in [start, end), whole batches; returns where the good bytes end.
+
+        Raises CorruptLog if not even the first batch is good.
+        """
+        unchecked_end = min(end, self._unchecked_bytes)
+        if start >= unchecked_end:
+            return end
+        if self._checked is None:
+            self._checked = CheckedRanges()
+        at = self._checked.end_of_range_at(start)
+        good = at
+        if at < unchecked_end:
+            for position, header, ok in iter_checked(self.log, at, unchecked_end):
+                if not ok:
+                    break
+                good = position + header[1] + 12
+            self._checked.add(at, good)
+        if good >= unchecked_end:
+            return end
+        if good == start:
+            reason = f"stored batch at position {start} is damaged; it is not served"
+            logger.error("%s: %s", self.log.path, reason)
+            raise CorruptLog(self.log.path, reason)
+        return good
+
+    def mark_checked(self) -> None:
+        """Recovery has read and verified the whole segment."""
+        self._unchecked_bytes = 0
+        self._checked = None
+
+    # -- shortening, moving, removing ------------------------------------------------------------------------
+
+    def truncate_at(self, position: int, offset: int) -> None:
+        """Cut the file at `position`, where the batch with `offset` would begin, and the indexes with it."""
+        offsets, times = self.offset_index, self.time_index
+        offsets.truncate_to(offset, position)
+        times.truncate_to(offset)
+        if self._txn_index is not None or self._files.exists(self.path(TXN_INDEX_SUFFIX)):
+            self.txn_index.truncate_to(offset)
+        self.log.truncate(position)
+        self.size = position
+        self._unchecked_bytes = min(self._unchecked_bytes, position)
+        if self._checked is not None:
+            self._checked.cut(position)
+        if not position:
+            self._first_timestamp = -1
+        self._bytes_since_index = 0
+        self._reload_max_timestamp()
+
+    def cut(self, position: int) -> None:
+        """Cut the file behind the last batch that was indexed."""
+        self.log.truncate(position)
+        self.size = position
+
+    def _reload_max_timestamp(self) -> None:
+        """The time index knows the largest timestamp up to its last entry; the batches behind it the rest."""
+        self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
+        start = self.offset_index.position_for(self._max_timestamp_offset)
+        for _, header in iter_batches(self.log, start, self.size):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+
+    def rename_deleted(self) -> list[str]:
+        """Mark the files for removal; returns their new paths. Regions being sent stay readable."""
+        moved = []
+        for suffix in SUFFIXES:
+            path = self.path(suffix)
+            if suffix == LOG_SUFFIX:
+                self.log.rename(path + DELETED_SUFFIX)
+            elif self._files.exists(path):
+                self._files.rename(path, path + DELETED_SUFFIX)
+            else:
+                continue
+            moved.append(path + DELETED_SUFFIX)
+        self.close()
+        return moved
+
+    def remove(self) -> None:
+        self.close()
+        for suffix in SUFFIXES:
+            self._files.remove(self.path(suffix))
+
+    def index_files(self) -> list[File]:
+        """The index files that are in use, for syncing."""
+        indexes = (self._offset_index, self._time_index, self._txn_index)
+        return [index.file for index in indexes if index is not None and index.file.size]
+
+    def close(self) -> None:
+        self.log.close()
+        for index in (self._offset_index, self._time_index, self._txn_index):
+            if index is not None:
+                index.file.close()
+
+    def moved(self, directory: str) -> None:
+        """The partition's directory was renamed."""
+        self.directory = directory
+        self.log.moved(self.path(LOG_SUFFIX))
+        if self._offset_index is not None:
+            self._offset_index.file.moved(self.path(INDEX_SUFFIX))
+        if self._time_index is not None:
+            self._time_index.file.moved(self.path(TIME_INDEX_SUFFIX))
+        if self._txn_index is not None:
+            self._txn_index.file.moved(self.path(TXN_INDEX_SUFFIX))

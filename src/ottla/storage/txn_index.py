@@ -1,0 +1,83 @@
+"""The transaction index (`.txnindex`): the aborted transactions that ended in a segment.
+
+Entry, 34 bytes big-endian: int16 version 0, int64 producer id, int64 first offset, int64 last offset (of the
+abort marker), int64 last stable offset when the marker was written.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.storage.errors import DiskFull
+from ottla.storage.files import Files
+from ottla.storage.index_file import CorruptIndex
+from ottla.storage.report import logger
+
+_ENTRY = Struct(">hqqqq")
+TXN_ENTRY_BYTES = _ENTRY.size
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TxnIndex:
+    """Few entries, written at once; the file exists only where a transaction was aborted."""
+
+    __slots__ = ("_waiting", "base_offset", "file")
+
+    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+        self.file = files.open(path)
+        self.base_offset = base_offset
+        self._waiting: list[AbortedTransaction] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting) or self.file.size > 0
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """The marker is in the log already, so on a full disk the entry waits in memory."""
+        self._waiting.append(aborted)
+        try:
+            self.write_out()
+        except DiskFull as error:
+            logger.warning("entry of the transaction index stays in memory: %s", error)
+
+    def write_out(self) -> None:
+        if self._waiting:
+            self.file.append(b"".join(_ENTRY.pack(0, *entry) for entry in self._waiting))
+            self._waiting.clear()
+
+    def entries(self) -> list[AbortedTransaction]:
+        size = self.file.size
+        found = []
+        if size:
+            for version, *fields in _ENTRY.iter_unpack(self.file.read(0, size - size % _ENTRY.size)):
+                if version != 0:
+                    raise CorruptIndex(f"{self.file.path} has an entry of unknown version {version}")
+                found.append(AbortedTransaction(*fields))
+        return found + self._waiting
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions whose marker is at or above `offset`."""
+        self._waiting = [entry for entry in self._waiting if entry.last_offset < offset]
+        if self.file.size:
+            stored = self.entries()[: self.file.size // _ENTRY.size]
+            keep = sum(1 for entry in stored if entry.last_offset < offset)
+            if keep * _ENTRY.size != self.file.size:
+                self.file.truncate(keep * _ENTRY.size)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        if self.file.size:
+            self.file.truncate(0)
+
+    def check(self) -> None:
+        if self.file.size % _ENTRY.size:
+            raise CorruptIndex(f"{self.file.path} has {self.file.size} bytes, not whole entries")
+        for entry in self.entries():
+            if entry.last_offset < self.base_offset or entry.first_offset > entry.last_offset:
+                raise CorruptIndex(f"{self.file.path} holds {entry}")
