@@ -1,0 +1,139 @@
+"""`Cluster` with real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from ottla.client import Admin, Consumer, Producer
+from ottla.testing import BrokerError, Cluster
+
+
+def produce(cluster: Cluster, topic: str, *values: bytes) -> None:
+    async def work() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            futures = [await producer.send(topic, value) for value in values]
+            await asyncio.gather(*futures)
+
+    asyncio.run(work())
+
+
+def consume(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
+    async def work() -> list[bytes | None]:
+        values: list[bytes | None] = []
+        async with asyncio.timeout(20), Consumer(cluster.bootstrap_servers) as consumer:
+            await consumer.assign(topic)
+            while len(values) < count:
+                values += [record.value for record in await consumer.poll()]
+        return values
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_cluster_lives_and_leaves_nothing_behind(in_process):
+    with Cluster(in_process=in_process) as cluster:
+        assert cluster.running
+        data_dir = cluster.data_dir
+        assert os.path.isdir(data_dir)
+        cluster.create_topic("t", 2)
+        produce(cluster, "t", b"a")
+    assert not cluster.running
+    assert not os.path.exists(data_dir)
+    assert not os.path.exists(os.path.dirname(data_dir))
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_restart_keeps_address_and_data(in_process):
+    with Cluster(in_process=in_process) as cluster:
+        cluster.create_topic("t")
+        address = cluster.bootstrap_servers
+        produce(cluster, "t", b"one")
+        cluster.restart()
+        assert cluster.bootstrap_servers == address
+        produce(cluster, "t", b"two")
+        cluster.stop()
+        assert not cluster.running
+        cluster.start()
+        assert cluster.bootstrap_servers == address
+        assert consume(cluster, "t", 2) == [b"one", b"two"]
+
+
+def test_kill_is_survived():
+    with Cluster(config={"log.flush.interval.messages": 1}) as cluster:
+        cluster.create_topic("t", config={"flush.messages": 1})
+        address, pid = cluster.bootstrap_servers, cluster.pid
+        produce(cluster, "t", b"one", b"two")
+        cluster.kill()
+        assert not cluster.running
+        cluster.restart()
+        assert cluster.bootstrap_servers == address
+        assert cluster.pid != pid
+        assert consume(cluster, "t", 2) == [b"one", b"two"]
+
+
+def test_config_reaches_the_broker():
+    with Cluster(config={"num.partitions": 4, "auto.create.topics.enable": False}) as cluster:
+
+        async def work() -> dict[str, str | None]:
+            async with Admin(cluster.bootstrap_servers) as admin:
+                return {entry.name: entry.value for entry in await admin.describe_broker_configs(1)}
+
+        configs = asyncio.run(work())
+        assert configs["num.partitions"] == "4"
+        assert configs["auto.create.topics.enable"] == "false"
+
+
+def test_a_data_directory_of_ones_own_is_kept(tmp_path):
+    with Cluster(data_dir=tmp_path / "mine") as cluster:
+        cluster.create_topic("t")
+        produce(cluster, "t", b"kept")
+    with Cluster(data_dir=tmp_path / "mine") as cluster:
+        assert consume(cluster, "t", 1) == [b"kept"]
+    assert os.path.isdir(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_wrong_config_says_why_it_does_not_start(in_process):
+    with (
+        pytest.raises(BrokerError, match=r"num\.partitions=many"),
+        Cluster(config={"num.partitions": "many"}, in_process=in_process),
+    ):
+        pass
+
+
+def test_a_cluster_that_was_killed_can_be_closed():
+    with Cluster() as cluster:
+        cluster.kill()
+
+
+def test_wrong_use_is_refused():
+    with pytest.raises(ValueError, match="brokers=3: replicated clusters are not available yet"):
+        Cluster(3)
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = Cluster().bootstrap_servers
+    with Cluster(in_process=True) as cluster, pytest.raises(ValueError, match="cannot be killed"):
+        cluster.kill()
+
+
+def test_create_topic_works_inside_a_running_loop():
+    async def work(cluster: Cluster) -> None:
+        cluster.create_topic("from-a-loop", 3)
+
+    with Cluster(in_process=True) as cluster:
+        asyncio.run(work(cluster))
+
+
+def test_a_broker_does_not_outlive_its_parent():
+    with Cluster() as cluster:
+        process = cluster._node._process
+        process.stdin.close()
+        process.wait(10)
+        assert process.returncode == 0
+        deadline = time.monotonic() + 5
+        while cluster.running and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not cluster.running
