@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.broker.cluster_view import nodes
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ottla.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -33,7 +34,7 @@ def handle(broker: Broker, request: Request, message: DescribeClusterRequest) ->
             DescribeClusterBroker(
                 broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack, is_fenced=node.fenced
             )
-            for node in broker.live_endpoints(request.listener.name, include_fenced=fenced)
+            for node in nodes(broker.image, request.listener.name, include_fenced=fenced)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED

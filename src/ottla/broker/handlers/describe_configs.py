@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.config.topic_config import ConfigEntry
-from ottla.controller.names import topic_name_problem
+from ottla.broker.cluster_view import topic_name_problem
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.describe_configs_response import (
@@ -44,7 +44,7 @@ def _entries(
     name, keys = asked.resource_name, asked.configuration_keys
     if asked.resource_type == TOPIC:
         if name in broker.image.topics_by_name:
-            return broker.layers.describe_topic(broker.image.topic_configs(name), keys)
+            return broker.layers.describe_topic(broker.image.topic_config(name), keys)
         problem = topic_name_problem(name)
         result.error_code = (
             ErrorCode.INVALID_TOPIC_EXCEPTION if problem else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

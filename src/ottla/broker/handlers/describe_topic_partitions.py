@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorized_operations import TOPIC_OPERATIONS
-from ottla.controller.names import INTERNAL_TOPICS, topic_name_problem
+from ottla.broker.cluster_view import offline_replicas, topic_name_problem
+from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from ottla.protocol.messages.describe_topic_partitions_response import (
@@ -18,7 +19,8 @@ from ottla.protocol.messages.describe_topic_partitions_response import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
-    from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
+    from ottla.controller.image import ClusterImage
+    from ottla.controller.image_parts import PartitionImage, TopicImage
 
 API_KEY = 75
 
@@ -84,5 +86,5 @@ def _partition(
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=image.offline_replicas(partition),
+        offline_replicas=offline_replicas(image, partition),
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.broker.cluster_view import nodes
+from ottla.broker.topic_creator import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.hashing import java_hash_partition
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -43,11 +44,11 @@ async def _find(broker: Broker, request: Request, key_type: int, key: str) -> Co
         return _failed(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator here")
     if key == "" and key_type == 1:
         return _failed(key, ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
-    topic = await broker.internal_topic(topic_name)
+    topic = await broker.topic_creator.find_or_create(topic_name)
     if topic is None:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     leader = topic.partitions[java_hash_partition(key, len(topic.partitions))].leader
-    for node in broker.live_endpoints(request.listener.name):
+    for node in nodes(broker.image, request.listener.name):
         if node.node_id == leader:
             return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
     return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator's partition of {topic_name} has no leader")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ottla.controller.names import INTERNAL_TOPICS, topic_name_problem
+from ottla.broker.cluster_view import nodes, offline_replicas, topic_name_problem
+from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import (
@@ -19,7 +20,8 @@ from ottla.protocol.uuids import ZERO_UUID
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
-    from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
+    from ottla.controller.image import ClusterImage
+    from ottla.controller.image_parts import PartitionImage, TopicImage
 
 API_KEY = 3
 
@@ -47,7 +49,7 @@ async def _create_then_answer(
     broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     """Unlike Kafka we create first and answer then, so that the first try of a producer succeeds."""
-    refused = await broker.auto_create(missing)
+    refused = await broker.topic_creator.create(missing)
     return _answer(broker, request, message, refused)
 
 
@@ -60,7 +62,7 @@ def _answer(
         controller_id=broker.node_id,
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in broker.live_endpoints(request.listener.name)
+            for node in nodes(broker.image, request.listener.name)
         ],
         topics=_topics(image, request, message, refused),
     )
@@ -112,5 +114,5 @@ def _partition(image: ClusterImage, index: int, partition: PartitionImage) -> Me
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=image.offline_replicas(partition),
+        offline_replicas=offline_replicas(image, partition),
     )

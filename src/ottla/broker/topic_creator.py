@@ -1,0 +1,72 @@
+"""The topics that coordinators keep their state in, and the topics that clients bring into being by asking for them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.controller.image_parts import TopicImage
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+GROUP_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+BROKER_DEFAULT = -1
+_COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
+
+log = logging.getLogger("ottla.topics")
+
+
+class TopicCreator:
+    """Creates topics on behalf of clients that did not ask for it in so many words."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def create(self, names: list[str]) -> dict[str, int]:
+        """Create what does not exist yet; the error code of each that could not be."""
+        request = CreateTopicsRequest(topics=[self._definition(name) for name in dict.fromkeys(names)])
+        answer = await self._broker.controller.submit(
+            lambda controller, now_ms: controller.decide_create_topics(request, now_ms)
+        )
+        refused: dict[str, int] = {}
+        for result in answer.topics:
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                log.warning("topic not created: topic=%s reason=%s", result.name, result.error_message)
+                refused[result.name] = result.error_code
+        return refused
+
+    async def find_or_create(self, name: str) -> TopicImage | None:
+        """An internal topic, created when it is first needed."""
+        topics = self._broker.image.topics_by_name
+        if name not in topics:
+            await self.create([name])
+        return topics.get(name)
+
+    def _definition(self, name: str) -> CreatableTopic:
+        if name == GROUP_TOPIC:
+            return self._internal(name, "offsets.topic", {"segment.bytes": "offsets.topic.segment.bytes"})
+        if name == TRANSACTION_TOPIC:
+            return self._internal(
+                name, "transaction.state.log", {"segment.bytes": "transaction.state.log.segment.bytes"}
+            )
+        return CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
+
+    def _internal(self, name: str, prefix: str, from_broker: dict[str, str]) -> CreatableTopic:
+        config = self._broker.config
+        brokers = len(self._broker.image.active_brokers())
+        replicas = config.internal_replication_factor(f"{prefix}.replication.factor", brokers)
+        configs = dict(_COMPACTED)
+        configs.update((key, str(config.get(source))) for key, source in from_broker.items())
+        if name == TRANSACTION_TOPIC:
+            configs["min.insync.replicas"] = str(config.internal_min_isr(f"{prefix}.min.isr", replicas))
+            configs["unclean.leader.election.enable"] = "false"
+        return CreatableTopic(
+            name=name,
+            num_partitions=config.get_int(f"{prefix}.num.partitions"),
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
