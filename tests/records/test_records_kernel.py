@@ -109,6 +109,7 @@ BROKEN = [
     ("value length -2", record(bytes([0, 0, 0, 1, 3, 0])), 1, reasons.BAD_VALUE_LENGTH, 0),
     ("negative header count", record(bytes([0, 0, 0, 1, 1, 1])), 1, reasons.BAD_HEADER_COUNT, 0),
     ("too many headers", record(bytes([0, 0, 0, 1, 1, 200, 1, 0, 0])), 1, reasons.BAD_HEADER_COUNT, 0),
+    ("one header too many", record(bytes([0, 0, 0, 1, 1, 4, 0])), 1, reasons.BAD_HEADER_COUNT, 0),
     ("null header key", record(bytes([0, 0, 0, 1, 1, 2, 1, 1])), 1, reasons.BAD_HEADER_KEY, 0),
     ("header key past the record", record(bytes([0, 0, 0, 1, 1, 2, 8, 65])), 1, reasons.BAD_HEADER_KEY, 0),
     ("header value length -2", record(bytes([0, 0, 0, 1, 1, 2, 2, 65, 3])), 1, reasons.BAD_HEADER_VALUE, 0),

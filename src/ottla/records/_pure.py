@@ -30,6 +30,8 @@ class _BadRecord(Exception):  # noqa: N818 - what is bad is the record
 
 def _number(buf: memoryview, pos: int, end: int, bits: int) -> tuple[int, int]:
     """Read a zigzag number of at most `bits`; returns (value, position behind it)."""
+    if pos < end and (byte := buf[pos]) < 0x80:  # nearly always
+        return (byte >> 1) ^ -(byte & 1), pos + 1
     value = shift = 0
     while pos < end:
         byte = buf[pos]
