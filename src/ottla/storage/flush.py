@@ -13,22 +13,22 @@ from ottla.storage.files import File, Files, SyncHandle
 
 
 class FlushJob:
-    """What one log needs to be durable up to `target_offset`."""
+    """What one log needs to be durable up to `end_offset`."""
 
-    __slots__ = ("_directories", "_epochs", "_files", "_handles", "error", "generation", "target_offset")
+    __slots__ = ("_directories", "_epochs", "_files", "_handles", "end_offset", "error", "generation")
 
     def __init__(
         self,
         files: Files,
         *,
-        target_offset: int,
+        end_offset: int,
         generation: int,
         handles: list[SyncHandle],
         directories: list[str],
         epochs: tuple[str, bytes] | None,
     ) -> None:
         self._files = files
-        self.target_offset = target_offset
+        self.end_offset = end_offset
         self.generation = generation
         self._handles = handles
         self._directories = directories

@@ -19,7 +19,7 @@ from ottla.storage.errors import (
     StorageOffline,
     UnexpectedAppendOffset,
 )
-from ottla.storage.files import Bytes, Files
+from ottla.storage.files import Bytes, Files, SyncHandle
 from ottla.storage.flush import FlushJob
 from ottla.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS_FILE
 from ottla.storage.log_config import LogConfig
@@ -336,11 +336,13 @@ class PartitionLog:
         upper = self.log_end_offset if upper_offset is None else upper_offset
         return found if found is not None and found.offset < upper else None
 
-    def max_timestamp_offset(self) -> log_read.TimestampOffset | None:
-        """The first record with the largest timestamp."""
+    def max_timestamp_offset(self, upper_offset: int | None = None) -> log_read.TimestampOffset | None:
+        """The first record with the largest timestamp, None if there is none below `upper_offset`."""
         self._require_usable()
         with guarded(self.log_dir):
-            return log_read.find_max_timestamp(self._segments, self.log_start_offset)
+            found = log_read.find_max_timestamp(self._segments, self.log_start_offset)
+        upper = self.log_end_offset if upper_offset is None else upper_offset
+        return found if found is not None and found.offset < upper else None
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """What a read_committed consumer of [start, upper) has to leave out."""
@@ -485,18 +487,13 @@ class PartitionLog:
             or self.recovery_point < self._segments.active.base_offset
         )
 
-    def begin_flush(self) -> FlushJob | None:
-        """Note what has to be synced; None if all is durable already."""
+    def begin_flush(self) -> FlushJob:
+        """Note what has to be synced. One job at a time per log."""
         self._require_usable()
-        if self.log_end_offset <= self.recovery_point and not self._directories_to_sync:
-            return None
-        handles = []
+        handles: list[SyncHandle] = []
         with guarded(self.log_dir):
-            for index in range(self._segments.floor(self.recovery_point), len(self._segments)):
-                segment = self._segments[index]
-                handles.append(segment.log.sync_handle())
-                if segment is not self._segments.active:
-                    handles += [file.sync_handle() for file in segment.index_files()]
+            if self.log_end_offset > self.recovery_point or self._directories_to_sync:
+                self._collect_unsynced(handles)
         directories = [self.directory, self.log_dir.path] if self._directories_to_sync else []
         self._directories_to_sync = False
         epochs = None
@@ -505,29 +502,36 @@ class PartitionLog:
             self.leader_epochs.dirty = False
         return FlushJob(
             self._files,
-            target_offset=self.log_end_offset,
+            end_offset=self.log_end_offset,
             generation=self._generation,
             handles=handles,
             directories=directories,
             epochs=epochs,
         )
 
-    def finish_flush(self, job: FlushJob, now_ms: int) -> None:
+    def _collect_unsynced(self, handles: list[SyncHandle]) -> None:
+        for index in range(self._segments.floor(self.recovery_point), len(self._segments)):
+            segment = self._segments[index]
+            handles.append(segment.log.sync_handle())
+            if segment is not self._segments.active:
+                handles += [file.sync_handle() for file in segment.index_files()]
+
+    def finish_flush(self, job: FlushJob, now_ms: int | None = None) -> None:
         """Move the recovery point; a failed sync takes the directory offline: nobody knows what it lost."""
         if job.error is not None:
             if self._closed:
                 return
             raise self.log_dir.fail(job.error) from job.error
-        self.last_flush_ms = now_ms
-        if job.generation == self._generation and job.target_offset > self.recovery_point:
-            self.recovery_point = job.target_offset
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+        if job.generation == self._generation and job.end_offset > self.recovery_point:
+            self.recovery_point = job.end_offset
 
     def flush(self, now_ms: int) -> None:
         """Sync everything and wait for it."""
         job = self.begin_flush()
-        if job is not None:
-            job.run()
-            self.finish_flush(job, now_ms)
+        job.run()
+        self.finish_flush(job, now_ms)
 
     @property
     def is_changed(self) -> bool:
@@ -541,7 +545,6 @@ class PartitionLog:
             return None
         self._directories_to_sync = True
         job = self.begin_flush()
-        assert job is not None
         with guarded(self.log_dir):
             job.also(self._segments.active.index_files())
             if self._snapshots.latest >= 0:

@@ -1,0 +1,371 @@
+"""A file system in memory that fails on command: loses what was not synced, tears, flips bits, fills up.
+
+    files = FaultyFiles()
+    ...                                  use it wherever `Files` is asked for
+    files.crash(rng)                     what a power cut leaves; open everything again afterwards
+    files.flip_bit(path, position)       a disk that changes its mind
+    files.fail_under("/data")            every access below fails with an I/O error
+    files.room_bytes = 0                 the disk is full
+
+The model is harsh: content is durable only when synced, names only when their directory is. With a random
+generator a crash keeps an arbitrary part of what was not synced; without one it loses all of it.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
+from ottla.storage.files import Bytes, File, Files, Lock, SyncHandle
+
+SECTOR_BYTES = 512
+
+
+class _Node:
+    """One file: what programs see, and what a crash leaves of it."""
+
+    __slots__ = ("data", "durable", "modified_ms")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.modified_ms = 0
+
+
+class FaultySyncHandle(SyncHandle):
+    __slots__ = ("_files", "_node", "_path", "closed")
+
+    def __init__(self, files: FaultyFiles, path: str, node: _Node) -> None:
+        self._files = files
+        self._path = path
+        self._node = node
+        self.closed = False
+
+    def sync(self) -> None:
+        self.closed = True
+        self._files.check(self._path, syncing=True)
+        self._node.durable = bytes(self._node.data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FaultyFile(File):
+    __slots__ = ("_files",)
+
+    def __init__(self, files: FaultyFiles, path: str) -> None:
+        self.path = path
+        self._files = files
+
+    @property
+    def size(self) -> int:
+        node = self._files.nodes.get(self.path)
+        return len(node.data) if node else 0
+
+    def _existing(self) -> _Node:
+        self._files.check(self.path)
+        node = self._files.nodes.get(self.path)
+        if node is None:
+            raise StorageError(self.path, "No such file or directory")
+        return node
+
+    def append(self, data: Bytes) -> None:
+        self._files.check(self.path)
+        node = self._files.make(self.path)
+        self._files.take_room(self.path, len(data))
+        node.data += data
+        node.modified_ms = self._files.now_ms
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        node = self._existing()
+        self._files.reads += 1
+        return bytes(node.data[position : position + nbytes])
+
+    def truncate(self, nbytes: int) -> None:
+        self._files.check(self.path)
+        node = self._files.make(self.path)
+        self._files.give_room(len(node.data) - nbytes)
+        del node.data[nbytes:]
+        node.data.extend(bytes(nbytes - len(node.data)))
+
+    def sync(self) -> None:
+        self._existing()
+        self.sync_handle().sync()
+
+    def sync_handle(self) -> SyncHandle:
+        handle = FaultySyncHandle(self._files, self.path, self._existing())
+        self._files.handles.append(handle)
+        return handle
+
+    def rename(self, new_path: str) -> None:
+        self._files.rename(self.path, new_path)
+        self.path = new_path
+
+    def moved(self, new_path: str) -> None:
+        self.path = new_path
+
+    def close(self) -> None:
+        return None
+
+    def fileno(self) -> int:
+        raise OSError("a file in memory has no descriptor: read the region instead")
+
+
+class FaultyLock(Lock):
+    __slots__ = ("_files", "_path")
+
+    def __init__(self, files: FaultyFiles, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def release(self) -> None:
+        self._files.locks.discard(self._path)
+
+
+class FaultyFiles(Files):
+    """See the module. `room_bytes`: what still fits, None for no limit. `reads`: File.read calls so far."""
+
+    __slots__ = (
+        "_durable_dirs",
+        "_durable_names",
+        "_failing",
+        "_failing_syncs",
+        "dirs",
+        "handles",
+        "locks",
+        "nodes",
+        "now_ms",
+        "reads",
+        "room_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, _Node] = {}
+        self.dirs: set[str] = {"", "/"}
+        self.locks: set[str] = set()
+        self.handles: list[FaultySyncHandle] = []
+        self.room_bytes: int | None = None
+        self.now_ms = 0
+        self.reads = 0
+        self._durable_names: dict[str, _Node] = {}
+        self._durable_dirs: set[str] = {"", "/"}
+        self._failing: list[str] = []
+        self._failing_syncs: list[str] = []
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    def crash(self, rng: random.Random | None = None) -> None:
+        """Power off and on: only what was synced is sure to be there."""
+        nodes = dict(self._durable_names)
+        if rng is not None:
+            # The file system may have written names by itself.
+            for path, node in self.nodes.items():
+                if path not in nodes and rng.random() < 0.5:
+                    nodes[path] = node
+                    self._make_durable_dirs(path)
+        for node in set(nodes.values()):
+            node.data = bytearray(_left_after_crash(node, rng))
+            node.durable = bytes(node.data)
+        self.nodes = nodes
+        self._durable_names = dict(nodes)
+        self.dirs = set(self._durable_dirs)
+        self.locks.clear()
+        self.handles.clear()
+
+    def _make_durable_dirs(self, path: str) -> None:
+        while path:
+            path = path.rpartition("/")[0]
+            self._durable_dirs.add(path)
+
+    def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
+        """Change what is stored, as a failing disk would."""
+        node = self.nodes[path]
+        node.data[position] ^= 1 << bit
+        if position < len(node.durable):
+            durable = bytearray(node.durable)
+            durable[position] ^= 1 << bit
+            node.durable = bytes(durable)
+
+    def cut(self, path: str, nbytes: int) -> None:
+        """Shorten what is stored, as a torn write would."""
+        node = self.nodes[path]
+        del node.data[nbytes:]
+        node.durable = node.durable[:nbytes]
+
+    def fail_under(self, path: str, *, only_syncs: bool = False) -> None:
+        (self._failing_syncs if only_syncs else self._failing).append(path)
+
+    def heal(self) -> None:
+        self._failing.clear()
+        self._failing_syncs.clear()
+        self.room_bytes = None
+
+    def check(self, path: str, *, syncing: bool = False) -> None:
+        failing = self._failing + self._failing_syncs if syncing else self._failing
+        if any(path.startswith(prefix) for prefix in failing):
+            raise StorageError(path, "Input/output error")
+
+    def take_room(self, path: str, nbytes: int) -> None:
+        if self.room_bytes is not None:
+            if nbytes > self.room_bytes:
+                raise DiskFull(path, "No space left on device")
+            self.room_bytes -= nbytes
+
+    def give_room(self, nbytes: int) -> None:
+        if self.room_bytes is not None:
+            self.room_bytes += nbytes
+
+    def make(self, path: str) -> _Node:
+        node = self.nodes.get(path)
+        if node is None:
+            if path.rpartition("/")[0] not in self.dirs:
+                raise StorageError(path, "No such file or directory")
+            node = self.nodes[path] = _Node()
+            node.modified_ms = self.now_ms
+        return node
+
+    # -- Files -----------------------------------------------------------------------------------------------
+
+    def open(self, path: str) -> File:
+        return FaultyFile(self, path)
+
+    def create(self, path: str) -> File:
+        self.check(path)
+        self.take_room(path, 0)
+        self.nodes.pop(path, None)
+        self.make(path)
+        return FaultyFile(self, path)
+
+    def exists(self, path: str) -> bool:
+        self.check(path)
+        return path in self.nodes or path in self.dirs
+
+    def size(self, path: str) -> int:
+        self.check(path)
+        node = self.nodes.get(path)
+        return -1 if node is None else len(node.data)
+
+    def modified_ms(self, path: str) -> int:
+        self.check(path)
+        return self.nodes[path].modified_ms
+
+    def listdir(self, path: str) -> list[str]:
+        self.check(path)
+        if path not in self.dirs:
+            raise StorageError(path, "No such file or directory")
+        prefix = path + "/"
+        inside = [name for name in (*self.nodes, *self.dirs) if name.startswith(prefix)]
+        return sorted({name[len(prefix) :].partition("/")[0] for name in inside})
+
+    def is_dir(self, path: str) -> bool:
+        return path in self.dirs
+
+    def mkdir(self, path: str) -> None:
+        self.check(path)
+        while path not in self.dirs:
+            self.dirs.add(path)
+            path = path.rpartition("/")[0]
+
+    def rename(self, path: str, new_path: str) -> None:
+        self.check(path)
+        if path in self.dirs:
+            self._rename_dir(path, new_path)
+            return
+        if path not in self.nodes:
+            raise StorageError(path, "No such file or directory")
+        self.nodes[new_path] = self.nodes.pop(path)
+
+    def _rename_dir(self, path: str, new_path: str) -> None:
+        """Everything below moves along; what of it was durable stays so under the new name."""
+        for names in (self.nodes, self._durable_names):
+            for name in [name for name in names if name.startswith(path + "/")]:
+                names[new_path + name[len(path) :]] = names.pop(name)
+        for dirs in (self.dirs, self._durable_dirs):
+            for name in [name for name in dirs if name == path or name.startswith(path + "/")]:
+                dirs.discard(name)
+                dirs.add(new_path + name[len(path) :])
+
+    def remove(self, path: str) -> None:
+        self.check(path)
+        node = self.nodes.pop(path, None)
+        if node is not None:
+            self.give_room(len(node.data))
+
+    def rmtree(self, path: str) -> None:
+        self.check(path)
+        for name in [name for name in self.nodes if name.startswith(path + "/")]:
+            self.remove(name)
+        self.dirs = {name for name in self.dirs if name != path and not name.startswith(path + "/")}
+
+    def read_bytes(self, path: str) -> bytes | None:
+        self.check(path)
+        node = self.nodes.get(path)
+        return None if node is None else bytes(node.data)
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self.check(path, syncing=durable)
+        self.take_room(path, len(data))
+        if path.rpartition("/")[0] not in self.dirs:
+            raise StorageError(path, "No such file or directory")
+        old = self.nodes.get(path)
+        if old is not None:
+            self.give_room(len(old.data))
+        node = self.nodes[path] = _Node()
+        node.data += data
+        node.modified_ms = self.now_ms
+        if durable:
+            node.durable = bytes(data)
+            self.sync_dir(path.rpartition("/")[0])
+
+    def sync_dir(self, path: str) -> None:
+        self.check(path, syncing=True)
+        if path not in self.dirs:
+            raise StorageError(path, "No such file or directory")
+
+        def inside(name: str) -> bool:
+            return name.rpartition("/")[0] == path
+
+        for name in [name for name in self._durable_names if inside(name) and name not in self.nodes]:
+            del self._durable_names[name]
+        self._durable_names.update((name, node) for name, node in self.nodes.items() if inside(name))
+        self._durable_dirs = {
+            name for name in self._durable_dirs if not inside(name) or name in self.dirs
+        } | {name for name in self.dirs if inside(name) or name == path}
+
+    def sync_filesystem(self, path: str) -> None:
+        self.check(path, syncing=True)
+        for name, node in self.nodes.items():
+            if name.startswith(path + "/"):
+                node.durable = bytes(node.data)
+        for name in sorted(self.dirs):
+            if name == path or name.startswith(path + "/"):
+                self.sync_dir(name)
+
+    def free_bytes(self, path: str) -> int:
+        self.check(path)
+        return 1 << 40 if self.room_bytes is None else self.room_bytes
+
+    def total_bytes(self, path: str) -> int:
+        self.check(path)
+        return 1 << 40
+
+    def lock(self, path: str) -> Lock:
+        self.check(path)
+        if path in self.locks:
+            raise DirectoryInUse(path.rpartition("/")[0], "another process uses this log directory")
+        self.make(path)
+        self.locks.add(path)
+        return FaultyLock(self, path)
+
+
+def _left_after_crash(node: _Node, rng: random.Random | None) -> bytes:
+    """The synced content, and of what was appended since a random beginning, perhaps with lost sectors."""
+    synced, current = node.durable, bytes(node.data)
+    if rng is None or not current.startswith(synced):
+        return synced
+    tail = bytearray(current[len(synced) : rng.randint(len(synced), len(current))])
+    if tail and rng.random() < 0.5:
+        # The file was made longer before all of its content was written.
+        start = rng.randrange(len(tail)) // SECTOR_BYTES * SECTOR_BYTES
+        tail[start : start + SECTOR_BYTES] = bytes(len(tail[start : start + SECTOR_BYTES]))
+    return synced + bytes(tail)
