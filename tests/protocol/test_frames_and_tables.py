@@ -27,7 +27,13 @@ from ottla.protocol.coordinator_frame import (
     encode_coordinator_value,
 )
 from ottla.protocol.errors import RETRIABLE, STALE_METADATA, DecodeError, EncodeError, ErrorCode
-from ottla.protocol.frames import encode_request, encode_response, read_request_header, read_response_header
+from ottla.protocol.frames import (
+    RequestHead,
+    encode_request,
+    encode_response,
+    read_request_header,
+    read_response_header,
+)
 from ottla.protocol.message import Part
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -41,6 +47,10 @@ from ottla.protocol.metadata_frame import decode_metadata_record, encode_metadat
 from ottla.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, uuid_from_text, uuid_to_text
 
 
+def fields(head: RequestHead) -> tuple[object, ...]:
+    return head.api_key, head.api_version, head.correlation_id, head.client_id, head.body_pos
+
+
 @pytest.mark.parametrize("client_id", [None, "", "me", "\u4e2d" * 100])
 @pytest.mark.parametrize("version", [0, 8, 9, 13])
 def test_request_there_and_back(client_id: str | None, version: int) -> None:
@@ -48,18 +58,18 @@ def test_request_there_and_back(client_id: str | None, version: int) -> None:
     assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
     for buffer in (frame, bytearray(frame), memoryview(frame)):
         head = read_request_header(buffer, 4)
-        assert head[:4] == (3, version, 77, client_id)
+        assert fields(head)[:4] == (3, version, 77, client_id)
         assert MetadataRequest.decode(version, buffer, head.body_pos) == MetadataRequest()
 
 
 def test_request_header_by_hand() -> None:
     data = bytes.fromhex("0012 0003 00000007 0002 6162 01 05 02 ffff 0b")
-    assert read_request_header(data) == (18, 3, 7, "ab", 17)
+    assert fields(read_request_header(data)) == (18, 3, 7, "ab", 17)
 
 
 def test_unknown_apis_and_versions_have_a_header_too() -> None:
-    assert read_request_header(struct.pack(">hhih", 999, 5, 1, -1)) == (999, 5, 1, None, 10)
-    assert read_request_header(struct.pack(">hhihb", 18, 99, 1, -1, 0)) == (18, 99, 1, None, 11)
+    assert fields(read_request_header(struct.pack(">hhih", 999, 5, 1, -1))) == (999, 5, 1, None, 10)
+    assert fields(read_request_header(struct.pack(">hhihb", 18, 99, 1, -1, 0))) == (18, 99, 1, None, 11)
     assert read_request_header(struct.pack(">hhih", -1, -1, -1, -1)).api_key == -1
 
 

@@ -5,34 +5,40 @@ The request header is read by hand: it is the one message that every request pay
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812
-from typing import NamedTuple
 
 from ottla.protocol.api import API_BY_KEY, request_header_version, response_header_version
 from ottla.protocol.errors import DecodeError, EncodeError
-from ottla.protocol.message import Buffer, Message, Part
+from ottla.protocol.message import Buffer, Message, Part, Struct
 from ottla.protocol.primitives import skip_tags
 
 SIZE_BYTES = 4
 FRAME_BYTES_MAX = 0x7FFF_FFFF
 
-_REQUEST_HEAD = Struct(">hhih")
-_SIZED_REQUEST_HEAD = Struct(">ihhih")
-_INT32 = Struct(">i")
-_SIZED_RESPONSE_HEAD = Struct(">ii")
-_SIZED_RESPONSE_HEAD_WITH_TAGS = Struct(">iix")
+_REQUEST_HEAD = Layout(">hhih")
+_SIZED_REQUEST_HEAD = Layout(">ihhih")
+_INT32 = Layout(">i")
+_SIZED_RESPONSE_HEAD = Layout(">ii")
+_SIZED_RESPONSE_HEAD_WITH_TAGS = Layout(">iix")
 # An API that nobody knows has no flexible version that could be skipped over.
 _FLEXIBLE_FROM = {api.key: api.flexible_from for api in API_BY_KEY.values()}
 _NEVER = 0x8000
 
 
-class RequestHead(NamedTuple):
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body_pos: int
+class RequestHead(Struct):
+    """The header of a request, and where its body starts."""
+
+    __slots__ = ("api_key", "api_version", "body_pos", "client_id", "correlation_id")
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None, body_pos: int
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body_pos = body_pos
 
 
 def read_request_header(buffer: Buffer, pos: int = 0) -> RequestHead:
