@@ -12,6 +12,7 @@ from ottla.client import (
     ClusterClient,
     Connection,
     ConnectionFailedError,
+    NotKafkaError,
     RequestTimeoutError,
     UnsupportedApiError,
 )
@@ -122,7 +123,7 @@ def test_refused_connection_names_the_address(with_stub):
 def test_garbage_is_not_taken_for_an_answer(with_stub, garbage):
     async def scenario(stub):
         stub.plans["ApiVersions"].append(garbage)
-        with pytest.raises(ConnectionFailedError, match="is it a Kafka broker"):
+        with pytest.raises(NotKafkaError, match="is it a Kafka broker"):
             await Connection.open("127.0.0.1", stub.port)
 
     with_stub(scenario)

@@ -13,6 +13,7 @@ from ottla.client.errors import (
     ClientError,
     ClosedError,
     ConnectionFailedError,
+    NotKafkaError,
     RequestTimeoutError,
     broker_error,
     raise_for,
@@ -136,13 +137,14 @@ class ClusterClient:
             if not lane and connection.is_open:
                 return connection
         known = [(node.host, node.port) for node in self.view.nodes.values()]
-        failures: list[str] = []
+        failures: list[ClientError] = []
         for host, port in dict.fromkeys(known + self.bootstrap):
             try:
                 return await self._connect(host, port)
-            except (ConnectionFailedError, RequestTimeoutError) as error:
-                failures.append(str(error))
-        raise ConnectionFailedError("; ".join(failures))
+            except (ConnectionFailedError, NotKafkaError, RequestTimeoutError) as error:
+                failures.append(error)
+        kind = ConnectionFailedError if any(error.retriable for error in failures) else NotKafkaError
+        raise kind("; ".join(map(str, failures)))
 
     async def controller_connection(self) -> Connection:
         """The broker that takes changes to the cluster, as metadata names it; else any."""

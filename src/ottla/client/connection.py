@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar, cast
 from ottla.client.errors import (
     ClientError,
     ConnectionFailedError,
+    NotKafkaError,
     RequestTimeoutError,
     UnsupportedApiError,
     raise_for,
@@ -221,9 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             for frame in self._receiver.received(nbytes):
                 self._take(frame)
         except DecodeError as error:
-            self._fail(
-                ConnectionFailedError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?")
-            )
+            self._fail(NotKafkaError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {exc}" if exc is not None else ""
@@ -245,10 +244,22 @@ def _reason(error: OSError) -> str:
 
 
 def _decode_body(awaited: _Awaited, frame: bytes | bytearray) -> Message:
-    version = awaited.version
     if awaited.api.key == ApiVersionsRequest.API_KEY:
-        # A broker that does not know our version says so in the only form it can be sure we understand.
         code = int.from_bytes(frame[4:6], "big", signed=True)
-        version = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
-    _, position = read_response_header(awaited.api.key, version, frame)
-    return awaited.api.response_class().decode(version, frame, position)
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            return _decode_unsupported(frame)
+    _, position = read_response_header(awaited.api.key, awaited.version, frame)
+    # Bytes after the message are let pass: some implementations pad, and nothing we read depends on them.
+    message, _ = awaited.api.response_class().read(awaited.version, frame, position)
+    return message
+
+
+def _decode_unsupported(frame: bytes | bytearray) -> ApiVersionsResponse:
+    """A broker that does not know our version answers in version 0, the only one it can be sure we know.
+
+    Some answer in other forms; the code is all we need then, and version 0 is what we try next.
+    """
+    try:
+        return ApiVersionsResponse.read(0, frame, 4)[0]
+    except DecodeError:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -60,6 +60,10 @@ class ConnectionFailedError(ClientError):
     retriable = True
 
 
+class NotKafkaError(ClientError):
+    """The peer answers, but not as a Kafka broker would: trying again would not help."""
+
+
 class RequestTimeoutError(ClientError):
     """The broker did not answer in time; whether it acted on the request is unknown."""
 

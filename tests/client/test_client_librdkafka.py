@@ -1,0 +1,102 @@
+"""The client with brokers and clients that are not ours: librdkafka's mock cluster of three."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from confluent_kafka import Consumer as OtherConsumer
+from confluent_kafka import Producer as OtherProducer
+from confluent_kafka import TopicPartition
+
+from ottla.client import ClusterClient, Consumer, Producer
+from ottla.client.partitioner import partition_for_key
+
+
+@pytest.fixture(scope="module")
+def mock_cluster():
+    """Addresses of three brokers that live as long as the producer that made them."""
+    owner = OtherProducer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 3, "log_level": 0})
+    brokers = owner.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    owner.flush(5)
+
+
+async def read_all(consumer, count):
+    records = []
+    async with asyncio.timeout(20):
+        while len(records) < count:
+            records += await consumer.poll()
+    return records
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_we_send_they_read(mock_cluster, compression):
+    topic = f"ours-{compression}"
+
+    async def send():
+        async with Producer(mock_cluster, compression=compression, batch_bytes=2_000) as producer:
+            for n in range(200):
+                await producer.send(topic, b"v%d" % n, key=b"%d" % n, headers=[("h", b"x"), ("null", None)])
+
+    asyncio.run(send())
+    consumer = OtherConsumer(
+        {"bootstrap.servers": mock_cluster, "group.id": "g", "check.crcs": True, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
+    seen = []
+    while len(seen) < 200:
+        message = consumer.poll(10)
+        assert message is not None, f"only {len(seen)} of 200 arrived"
+        assert message.error() is None
+        seen.append((message.partition(), message.key(), message.value(), message.headers()))
+    consumer.close()
+    expected = [
+        (partition_for_key(b"%d" % n, 4), b"%d" % n, b"v%d" % n, [("h", b"x"), ("null", None)])
+        for n in range(200)
+    ]
+    assert sorted(seen) == sorted(expected)
+    for partition in range(4):
+        assert [row for row in seen if row[0] == partition] == [
+            row for row in expected if row[0] == partition
+        ]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_they_send_we_read(mock_cluster, compression):
+    topic = f"theirs-{compression}"
+    producer = OtherProducer(
+        {"bootstrap.servers": mock_cluster, "compression.type": compression, "linger.ms": 20, "log_level": 0}
+    )
+    for n in range(200):
+        producer.produce(
+            topic, b"v%d" % n, key=b"k", partition=n % 4, headers=[("h", b"%d" % n)], timestamp=n + 1
+        )
+    assert producer.flush(10) == 0
+
+    async def receive():
+        async with Consumer(mock_cluster) as consumer:
+            assert await consumer.assign(topic) == [0, 1, 2, 3]
+            return await read_all(consumer, 200)
+
+    records = asyncio.run(receive())
+    for partition in range(4):
+        mine = [record for record in records if record.partition == partition]
+        assert [record.offset for record in mine] == list(range(50))
+        assert [record.value for record in mine] == [b"v%d" % n for n in range(partition, 200, 4)]
+        assert [record.timestamp_ms for record in mine] == list(range(partition + 1, 201, 4))
+        assert mine[0].headers == (("h", b"%d" % partition),)
+
+
+def test_leaders_on_several_brokers_are_found(mock_cluster):
+    async def work():
+        async with ClusterClient(mock_cluster) as cluster:
+            await cluster.topic("spread", create=True)
+            groups = await cluster.leaders_of(("spread", partition) for partition in range(4))
+            assert len(groups) > 1
+            async with Producer(cluster) as producer:
+                for partition in range(4):
+                    delivery = await producer.send_and_wait("spread", b"v", partition=partition)
+                    assert delivery[:3] == ("spread", partition, 0)
+
+    asyncio.run(work())
