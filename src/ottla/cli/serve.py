@@ -24,6 +24,7 @@ EXIT_USAGE = 2
 
 DEFAULT_DATA = "ottla-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 EPILOG = """\
 examples:
@@ -65,6 +66,14 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="set one property by its Kafka name; may be repeated, wins over --config",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        type=str.lower,
+        default="info",
+        help="how much to tell on stderr: %(choices)s (default: info)",
+        metavar="LEVEL",
     )
     # For supervisors and tests: no orphan stays behind when the parent dies without a word.
     parser.add_argument("--stop-on-stdin-eof", action="store_true", help=argparse.SUPPRESS)
@@ -213,7 +222,9 @@ def main(argv: Sequence[str]) -> int:
         return fail(EXIT_USAGE, error)
 
     from ottla.broker.broker import Broker
+    from ottla.broker.logs import configure_logging
 
+    configure_logging(arguments.log_level.upper())
     try:
         broker = Broker(config)
         data = ", ".join(config.log_dirs)
