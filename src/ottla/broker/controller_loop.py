@@ -66,6 +66,11 @@ class ControllerLoop:
             if not future.done():
                 future.set_exception(ControllerStopped("the controller is stopping"))
 
+    @property
+    def next_offset(self) -> int:
+        """Where the next record goes, as long as no decision of the same group stands before it."""
+        return self._quorum.next_offset
+
     async def submit(self, decide: Decide[Reply]) -> Reply:
         """The reply to a command, once its records are committed and applied here."""
         if self._task is None or self._task.done():
@@ -120,8 +125,9 @@ class ControllerLoop:
         return decision
 
     async def _commit(self, records: list[Message]) -> None:
-        last_offset = self._quorum.append(records, self._clock())
+        _, last_offset = self._quorum.append(records, self._clock())
         job = self._quorum.begin_sync()
-        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-        self._quorum.finish_sync(job)
+        if job is not None:
+            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            self._quorum.finish_sync(job, self._clock())
         self._publish(records, last_offset)

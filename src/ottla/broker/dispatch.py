@@ -27,7 +27,7 @@ class AdvertisedApi(NamedTuple):
 class _Route:
     """A handler that is imported when its first request comes: start-up pays only for what is used."""
 
-    __slots__ = ("_decode", "_handle", "_module", "key", "max_version", "min_version")
+    __slots__ = ("_handle", "_module", "_read", "key", "max_version", "min_version")
 
     def __init__(self, key: int, module: str) -> None:
         api = API_BY_KEY[key]
@@ -36,19 +36,21 @@ class _Route:
         self.max_version = api.max_version
         self._module = module
         self._handle: Callable[..., Any] | None = None
-        self._decode: Callable[..., Any] | None = None
+        self._read: Callable[..., Any] | None = None
 
     def run(self, broker: Broker, request: Request, frame: memoryview, pos: int) -> Any:
-        handle, decode = self._handle, self._decode
-        if handle is None or decode is None:
-            handle, decode = self._load()
-        return handle(broker, request, decode(request.version, frame, pos))
+        handle, read = self._handle, self._read
+        if handle is None or read is None:
+            handle, read = self._load()
+        # Bytes behind the message are let be, as Kafka does: librdkafka's Metadata 13 has three too many.
+        message, _ = read(request.version, frame, pos)
+        return handle(broker, request, message)
 
     def _load(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         module = importlib.import_module(f"ottla.broker.handlers.{self._module}")
-        assert module.API_KEY == self.key, f"{self._module} handles API {module.API_KEY}, not {self.key}"
-        self._handle, self._decode = module.handle, API_BY_KEY[self.key].request_class().decode
-        return self._handle, self._decode
+        assert self.key == module.API_KEY, f"{self._module} handles API {module.API_KEY}, not {self.key}"
+        self._handle, self._read = module.handle, API_BY_KEY[self.key].request_class().read
+        return self._handle, self._read
 
 
 class Dispatcher:

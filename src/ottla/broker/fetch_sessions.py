@@ -16,6 +16,7 @@ from ottla.protocol.messages.fetch_request import FetchRequest
 
 EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
+EVICTION_MS = 120_000  # a session this quiet may lose its place to a newcomer
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -81,7 +82,7 @@ class SessionError(Exception):
 class FetchSessionCache:
     """Bounded: a newcomer takes the place of the session that has been quiet the longest, or gets none."""
 
-    def __init__(self, slots_max: int, eviction_ms: int, new_id: Callable[[], int] | None = None) -> None:
+    def __init__(self, slots_max: int, eviction_ms: int = EVICTION_MS, new_id: Callable[[], int] | None = None) -> None:
         self._slots_max = slots_max
         self._eviction_ms = eviction_ms
         self._new_id = new_id or (lambda: random.randint(1, _EPOCH_MAX))

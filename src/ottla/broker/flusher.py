@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ NEVER = 2**63 - 1
 class Flusher:
     """Carries out `flush.messages` (acknowledged only when on the disk) and `flush.ms` (in the background)."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, clock: Callable[[], int]) -> None:
         self._executor = executor
+        self._clock = clock
         self._running: dict[Partition, asyncio.Task[None]] = {}
         self._again: set[Partition] = set()
         self._timers: dict[Partition, asyncio.TimerHandle] = {}
@@ -61,12 +63,15 @@ class Flusher:
             while not partition.deleted:
                 self._again.discard(partition)
                 job = partition.log.begin_flush()
-                await loop.run_in_executor(self._executor, job.run)
-                partition.log.finish_flush(job)
-                partition.commit(job.end_offset)
+                if job is not None:
+                    await loop.run_in_executor(self._executor, job.run)
+                    partition.log.finish_flush(job, self._clock())
+                    partition.commit(job.end_offset)
                 if partition not in self._again:
                     if partition.log.unflushed_messages < partition.log.config.flush_messages:
-                        partition.commit(partition.log.log_end_offset)  # what arrived meanwhile is not due yet
+                        partition.commit(
+                            partition.log.log_end_offset
+                        )  # what arrived meanwhile is not due yet
                     break
         except Exception as error:
             log.error("flush failed: partition=%s-%d error=%s", partition.topic, partition.index, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.connection import Connection
@@ -22,11 +23,24 @@ BACKLOG = 1024
 class Limits:
     """What a listener allows its clients."""
 
-    __slots__ = ("connections_max", "connections_per_ip_max", "frame_bytes_max", "idle_seconds_max")
+    __slots__ = (
+        "connections_max",
+        "connections_per_ip",
+        "connections_per_ip_max",
+        "frame_bytes_max",
+        "idle_seconds_max",
+    )
 
     def __init__(
-        self, *, frame_bytes_max: int, connections_max: int, connections_per_ip_max: int, idle_ms_max: int
+        self,
+        *,
+        frame_bytes_max: int,
+        connections_max: int,
+        connections_per_ip_max: int,
+        idle_ms_max: int,
+        connections_per_ip: Mapping[str, int] | None = None,
     ) -> None:
+        self.connections_per_ip = connections_per_ip or {}
         self.frame_bytes_max = frame_bytes_max
         self.connections_max = connections_max
         self.connections_per_ip_max = connections_per_ip_max
@@ -56,8 +70,9 @@ class Listener:
             )
         except OSError as error:
             raise OSError(
-                error.errno, f"cannot listen on {self.host or '*'}:{self.port} ({error.strerror or error}); "
-                "is another broker running? Choose another port with --listen HOST:PORT"
+                error.errno,
+                f"cannot listen on {self.host or '*'}:{self.port} ({error.strerror or error}); "
+                "is another broker running? Choose another port with --listen HOST:PORT",
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -83,8 +98,9 @@ class Listener:
         ip = connection.peer.rpartition(":")[0]
         if len(self.connections) >= limits.connections_max:
             return f"{limits.connections_max} connections are open (max.connections)"
-        if self._per_ip[ip] >= limits.connections_per_ip_max:
-            return f"{limits.connections_per_ip_max} connections from {ip} are open (max.connections.per.ip)"
+        per_ip_max = limits.connections_per_ip.get(ip, limits.connections_per_ip_max)
+        if self._per_ip[ip] >= per_ip_max:
+            return f"{per_ip_max} connections from {ip} are open (max.connections.per.ip)"
         self.connections.add(connection)
         self._per_ip[ip] += 1
         return None

@@ -60,7 +60,9 @@ class Partition:
 
     def append(self, records: memoryview, now_ms: int) -> AppendResult:
         """Check the producer's batch and append it; raises RecordsError or StorageError and then nothing changed."""
-        result = self.log.append_as_leader(check_produce(records, self.rules, now_ms), self.leader_epoch, now_ms)
+        result = self.log.append_as_leader(
+            check_produce(records, self.rules, now_ms), self.leader_epoch, now_ms
+        )
         if not result.duplicate:
             if self._flusher.after_append(self):
                 return result  # committed when the disk says so
@@ -101,8 +103,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """What read_committed consumers may see: below the first open transaction."""
-        first_open = self.log.producer_state.first_undecided_offset()
-        return self.high_watermark if first_open is None else min(first_open, self.high_watermark)
+        return self.log.last_stable_offset(self.high_watermark)
 
     def check_leader_epoch(self, claimed_epoch: int) -> ErrorCode:
         """Is the client's view of the leader ours? -1 claims nothing."""

@@ -31,13 +31,20 @@ class ProducerIds:
             producer_id = self.next()
             if producer_id is None:
                 broker = self._broker
-                message = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
+                message = AllocateProducerIdsRequest(
+                    broker_id=broker.node_id, broker_epoch=broker.broker_epoch
+                )
                 block = await broker.controller.submit(
                     lambda controller, now_ms: controller.decide_allocate_producer_ids(message, now_ms)
                 )
                 if block.error_code:
-                    raise RuntimeError(f"the controller refused a block of producer ids: error {block.error_code}")
-                self._next, self._end = block.producer_id_start, block.producer_id_start + block.producer_id_len
+                    raise RuntimeError(
+                        f"the controller refused a block of producer ids: error {block.error_code}"
+                    )
+                self._next, self._end = (
+                    block.producer_id_start,
+                    block.producer_id_start + block.producer_id_len,
+                )
                 producer_id = self.next()
                 assert producer_id is not None, "an allocated block is never empty"
             return producer_id

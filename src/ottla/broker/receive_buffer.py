@@ -9,7 +9,9 @@ from __future__ import annotations
 from struct import Struct
 
 INITIAL_BYTES = 8 * 1024
-COMFORT_BYTES = 256 * 1024  # a busy connection's buffer grows up to this to take many small frames in one read
+COMFORT_BYTES = (
+    256 * 1024
+)  # a busy connection's buffer grows up to this to take many small frames in one read
 KEEP_BYTES = 2 * 1024 * 1024  # a larger buffer is given back as soon as its frame is done
 _read_size = Struct(">i").unpack_from
 
@@ -51,7 +53,9 @@ class ReceiveBuffer:
             return None
         size = _read_size(self._view, self._start)[0]
         if size < 0 or size > self._frame_bytes_max:
-            raise BadFrame(f"frame of {size} bytes; 0 to {self._frame_bytes_max} are allowed (socket.request.max.bytes)")
+            raise BadFrame(
+                f"frame of {size} bytes; 0 to {self._frame_bytes_max} are allowed (socket.request.max.bytes)"
+            )
         if available - 4 < size:
             self._make_room(size + 4)
             return None

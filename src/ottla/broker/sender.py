@@ -30,7 +30,16 @@ _WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
 class SocketSender:
     """Sends parts on a non-blocking socket of its own, waiting for writability where it must."""
 
-    __slots__ = ("_closed", "_loop", "_on_drained", "_on_error", "_queue", "_socket", "_waiting", "bytes_sent")
+    __slots__ = (
+        "_closed",
+        "_loop",
+        "_on_drained",
+        "_on_error",
+        "_queue",
+        "_socket",
+        "_waiting",
+        "bytes_sent",
+    )
 
     def __init__(
         self,

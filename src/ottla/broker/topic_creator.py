@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.image_parts import TopicImage
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -14,5 +14,9 @@ if TYPE_CHECKING:
 API_KEY = 37
 
 
-async def handle(broker: Broker, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return await broker.controller.submit(lambda controller, now_ms: controller.decide_create_partitions(message, now_ms))
+async def handle(
+    broker: Broker, request: Request, message: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    return await broker.controller.submit(
+        lambda controller, now_ms: controller.decide_create_partitions(message, now_ms)
+    )

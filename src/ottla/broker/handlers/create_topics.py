@@ -15,4 +15,6 @@ API_KEY = 19
 
 
 async def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
-    return await broker.controller.submit(lambda controller, now_ms: controller.decide_create_topics(message, now_ms))
+    return await broker.controller.submit(
+        lambda controller, now_ms: controller.decide_create_topics(message, now_ms)
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.config.topic_config import ConfigEntry
 from ottla.broker.cluster_view import topic_name_problem
+from ottla.config.topic_config import ConfigEntry
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.describe_configs_response import (
@@ -52,15 +52,23 @@ def _entries(
         result.error_message = problem or f"there is no topic {name}"
     elif asked.resource_type == BROKER:
         if name == "":
-            return broker.layers.describe_cluster_defaults(keys)
+            return _cluster_defaults(broker, keys)
         if name == str(broker.node_id):
             return broker.layers.describe_broker(keys)
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = f"this is broker {broker.node_id}: ask broker {name} for its configuration"
     else:
         result.error_code = ErrorCode.INVALID_REQUEST
-        result.error_message = f"resource type {asked.resource_type} is not served; 2 (topic) and 4 (broker) are"
+        result.error_message = (
+            f"resource type {asked.resource_type} is not served; 2 (topic) and 4 (broker) are"
+        )
     return []
+
+
+def _cluster_defaults(broker: Broker, keys: list[str] | None) -> list[ConfigEntry]:
+    """Only what is set for all brokers: a broker's own answer shows the rest."""
+    wanted = set(broker.image.cluster_config())
+    return broker.layers.describe_broker(wanted if keys is None else wanted & set(keys))
 
 
 def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -68,7 +76,8 @@ def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfi
     synonyms = []
     if message.include_synonyms:
         synonyms = [
-            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in entry.synonyms
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+            for each in entry.synonyms
         ]
     return DescribeConfigsResourceResult(
         name=prop.name,

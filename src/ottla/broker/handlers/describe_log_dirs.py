@@ -17,6 +17,7 @@ from ottla.protocol.messages.describe_log_dirs_response import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
+    from ottla.storage.log_manager import ManagedDir
 
 API_KEY = 35
 
@@ -28,21 +29,24 @@ def handle(broker: Broker, request: Request, message: DescribeLogDirsRequest) ->
     by_dir: dict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
     for partition in broker.partitions:
         if wanted is None or (partition.topic, partition.index) in wanted:
-            by_dir[broker.logs.directory_of(partition.log)][partition.topic].append(
-                DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
+            by_dir[partition.log.log_dir.path][partition.topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.index, partition_size=partition.log.size_bytes
+                )
             )
-    return DescribeLogDirsResponse(results=[_result(broker, path, by_dir[path]) for path in broker.logs.directories])
+    return DescribeLogDirsResponse(
+        results=[_result(broker, log_dir, by_dir[log_dir.path]) for log_dir in broker.logs.dirs]
+    )
 
 
 def _result(
-    broker: Broker, path: str, topics: dict[str, list[DescribeLogDirsPartition]]
+    broker: Broker, log_dir: ManagedDir, topics: dict[str, list[DescribeLogDirsPartition]]
 ) -> DescribeLogDirsResult:
-    if broker.logs.is_offline(path):
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
-    total_bytes, usable_bytes = broker.logs.space(path)
+    if log_dir.error is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir.path)
     return DescribeLogDirsResult(
-        log_dir=path,
+        log_dir=log_dir.path,
         topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],
-        total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
+        total_bytes=broker.logs.total_bytes(log_dir),
+        usable_bytes=broker.logs.free_bytes(log_dir),
     )

@@ -24,7 +24,9 @@ FIRST_BATCHED_VERSION = 4
 TOPIC_OF_KEY_TYPE = {0: GROUP_TOPIC, 1: TRANSACTION_TOPIC}
 
 
-async def handle(broker: Broker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def handle(
+    broker: Broker, request: Request, message: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
     if request.version >= FIRST_BATCHED_VERSION:
         found = [await _find(broker, request, message.key_type, key) for key in message.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
@@ -50,8 +52,12 @@ async def _find(broker: Broker, request: Request, key_type: int, key: str) -> Co
     leader = topic.partitions[java_hash_partition(key, len(topic.partitions))].leader
     for node in nodes(broker.image, request.listener.name):
         if node.node_id == leader:
-            return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
-    return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator's partition of {topic_name} has no leader")
+            return Coordinator(
+                key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None
+            )
+    return _failed(
+        key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator's partition of {topic_name} has no leader"
+    )
 
 
 def _failed(key: str, code: ErrorCode, reason: str) -> Coordinator:

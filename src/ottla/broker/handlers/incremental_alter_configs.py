@@ -14,5 +14,9 @@ if TYPE_CHECKING:
 API_KEY = 44
 
 
-async def handle(broker: Broker, request: Request, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    return await broker.controller.submit(lambda controller, now_ms: controller.decide_incremental_alter_configs(message, now_ms))
+async def handle(
+    broker: Broker, request: Request, message: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    return await broker.controller.submit(
+        lambda controller, now_ms: controller.decide_incremental_alter_configs(message, now_ms)
+    )

@@ -29,11 +29,17 @@ def handle(
         TOPIC: list(broker.image.topics_by_name),
         BROKER: brokers,
         BROKER_LOGGER: brokers,
-        CLIENT_METRICS: broker.image.config_names(CLIENT_METRICS),
-        GROUP: broker.image.config_names(GROUP),
+        CLIENT_METRICS: _named(broker, CLIENT_METRICS),
+        GROUP: _named(broker, GROUP),
     }
     return ListConfigResourcesResponse(
         config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind) for kind in dict.fromkeys(wanted) for name in names[kind]
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in dict.fromkeys(wanted)
+            for name in names[kind]
         ]
     )
+
+
+def _named(broker: Broker, kind: int) -> list[str]:
+    return [name for resource_type, name in broker.image.configs if resource_type == kind]

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from ottla.broker.partition import Partition
 
 API_KEY = 2
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)
 # A version that does not know a special timestamp yet must not get an answer to it.
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
@@ -90,7 +97,9 @@ def _offset(partition: Partition, message: ListOffsetsRequest, timestamp: int) -
     if timestamp == LATEST_TIERED:
         return -1, -1  # nothing is tiered yet
     if timestamp == MAX_TIMESTAMP:
-        found = partition.log.max_timestamp_offset(upper)
+        found = partition.log.max_timestamp_offset()
+        if found is not None and found.offset >= upper:
+            found = None  # not committed yet
     else:
         found = partition.log.offset_for_timestamp(timestamp, upper)
     return (-1, -1) if found is None else (found.offset, found.timestamp)

@@ -85,7 +85,9 @@ def _topics(
         if asked.topic_id != ZERO_UUID:
             topic = image.topics_by_id.get(asked.topic_id)
             missing = MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None if request.version >= 12 else "", topic_id=asked.topic_id
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                name=None if request.version >= 12 else "",
+                topic_id=asked.topic_id,
             )
         else:
             name = asked.name or ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.connection import CloseConnection
@@ -74,13 +75,19 @@ class _Appends:
                 else:
                     partition = broker.partitions.by_name(topic.name, data.index)
                 if partition is None:
-                    name = broker.image.topic_name(topic.topic_id) if by_id else topic.name
-                    code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else broker.why_not_hosted(name, data.index)
+                    known = broker.image.topics_by_id.get(topic.topic_id) if by_id else None
+                    name = known.name if known is not None else topic.name
+                    unknown_id = by_id and known is None
+                    code = (
+                        ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else broker.why_not_hosted(name, data.index)
+                    )
                     partition_answers.append(self._failed(data.index, code, None))
                 else:
                     partition_answers.append(self._append(partition, data, now_ms))
             self.answer.responses.append(
-                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partition_answers)
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partition_answers
+                )
             )
         return self.answer
 
@@ -89,10 +96,14 @@ class _Appends:
     ) -> PartitionProduceResponse:
         acks = self._message.acks
         if not -1 <= acks <= 1:
-            return self._failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; -1, 0 and 1 are allowed")
+            return self._failed(
+                data.index, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; -1, 0 and 1 are allowed"
+            )
         records = data.records
         if records is None or not len(records):
-            return self._failed(data.index, ErrorCode.INVALID_RECORD, "a produce request needs a record batch")
+            return self._failed(
+                data.index, ErrorCode.INVALID_RECORD, "a produce request needs a record batch"
+            )
         try:
             self._check_features(records)
             result = partition.append(records, now_ms)
@@ -153,7 +164,7 @@ def _when_committed(append: _Appends, timeout_ms: int) -> asyncio.Future[Produce
     done: asyncio.Future[ProduceResponse] = loop.create_future()
     left = len(append.waiting)
 
-    def one_settled(committed: asyncio.Future[None], answer: PartitionProduceResponse) -> None:
+    def one_settled(answer: PartitionProduceResponse, committed: asyncio.Future[None]) -> None:
         nonlocal left
         left -= 1
         if not committed.cancelled() and (error := committed.exception()) is not None:
@@ -172,5 +183,5 @@ def _when_committed(append: _Appends, timeout_ms: int) -> asyncio.Future[Produce
     timer = loop.call_later(max(0, timeout_ms) / 1000, time_is_up)
     done.add_done_callback(lambda _: timer.cancel())
     for committed, answer in append.waiting:
-        committed.add_done_callback(lambda future, answer=answer: one_settled(future, answer))
+        committed.add_done_callback(partial(one_settled, answer))
     return done

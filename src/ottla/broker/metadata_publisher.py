@@ -1,0 +1,146 @@
+"""From committed metadata to what this broker hosts: the only code that creates, changes or drops partitions."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from ottla.broker.partition import Partition
+from ottla.broker.topic_settings import TopicSettings
+from ottla.config.topic_config import ConfigLayers
+from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, ClusterImage
+from ottla.controller.image_parts import ImageDelta, PartitionImage, TopicImage
+from ottla.protocol.message import Message
+from ottla.storage.errors import StorageError
+from ottla.storage.log import PartitionLog
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.metadata")
+
+
+class MetadataPublisher:
+    """Owns the broker's image: applies records to it and makes the partitions follow."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.image = ClusterImage()
+        self.offset = -1  # of the last record applied
+
+    def publish(self, records: list[Message], last_offset: int) -> None:
+        """Apply committed records and carry out what they change here."""
+        delta = ImageDelta()
+        for record in records:
+            self.image.apply(record, delta)
+        self.offset = last_offset
+        self._carry_out(delta)
+
+    def replay(self, record: Message, offset: int) -> None:
+        """Apply a record at start-up; `host_everything` follows when all are in."""
+        self.image.apply(record)
+        self.offset = offset
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        return TopicSettings(self._broker.layers.topic_values(self.image.topic_config(topic)))
+
+    def refresh_layers(self) -> None:
+        """Take over what is set dynamically for this broker and for all of them."""
+        broker = self._broker
+        broker.layers = ConfigLayers(
+            broker.config, self.image.broker_config(broker.node_id), self.image.cluster_config()
+        )
+
+    def host_everything(self) -> None:
+        """At start-up: a partition for every log that the image gives this broker."""
+        shared = TopicSettings(
+            self._broker.layers.topic_values({})
+        )  # most topics have no configs of their own
+        for topic in self.image.topics_by_id.values():
+            settings = self.settings_of(topic.name) if self.image.topic_config(topic.name) else shared
+            for index, partition in topic.partitions.items():
+                self._host(topic, index, partition, settings, is_new=False)
+
+    def set_strays_aside(self) -> None:
+        """Keep, but do not serve, logs that belong to no topic: of a topic deleted while we were down, say."""
+        image = self.image
+
+        def is_known(topic: str, partition: int, topic_id: bytes) -> bool:
+            known = image.topics_by_name.get(topic)
+            return known is not None and partition in known.partitions and topic_id == known.topic_id
+
+        for stray in self._broker.logs.find_strays(is_known):
+            self._broker.logs.set_aside(stray, uuid.uuid4().hex)
+
+    # -- changes
+
+    def _carry_out(self, delta: ImageDelta) -> None:
+        for topic in delta.topics_deleted.values():
+            self._drop(topic)
+        if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
+            self.refresh_layers()
+            self._reconfigure(set(self.image.topics_by_name))
+        else:
+            self._reconfigure({name for kind, name in delta.configs if kind == RESOURCE_TOPIC})
+        for topic_id, indexes in delta.partitions.items():
+            changed = self.image.topics_by_id[topic_id]
+            settings = self.settings_of(changed.name)
+            for index in sorted(indexes):
+                self._host(changed, index, changed.partitions[index], settings, is_new=True)
+
+    def _host(
+        self,
+        topic: TopicImage,
+        index: int,
+        state: PartitionImage,
+        settings: TopicSettings,
+        *,
+        is_new: bool,
+    ) -> None:
+        """Bring one partition in line with the image."""
+        broker = self._broker
+        if broker.node_id not in state.replicas:
+            return
+        partition = broker.partitions.by_id(topic.topic_id, index)
+        if partition is None:
+            opened = self._open_log(topic, index, settings, is_new=is_new)
+            if opened is None:
+                return
+            partition = Partition(topic.name, topic.topic_id, index, opened, settings.rules, broker.flusher)
+            broker.partitions.add(partition)
+        if partition.leader_epoch != state.leader_epoch or partition.leader_id != state.leader:
+            partition.leader_id = state.leader
+            partition.leader_epoch = state.leader_epoch
+            partition.wake()
+
+    def _open_log(
+        self, topic: TopicImage, index: int, settings: TopicSettings, *, is_new: bool
+    ) -> PartitionLog | None:
+        broker = self._broker
+        try:
+            return broker.logs.open_or_create(
+                topic.name, index, topic.topic_id, settings.log, broker.clock(), is_new=is_new
+            )
+        except StorageError as error:
+            log.error("partition is offline: partition=%s-%d error=%s", topic.name, index, error)
+            return None
+
+    def _drop(self, topic: TopicImage) -> None:
+        broker = self._broker
+        for partition in broker.partitions.remove_topic(topic.name):
+            partition.retire()
+        for index in topic.partitions:
+            try:
+                broker.logs.delete(topic.name, index, uuid.uuid4().hex, broker.clock())
+            except StorageError as error:
+                log.error("log not deleted: partition=%s-%d error=%s", topic.name, index, error)
+
+    def _reconfigure(self, topics: set[str]) -> None:
+        for name in topics:
+            partitions = self._broker.partitions.of_topic(name)
+            if partitions:
+                settings = self.settings_of(name)
+                for partition in partitions.values():
+                    partition.log.update_config(settings.log)
+                    partition.rules = settings.rules

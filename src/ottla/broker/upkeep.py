@@ -1,0 +1,94 @@
+"""What runs by the clock: retention, removal of deleted files, checkpoints, flushes of closed segments, snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from ottla.quorum.single import SingleVoterQuorum
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.upkeep")
+
+REMOVAL_INTERVAL_MS = 1000
+FLUSH_INTERVAL_MS = 1000
+
+
+class Upkeep:
+    """A task per duty. A duty that fails is logged and comes round again; it never takes the others along."""
+
+    def __init__(self, broker: Broker, quorum: SingleVoterQuorum, executor: Executor) -> None:
+        self._broker = broker
+        self._quorum = quorum
+        self._executor = executor
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        config = self._broker.config
+        duties: list[tuple[Callable[[], object], int]] = [
+            (self._retention, config.get_int("log.retention.check.interval.ms")),
+            (self._remove, REMOVAL_INTERVAL_MS),
+            (self._checkpoint, config.get_int("replica.high.watermark.checkpoint.interval.ms")),
+            (self._flush, FLUSH_INTERVAL_MS),
+            (self._snapshot, FLUSH_INTERVAL_MS),
+        ]
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._every(duty, period_ms)) for duty, period_ms in duties]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _every(self, duty: Callable[[], object], period_ms: int) -> None:
+        while True:
+            await asyncio.sleep(period_ms / 1000)
+            try:
+                result = duty()
+                if asyncio.iscoroutine(result):
+                    # Not cut short by a stop: a job that has begun owns files.
+                    await asyncio.shield(result)
+            except Exception:
+                log.exception("upkeep failed")
+
+    def _retention(self) -> None:
+        broker = self._broker
+        partitions = broker.partitions
+
+        def upper_of(partition_log: object) -> int:
+            partition = partitions.by_name(partition_log.topic, partition_log.partition)  # type: ignore[attr-defined]
+            return 0 if partition is None else partition.high_watermark
+
+        deleted = broker.logs.retention_pass(broker.clock(), upper_of)
+        if deleted:
+            log.info("retention: segments=%d", deleted)
+
+    def _remove(self) -> None:
+        self._broker.logs.remove_due(self._broker.clock())
+
+    async def _checkpoint(self) -> None:
+        broker = self._broker
+        job = broker.logs.checkpoint({(p.topic, p.index): p.high_watermark for p in broker.partitions})
+        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        broker.logs.finish_checkpoint(job)
+
+    def _flush(self) -> None:
+        """Segments that were closed since the last look go to the disk, so that recovery stays short."""
+        broker = self._broker
+        for candidate in broker.logs.flush_candidates(broker.clock()):
+            partition = broker.partitions.by_name(candidate.topic, candidate.partition)
+            if partition is not None:
+                broker.flusher.flush(partition)
+
+    async def _snapshot(self) -> None:
+        broker = self._broker
+        job = self._quorum.maybe_snapshot(broker.image.to_records, broker.clock())
+        if job is not None:
+            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            self._quorum.finish_snapshot(job, broker.clock())
