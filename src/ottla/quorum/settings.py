@@ -1,0 +1,39 @@
+"""The part of a node's configuration that the metadata log obeys."""
+
+from __future__ import annotations
+
+from ottla.config.load import BrokerConfig
+from ottla.storage.log_config import LogConfig
+
+
+class MetadataLogSettings:
+    """Segments, snapshots and how much of both is kept."""
+
+    __slots__ = (
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_ms",
+        "snapshot_after_bytes",
+        "snapshot_interval_ms",
+    )
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.segment_bytes = config.get_int("metadata.log.segment.bytes")
+        self.segment_ms = config.get_int("metadata.log.segment.ms")
+        self.retention_bytes = config.get_int("metadata.max.retention.bytes")
+        self.retention_ms = config.get_int("metadata.max.retention.ms")
+        self.snapshot_after_bytes = config.get_int("metadata.log.max.record.bytes.between.snapshots")
+        self.snapshot_interval_ms = config.get_int("metadata.log.max.snapshot.interval.ms")
+
+    def log_config(self) -> LogConfig:
+        """Nothing is deleted by age or size: only what lies below a snapshot may go."""
+        return LogConfig(
+            {
+                "segment.bytes": self.segment_bytes,
+                "segment.ms": self.segment_ms,
+                "retention.ms": -1,
+                "retention.bytes": -1,
+                "file.delete.delay.ms": 0,
+            }
+        )

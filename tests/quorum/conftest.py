@@ -1,0 +1,82 @@
+"""A quorum of one on a file system in memory, and one on the real one."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from ottla.config.load import broker_config
+from ottla.controller.features import bootstrap_records
+from ottla.controller.image import ClusterImage
+from ottla.protocol.messages.topic_record import TopicRecord
+from ottla.quorum.settings import MetadataLogSettings
+from ottla.quorum.single import SingleVoterQuorum
+from ottla.storage.files import Files
+from ottla.testing.files import FaultyFiles
+
+DIRECTORY = "/data/__cluster_metadata-0"
+
+
+class Node:
+    """Opens, replays and reopens the quorum; keeps the image that follows from it."""
+
+    def __init__(self, files: Files, root: str = "/data", **config: str) -> None:
+        self.files = files
+        self.root = root
+        self.config = {name.replace("_", "."): value for name, value in config.items()}
+        self.now_ms = 1_000_000
+        files.mkdir(root)
+        files.sync_dir(root.rpartition("/")[0])
+        self.open()
+
+    def open(self, **options: Any) -> SingleVoterQuorum:
+        self.now_ms += 1000
+        self.quorum = SingleVoterQuorum.open(
+            self.files,
+            self.root,
+            MetadataLogSettings(broker_config(self.config)),
+            node_id=options.pop("node_id", 1),
+            now_ms=self.now_ms,
+            bootstrap=bootstrap_records(),
+            **options,
+        )
+        self.image = ClusterImage()
+        self.replayed = list(self.quorum.replay())
+        for _, _, message in self.replayed:
+            self.image.apply(message)
+        return self.quorum
+
+    def create(self, *names: str) -> tuple[int, int]:
+        records = [TopicRecord(name=name, topic_id=hashlib.md5(name.encode()).digest()) for name in names]
+        offsets = self.quorum.append(records, self.now_ms)
+        for record in records:
+            self.image.apply(record)
+        return offsets
+
+    def snapshot(self) -> None:
+        self.quorum.sync(self.now_ms)
+        job = self.quorum.maybe_snapshot(self.image.to_records, self.now_ms, force=True)
+        assert job is not None
+        job.run()
+        self.quorum.finish_snapshot(job, self.now_ms)
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.image.topics_by_name)
+
+
+@pytest.fixture
+def files() -> FaultyFiles:
+    return FaultyFiles()
+
+
+@pytest.fixture
+def node(files: FaultyFiles) -> Node:
+    return Node(files)
+
+
+@pytest.fixture
+def new_node() -> type[Node]:
+    return Node
