@@ -20,7 +20,7 @@ class Decision(Generic[Reply]):
         self.reply = reply
 
 
-class Refusal(Exception):  # noqa: N818  (the controller says no; nothing went wrong)
+class Refusal(Exception):
     """A command, or a part of one, that is not carried out."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
