@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -68,10 +68,8 @@ async def client(listener: Listener) -> AsyncIterator[tuple[asyncio.StreamReader
         yield reader, writer
     finally:
         writer.close()
-        try:
+        with suppress(ConnectionError):
             await writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 async def next_correlation_id(reader: asyncio.StreamReader) -> int:

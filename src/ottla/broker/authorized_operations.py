@@ -1,4 +1,4 @@
-"""What a client may do, as the bit fields of Metadata and the describe APIs: with no authorizer, everything."""
+"""What a client may do, as bit fields of Metadata and the describe APIs: with no authorizer, everything."""
 
 from __future__ import annotations
 

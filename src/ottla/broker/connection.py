@@ -1,11 +1,12 @@
 """One client connection: frames in, requests handled in order, responses out in the same order.
 
 Rules:
-- The synchronous part of every handler runs when its request is next in line. A handler that answers with a Future
-  (Produce, Fetch) lets the following requests start meanwhile; a coroutine (admin work) holds them back.
+- The synchronous part of every handler runs when its request is next in line. A handler that answers with a
+  Future (Produce, Fetch) lets the following requests start meanwhile; a coroutine (admin work) holds them
+  back.
 - Responses leave in request order whatever finishes first.
-- While the peer does not read its responses, or too many are pending, no further request is taken from the buffer
-  and the socket is not read: memory is bounded and TCP tells the peer.
+- While the peer does not read its responses, or too many are pending, no further request is taken from the
+  buffer and the socket is not read: memory is bounded and TCP tells the peer.
 - A frame that cannot be understood ends the connection, with a log line; others are untouched.
 """
 
@@ -306,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sender.close()
         self.listener.gone(self)
         for pending in self._pending:
-            # A long poll has nobody to answer any more; a coroutine may be in the middle of a change and goes on.
+            # A long poll has nobody to answer any more; a coroutine may be changing something and goes on.
             if pending.future is not None and not isinstance(pending.future, asyncio.Task):
                 pending.future.cancel()
         self._pending.clear()

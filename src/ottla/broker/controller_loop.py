@@ -1,7 +1,8 @@
 """The active controller at work: decide, append, sync, apply, reply.
 
-Commands queue up; everything that waits is decided in turn, appended together and covered by one fsync. A reply is
-given when its records are on the disk and this broker has acted on them, so that whoever was told "created" can produce.
+Commands queue up; everything that waits is decided in turn, appended together and covered by one fsync. A
+reply is given when its records are on the disk and this broker has acted on them, so that whoever was told
+"created" can produce.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ControllerLoop:
             try:
                 await asyncio.shield(asyncio.ensure_future(self._carry_out(group)))
             except Exception as error:
-                # The image has run ahead of the log: only a restart, which replays the log, makes them one again.
+                # The image has run ahead of the log: only a restart, which replays it, makes them one again.
                 log.critical("metadata could not be committed, the broker stops: %s", error)
                 self._on_fatal(error)
                 return

@@ -61,7 +61,7 @@ class Dispatcher:
     def advertised(self) -> list[AdvertisedApi]:
         """The version ranges that clients are told."""
         return [
-            # librdkafka reads features off Produce's minimum, so real brokers say 0 and refuse what is below 3.
+            # librdkafka reads features off Produce's minimum: say 0 as Kafka does, and refuse below 3.
             AdvertisedApi(key, 0 if key == PRODUCE_KEY else route.min_version, route.max_version)
             for key, route in sorted(self._routes.items())
         ]

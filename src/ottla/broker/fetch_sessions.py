@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): a consumer of many partitions names only what changed, and hears only what changed.
+"""Fetch sessions (KIP-227): a consumer of many partitions says and hears only what changed.
 
-A session remembers, per partition, what the client wants and what it was last told. Its epoch counts the requests:
-1 comes after the opening request, and 2^31-1 is followed by 1 again.
+A session remembers, per partition, what the client wants and what it was last told. Its epoch counts the
+requests: 1 comes after the opening request, and 2^31-1 is followed by 1 again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class SessionError(Exception):
 class FetchSessionCache:
     """Bounded: a newcomer takes the place of the session that has been quiet the longest, or gets none."""
 
-    def __init__(self, slots_max: int, eviction_ms: int = EVICTION_MS, new_id: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, slots_max: int, eviction_ms: int = EVICTION_MS, new_id: Callable[[], int] | None = None
+    ) -> None:
         self._slots_max = slots_max
         self._eviction_ms = eviction_ms
         self._new_id = new_id or (lambda: random.randint(1, _EPOCH_MAX))
@@ -92,7 +94,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        """The request's context; raises SessionError if the session it names is not what the client thinks."""
+        """The request's context; raises SessionError if the session is not what the client thinks."""
         if request.session_epoch == EPOCH_FINAL:
             self._sessions.pop(request.session_id, None)
             return FetchContext(0, list(_requested(request, uses_topic_ids)), None, False)

@@ -17,7 +17,7 @@ NEVER = 2**63 - 1
 
 
 class Flusher:
-    """Carries out `flush.messages` (acknowledged only when on the disk) and `flush.ms` (in the background)."""
+    """Carries out `flush.messages` (acknowledged only when on disk) and `flush.ms` (in the background)."""
 
     def __init__(self, executor: Executor, clock: Callable[[], int]) -> None:
         self._executor = executor

@@ -47,7 +47,7 @@ def configure_logging(level: str = "INFO", stream: TextIO | None = None) -> None
 
 
 def _one_line(text: str) -> str:
-    """Peers choose parts of some messages: a line break or an escape of theirs must not forge a line of ours."""
+    """Peers choose parts of some messages: a line break of theirs must not forge a line of ours."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""From committed metadata to what this broker hosts: the only code that creates, changes or drops partitions."""
+"""From committed metadata to hosted partitions: the only code that creates, changes or drops them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class MetadataPublisher:
                 self._host(topic, index, partition, settings, is_new=False)
 
     def set_strays_aside(self) -> None:
-        """Keep, but do not serve, logs that belong to no topic: of a topic deleted while we were down, say."""
+        """Keep, but do not serve, logs of no known topic: one deleted while we were down, say."""
         image = self.image
 
         def is_known(topic: str, partition: int, topic_id: bytes) -> bool:

@@ -1,7 +1,7 @@
 """A partition as this broker leads it: its log, its high watermark, and who waits for it to move.
 
-With one replica a record is committed as soon as it is in the log, or, where `flush.messages` asks for it, as soon
-as it is on the disk: consumers and acknowledgements never run ahead of that.
+With one replica a record is committed as soon as it is in the log, or, where `flush.messages` asks for it, as
+soon as it is on the disk: consumers and acknowledgements never run ahead of that.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Partition:
     # -- writing
 
     def append(self, records: memoryview, now_ms: int) -> AppendResult:
-        """Check the producer's batch and append it; raises RecordsError or StorageError and then nothing changed."""
+        """Check the batch and append it; after RecordsError or StorageError nothing has changed."""
         result = self.log.append_as_leader(
             check_produce(records, self.rules, now_ms), self.leader_epoch, now_ms
         )

@@ -1,4 +1,4 @@
-"""Producer ids, handed out from blocks that the controller allocates: unique over all brokers and restarts."""
+"""Producer ids from blocks that the controller allocates: unique over all brokers and restarts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bytes in: one growing buffer per connection that frames are cut from without copying.
 
-The socket reads straight into the buffer, and a frame is a view of it. Memory follows what has really arrived,
-never what a length field promises: a peer that announces 100 MB and sends nothing costs nothing.
+The socket reads straight into the buffer, and a frame is a view of it. Memory follows what has really
+arrived, never what a length field promises: a peer that announces 100 MB and sends nothing costs nothing.
 """
 
 from __future__ import annotations

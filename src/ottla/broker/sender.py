@@ -1,9 +1,9 @@
 """Bytes out: response parts leave a connection in order, file regions by sendfile.
 
-A part is bytes or a storage FileRegion. `SocketSender` writes to a duplicate of the transport's socket by itself,
-because uvloop offers no sendfile and a transport's own buffer would break the order between bytes and regions.
-`TransportSender` does the same through the transport alone (TLS, simulated networks).
-Both hold at most what one pass of the connection produced: while `busy`, the connection handles no further request.
+A part is bytes or a storage FileRegion. `SocketSender` writes to a duplicate of the transport's socket by
+itself, because uvloop offers no sendfile and a transport's own buffer would break the order between bytes and
+regions. `TransportSender` does the same through the transport alone (TLS, simulated networks). Both hold at
+most what one pass of the connection produced: while `busy`, the connection handles no further request.
 """
 
 from __future__ import annotations
@@ -139,9 +139,8 @@ class SocketSender:
         queue = self._queue
         gathered: list[Any] = []
         more = False
-        for index, part in enumerate(queue):
-            if len(gathered) == GATHER_MAX_PARTS:
-                break
+        for index in range(min(len(queue), GATHER_MAX_PARTS)):
+            part = queue[index]
             if isinstance(part, FileRegion):
                 if len(part) >= SENDFILE_MIN_BYTES:
                     more = True

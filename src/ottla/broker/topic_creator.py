@@ -1,4 +1,4 @@
-"""The topics that coordinators keep their state in, and the topics that clients bring into being by asking for them."""
+"""Creates the topics that coordinators need, and those that clients bring into being by asking for them."""
 
 from __future__ import annotations
 

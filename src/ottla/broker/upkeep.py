@@ -1,4 +1,4 @@
-"""What runs by the clock: retention, removal of deleted files, checkpoints, flushes of closed segments, snapshots."""
+"""What runs by the clock: retention, removal of files, checkpoints, flushes of closed segments, snapshots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""One file per API, named after it. A handler is `handle(broker, request, message)` and answers with a message, a
-Future (the following requests of the connection go on meanwhile), a coroutine (they wait), or None (no response)."""
+"""One file per API, named after it. A handler is `handle(broker, request, message)` and answers with a
+message, a Future (the following requests of the connection go on meanwhile), a coroutine (they wait), or None
+(no response)."""
 
 HANDLERS: dict[int, str] = {
     0: "produce",

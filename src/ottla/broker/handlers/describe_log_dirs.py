@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): which directory holds which partition, how large they are, and how much room is left."""
+"""DescribeLogDirs (35): which directory holds which partition, their sizes, and the room that is left."""
 
 from __future__ import annotations
 

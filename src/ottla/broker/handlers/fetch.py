@@ -229,10 +229,9 @@ class _Fetch:
                 )
                 answer.responses.append(topic_answer)
             topic_answer.partitions.append(data)
-            if context.session is not None and data.records:
+            if context.session is not None and data.records and state.key in context.session.partitions:
                 # Whoever was served goes to the end of the line, so that a small max_bytes starves nobody.
-                if state.key in context.session.partitions:
-                    context.session.partitions.move_to_end(state.key)
+                context.session.partitions.move_to_end(state.key)
         return answer
 
 

@@ -1,7 +1,7 @@
 """FindCoordinator (10): which broker looks after a group or a transactional id.
 
-The coordinator of a key is the leader of the internal topic's partition that the key hashes to; the topic is created
-when it is first asked for.
+The coordinator of a key is the leader of the internal topic's partition that the key hashes to; the topic is
+created when it is first asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metadata (3): who leads which partition, and where to find them. Creates unknown topics where that is allowed."""
+"""Metadata (3): who leads which partition, and where to find them. Creates topics where that is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a reader can tell whether its log diverged."""
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a reader can see a divergence."""
 
 from __future__ import annotations
 
