@@ -233,3 +233,29 @@ def test_serve_on_a_taken_port_says_so(ottla_cluster, tmp_path):
     assert last.startswith("ottla serve: ")
     assert "--listen" in last
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("trouble", ["in use", "a file"])
+def test_serve_on_impossible_data_says_so(ottla_cluster, tmp_path, trouble):
+    data = tmp_path / "file"
+    data.write_text("not a directory")
+    command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data"]
+    command.append(ottla_cluster.data_dir if trouble == "in use" else str(data))
+    result = subprocess.run(command, capture_output=True, timeout=30, check=False, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines()[-1].startswith(f"ottla serve: {command[-1]}: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_serve_takes_a_free_port_and_a_properties_file(tmp_path):
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"node.id=7\nlog.dirs={tmp_path / 'one'},{tmp_path / 'two'}\nno.such.property=1\n")
+    command = [sys.executable, "-m", "ottla", "serve", "--config", str(properties), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline()
+        assert " ready on 127.0.0.1:" in line
+        assert "127.0.0.1:0 " not in line
+        assert f"(node 7, data in {tmp_path / 'one'}, {tmp_path / 'two'}, " in line
+        process.terminate()
+        assert process.wait(20) == 0
+        assert "no.such.property" in process.stderr.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -147,48 +148,21 @@ def consume(
 ) -> None:
     try:
         point = parse_start(start, datetime.now(UTC))
-        line = Line(
-            keys=keys,
-            headers=headers,
-            timestamps=timestamps,
-            offsets=offsets,
-            separator=separator,
-            template=template,
-        )
+        shown = {"keys": keys, "headers": headers, "timestamps": timestamps, "offsets": offsets}
+        line = Line(**shown, separator=separator, template=template)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
     def write(records: list[ConsumedRecord]) -> None:
-        if as_json:
-            lines = [record_to_json(record).encode() for record in records]
-        else:
-            lines = [line.of(record) for record in records]
-        sys.stdout.buffer.write(b"".join(text + b"\n" for text in lines))
+        make = (lambda record: record_to_json(record).encode()) if as_json else line.of
+        sys.stdout.buffer.write(b"".join(make(record) + b"\n" for record in records))
         sys.stdout.buffer.flush()
 
     async def work() -> None:
         async with connected(bootstrap) as cluster, Consumer(cluster, out_of_range="beginning") as consumer:
             await assign(consumer, topic, partitions, point)
             ends = await end_offsets(consumer) if until_end else None
-            await pump(consumer, ends)
-
-    async def pump(consumer: Consumer, ends: dict[tuple[str, int], int] | None) -> None:
-        left = count_max
-        silence = Deadline(timeout_s * 1000) if timeout_s is not None else None
-        while left is None or left > 0:
-            if ends is not None and all(consumer.position(*key) >= end for key, end in ends.items()):
-                return
-            wait_ms = POLL_MS if silence is None else min(POLL_MS, silence.left_ms)
-            wanted = POLL_RECORDS_MAX if left is None else min(left, POLL_RECORDS_MAX)
-            records = await consumer.poll(wanted, timeout_ms=wait_ms)
-            if ends is not None:
-                records = [r for r in records if r.offset < ends.get((r.topic, r.partition), 0)]
-            if records:
-                write(records)
-                left = None if left is None else left - len(records)
-                silence = Deadline(timeout_s * 1000) if timeout_s is not None else None
-            elif silence is not None and silence.passed:
-                return
+            await pump(consumer, write, ends=ends, count_max=count_max, silence_s=timeout_s)
 
     # Ctrl-C is the ordinary end of waiting for more.
     run_command(work, as_json=as_json, interrupted=0)
@@ -208,3 +182,30 @@ async def assign(consumer: Consumer, topic: str, partitions: list[int] | None, p
 async def end_offsets(consumer: Consumer) -> dict[tuple[str, int], int]:
     found = await consumer.list_offsets(dict.fromkeys(consumer.assignment, LATEST))
     return {key: at.offset for key, at in found.items()}
+
+
+async def pump(
+    consumer: Consumer,
+    write: Callable[[list[ConsumedRecord]], None],
+    *,
+    ends: dict[tuple[str, int], int] | None,
+    count_max: int | None,
+    silence_s: float | None,
+) -> None:
+    """Write records until there are enough, the ends are reached, or nothing came for a while."""
+    left = count_max
+    silence_ms = float("inf") if silence_s is None else silence_s * 1000
+    silence = Deadline(silence_ms)
+    while left is None or left > 0:
+        if ends is not None and all(consumer.position(*key) >= end for key, end in ends.items()):
+            return
+        wanted = POLL_RECORDS_MAX if left is None else min(left, POLL_RECORDS_MAX)
+        records = await consumer.poll(wanted, timeout_ms=min(POLL_MS, silence.left_ms))
+        if ends is not None:
+            records = [record for record in records if record.offset < ends[record.topic, record.partition]]
+        if records:
+            write(records)
+            left = None if left is None else left - len(records)
+            silence = Deadline(silence_ms)
+        elif silence.passed:
+            return

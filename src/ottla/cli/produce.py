@@ -141,36 +141,55 @@ def produce(
             options = {"acks": acks.value, "compression": compression.value}
             async with Producer(cluster, **options) as producer:  # type: ignore[arg-type]
                 with progress_bar() as advance:
-                    await send_lines(producer, advance)
+                    await send_lines(
+                        producer,
+                        topic,
+                        parse=lambda line: parse_line(line, separator, input_format),
+                        partition=partition,
+                        headers=fixed,
+                        tally=tally,
+                        advance=advance,
+                    )
                 await producer.flush()
         if tally.error is not None:
             raise tally.error
         report(topic, tally, time.perf_counter() - started_s, as_json=as_json)
 
-    async def send_lines(producer: Producer, advance: Callable[[int], None]) -> None:
-        number = 0
-        async for lines in stdin_lines():
-            for line in lines:
-                number += 1
-                if tally.error is not None:
-                    return
-                try:
-                    record = parse_line(line, separator, input_format)
-                except ValueError as error:
-                    raise ClientError(f"line {number} of stdin: {error}") from error
-                tally.bytes += len(line) + 1
-                future = await producer.send(
-                    topic,
-                    record.value,
-                    key=record.key,
-                    partition=record.partition if partition is None else partition,
-                    headers=fixed + record.headers,
-                    timestamp_ms=record.timestamp_ms,
-                )
-                future.add_done_callback(tally.delivered)
-            advance(tally.bytes)
-
     run_command(work, as_json=as_json)
+
+
+async def send_lines(
+    producer: Producer,
+    topic: str,
+    *,
+    parse: Callable[[bytes], RecordLine],
+    partition: int | None,
+    headers: tuple[tuple[str, bytes | None], ...],
+    tally: Tally,
+    advance: Callable[[int], None],
+) -> None:
+    """Send every line of stdin, until the first record that could not be delivered."""
+    number = 0
+    async for lines in stdin_lines():
+        for line in lines:
+            number += 1
+            if tally.error is not None:
+                return
+            try:
+                record = parse(line)
+            except ValueError as error:
+                raise ClientError(f"line {number} of stdin: {error}") from error
+            tally.bytes += len(line) + 1
+            future = await producer.send(
+                topic,
+                record.value,
+                key=record.key,
+                partition=record.partition if partition is None else partition,
+                headers=headers + record.headers,
+                timestamp_ms=record.timestamp_ms,
+            )
+            future.add_done_callback(tally.delivered)
+        advance(tally.bytes)
 
 
 def report(topic: str, tally: Tally, took_s: float, *, as_json: bool) -> None:

@@ -175,6 +175,30 @@ def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None])
     loop.add_reader(descriptor, readable)
 
 
+class StartError(Exception):
+    """The broker could not start for a reason that a person can do something about."""
+
+    def __init__(self, code: int, reason: object) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+async def start(broker: Broker) -> None:
+    """Start the broker. Raises StartError; a bug is not one of those, and keeps its traceback."""
+    from ottla.storage.errors import StorageError
+
+    try:
+        await broker.start()
+    except OSError as error:
+        # The number of a system error tells people nothing that its words do not.
+        reason = str(error) if error.filename or not error.strerror else error.strerror
+        raise StartError(EXIT_FAILED, reason) from error
+    except StorageError as error:
+        raise StartError(EXIT_FAILED, error) from error
+    except ValueError as error:
+        raise StartError(EXIT_USAGE, error) from error
+
+
 async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, watch_stdin: bool) -> None:
     """Start, say so, wait for SIGTERM or SIGINT, stop. A second signal does not wait for the clean stop."""
     loop = asyncio.get_running_loop()
@@ -187,7 +211,7 @@ async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, wa
 
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, on_signal)
-    await broker.start()
+    await start(broker)
     try:
         if watch_stdin:
             stop_on_stdin_eof(loop, asked_to_stop.set)
@@ -204,13 +228,6 @@ def fail(code: int, message: object) -> int:
     return code
 
 
-def describe_os_error(error: OSError) -> str:
-    text = str(error)
-    if "address already in use" in text.lower() or "address in use" in text.lower():
-        return f"{text}: another process listens there; stop it or choose another address with --listen"
-    return text
-
-
 def main(argv: Sequence[str]) -> int:
     arguments = build_parser().parse_args(argv)
     from ottla.config.load import load_broker_config
@@ -225,17 +242,14 @@ def main(argv: Sequence[str]) -> int:
     from ottla.broker.logs import configure_logging
 
     configure_logging(arguments.log_level.upper())
+    broker = Broker(config)
+
+    def announce() -> None:
+        print(ready_line(broker, config.node_id, ", ".join(config.log_dirs)), flush=True)
+
     try:
-        broker = Broker(config)
-        data = ", ".join(config.log_dirs)
-
-        def announce() -> None:
-            print(ready_line(broker, config.node_id, data), flush=True)
-
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serve_until_signal(broker, announce, watch_stdin=arguments.stop_on_stdin_eof))
-    except OSError as error:
-        return fail(EXIT_FAILED, describe_os_error(error))
-    except ValueError as error:
-        return fail(EXIT_USAGE, error)
+    except StartError as error:
+        return fail(error.code, error)
     return EXIT_OK
