@@ -29,13 +29,15 @@ class Flusher:
     def after_append(self, partition: Partition) -> bool:
         """Start what the topic's flush policy asks for; True if the commit has to wait for the disk."""
         config = partition.log.config
-        due = config.flush_messages != NEVER and partition.log.unflushed_messages >= config.flush_messages
+        if config.flush_messages != NEVER and partition in self._running:
+            return True  # the flush under way looks again when it is done
+        due = partition.log.unflushed_messages >= config.flush_messages
         if due:
             self.flush(partition)
         elif config.flush_ms != NEVER and partition not in self._timers:
             loop = asyncio.get_running_loop()
             self._timers[partition] = loop.call_later(config.flush_ms / 1000, self._timer_due, partition)
-        return due or (config.flush_messages != NEVER and partition in self._running)
+        return due
 
     def flush(self, partition: Partition) -> None:
         """Bring everything appended so far to the disk, soon."""
@@ -67,11 +69,10 @@ class Flusher:
                     await loop.run_in_executor(self._executor, job.run)
                     partition.log.finish_flush(job, self._clock())
                     partition.commit(job.end_offset)
+                if partition.log.unflushed_messages >= partition.log.config.flush_messages:
+                    continue  # what arrived meanwhile is due already
+                partition.commit(partition.log.log_end_offset)
                 if partition not in self._again:
-                    if partition.log.unflushed_messages < partition.log.config.flush_messages:
-                        partition.commit(
-                            partition.log.log_end_offset
-                        )  # what arrived meanwhile is not due yet
                     break
         except Exception as error:
             log.error("flush failed: partition=%s-%d error=%s", partition.topic, partition.index, error)

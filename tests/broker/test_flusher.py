@@ -1,0 +1,151 @@
+"""flush.messages and flush.ms against a disk that syncs when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ottla.broker.flusher import Flusher
+from ottla.broker.partition import Partition
+from ottla.broker.topic_settings import TopicSettings
+from ottla.config.load import broker_config
+from ottla.config.topic_config import ConfigLayers
+from ottla.records.build import build_batch
+from ottla.storage.errors import StorageError
+from ottla.storage.files import OsFiles
+from ottla.storage.log import PartitionLog
+
+NOW = 1_700_000_000_000
+
+
+class SlowDisk(ThreadPoolExecutor):
+    """Runs jobs one at a time, each when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.gate = threading.Semaphore(0)
+        self.jobs = 0
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        self.jobs += 1
+
+        def gated():  # type: ignore[no-untyped-def]
+            self.gate.acquire()
+            return fn(*args, **kwargs)
+
+        return super().submit(gated)
+
+
+def batch() -> memoryview:
+    return memoryview(build_batch([(NOW, None, b"value", ())]))
+
+
+def run_with_partition(
+    directory: object, overrides: dict[str, str], scene: Callable[[Partition, SlowDisk], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        disk = SlowDisk()
+        settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
+        log = PartitionLog.open(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
+        partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(disk, lambda: NOW))
+        partition.leader_epoch = 0
+        try:
+            await asyncio.wait_for(scene(partition, disk), 10)
+        finally:
+            disk.gate.release(100)
+            disk.shutdown()
+            log.abandon()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_without_a_policy_records_are_committed_at_once(tmp_path: object) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        partition.append(batch(), NOW)
+        assert partition.high_watermark == 1 and disk.jobs == 0
+
+    run_with_partition(tmp_path, {}, scene)
+
+
+def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        partition.append(batch(), NOW)
+        committed = partition.committed(1)
+        assert committed is not None
+        await until(lambda: disk.jobs == 1)
+        assert partition.high_watermark == 0 and not committed.done()
+        disk.gate.release()
+        await committed
+        assert partition.high_watermark == 1 and partition.log.recovery_point == 1
+
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+
+
+def test_what_arrives_during_a_flush_shares_the_next_one(tmp_path: object) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        partition.append(batch(), NOW)
+        await until(lambda: disk.jobs == 1)
+        for _ in range(50):
+            partition.append(batch(), NOW)
+        disk.gate.release(2)
+        committed = partition.committed(51)
+        assert committed is not None
+        await committed
+        assert disk.jobs == 2 and partition.log.recovery_point == 51
+
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+
+
+def test_records_below_the_threshold_are_not_held_up_by_an_earlier_flush(tmp_path: object) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        for _ in range(3):
+            partition.append(batch(), NOW)
+        await until(lambda: disk.jobs == 1)
+        assert partition.high_watermark == 2
+        partition.append(batch(), NOW)  # behind the one that waits: the order of commits is that of offsets
+        assert partition.high_watermark == 2
+        disk.gate.release()
+        await until(lambda: partition.high_watermark == 4)
+
+    run_with_partition(tmp_path, {"flush.messages": "3"}, scene)
+
+
+def test_flush_ms_flushes_in_the_background(tmp_path: object) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        partition.append(batch(), NOW)
+        assert partition.high_watermark == 1
+        disk.gate.release()
+        await until(lambda: partition.log.recovery_point == 1)
+
+    run_with_partition(tmp_path, {"flush.ms": "10"}, scene)
+
+
+def test_a_disk_that_fails_fails_the_acknowledgement(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(partition: Partition, disk: SlowDisk) -> None:
+        from ottla.storage.flush import FlushJob
+
+        def fail(job: FlushJob) -> None:
+            job.error = StorageError("t-0", "the disk is gone")
+
+        monkeypatch.setattr(FlushJob, "run", fail)
+        partition.append(batch(), NOW)
+        committed = partition.committed(1)
+        assert committed is not None
+        disk.gate.release()
+        with pytest.raises(StorageError):
+            await committed
+        assert partition.high_watermark == 0
+
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+    assert any("flush failed" in record.getMessage() for record in caplog.records)
