@@ -30,6 +30,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 )
 # A version that does not know a special timestamp yet must not get an answer to it.
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+FIRST_VERSION_WITH_LEADER_EPOCH = 4
 READ_COMMITTED = 1
 CONSUMER = -1
 DEBUG_CONSUMER = -2
@@ -79,6 +80,8 @@ def _find(
     epoch = partition.log.leader_epochs.epoch_for_offset(offset)
     if asked.timestamp == LATEST:
         epoch = partition.leader_epoch
+    if version < FIRST_VERSION_WITH_LEADER_EPOCH:
+        epoch = -1
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
