@@ -1,0 +1,51 @@
+"""One broker for all of these tests, with short intervals where a test waits for the broker's clock."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from interop_wire import Wire  # noqa: E402
+
+from ottla.testing import Cluster  # noqa: E402
+from ottla.testing.topics import topic_name_for  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def ottla_cluster() -> Iterator[Cluster]:
+    with Cluster(config={"log.retention.check.interval.ms": 200}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def servers(ottla_cluster: Cluster) -> str:
+    return ottla_cluster.bootstrap_servers
+
+
+@pytest.fixture
+def wire(servers: str) -> Iterator[Wire]:
+    with Wire(servers) as connection:
+        yield connection
+
+
+@pytest.fixture
+def new_topic(request: pytest.FixtureRequest, wire: Wire) -> Callable[..., str]:
+    """Creates topics that no other test knows; `new_topic(partitions=3, **{"segment.bytes": ...})`."""
+
+    def create(partitions: int = 1, **configs: object) -> str:
+        name = topic_name_for(request.node.name)
+        wire.create_topic(name, partitions, **configs)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(new_topic: Callable[..., str]) -> str:
+    """The name of a topic with one partition."""
+    return new_topic()
