@@ -112,9 +112,10 @@ class Broker:
         known = self.image.topics_by_name.get(topic)
         if known is None or index not in known.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self.node_id in known.partitions[index].replicas:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # ours, but its directory is offline or its log damaged
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        ours = self.node_id in known.partitions[index].replicas
+        if ours and (self.logs.offline_dirs() or (topic, index) in self.logs.corrupt):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER  # somebody else's, or about to be hosted
 
     def random_uuid(self) -> bytes:
         """16 random bytes whose text form does not begin with a dash: it would look like an option."""

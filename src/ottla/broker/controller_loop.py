@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +27,7 @@ log = logging.getLogger("ottla.controller")
 
 Reply = TypeVar("Reply")
 Decide = Callable[["Controller", int], "Decision[Reply]"]
-Publish = Callable[[list[Message], int], None]
+Publish = Callable[[list[Message], int], Awaitable[None]]
 
 
 class ControllerStopped(Exception):
@@ -131,4 +131,4 @@ class ControllerLoop:
         if job is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
             self._quorum.finish_sync(job, self._clock())
-        self._publish(records, last_offset)
+        await self._publish(records, last_offset)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.broker.partition import Partition
@@ -18,6 +19,8 @@ from ottla.storage.log import PartitionLog
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+STEPS_PER_TURN = 20  # partitions created or dropped before the loop does something else, about 3 ms
+
 log = logging.getLogger("ottla.metadata")
 
 
@@ -29,13 +32,19 @@ class MetadataPublisher:
         self.image = ClusterImage()
         self.offset = -1  # of the last record applied
 
-    def publish(self, records: list[Message], last_offset: int) -> None:
-        """Apply committed records and carry out what they change here."""
+    async def publish(self, records: list[Message], last_offset: int) -> None:
+        """Apply committed records and carry out what they change here.
+
+        One request may create thousands of logs: the loop gets its turn every few of them. A partition that
+        is in the image but not hosted yet answers NOT_LEADER_OR_FOLLOWER, and clients come again.
+        """
         delta = ImageDelta()
         for record in records:
             self.image.apply(record, delta)
         self.offset = last_offset
-        self._carry_out(delta)
+        for step, _ in enumerate(self._carry_out(delta), 1):
+            if step % STEPS_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def replay(self, record: Message, offset: int) -> None:
         """Apply a record at start-up; `host_everything` follows when all are in."""
@@ -71,13 +80,14 @@ class MetadataPublisher:
             return known is not None and partition in known.partitions and topic_id == known.topic_id
 
         for stray in self._broker.logs.find_strays(is_known):
-            self._broker.logs.set_aside(stray, uuid.uuid4().hex)
+            self._broker.logs.set_aside(stray, self._broker.random_uuid().hex())
 
     # -- changes
 
-    def _carry_out(self, delta: ImageDelta) -> None:
+    def _carry_out(self, delta: ImageDelta) -> Iterator[None]:
+        """Follow the delta, a partition per step."""
         for topic in delta.topics_deleted.values():
-            self._drop(topic)
+            yield from self._drop(topic)
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self.refresh_layers()
             self._reconfigure(set(self.image.topics_by_name))
@@ -88,6 +98,7 @@ class MetadataPublisher:
             settings = self.settings_of(changed.name)
             for index in sorted(indexes):
                 self._host(changed, index, changed.partitions[index], settings, is_new=True)
+                yield
 
     def _host(
         self,
@@ -126,15 +137,16 @@ class MetadataPublisher:
             log.error("partition is offline: partition=%s-%d error=%s", topic.name, index, error)
             return None
 
-    def _drop(self, topic: TopicImage) -> None:
+    def _drop(self, topic: TopicImage) -> Iterator[None]:
         broker = self._broker
         for partition in broker.partitions.remove_topic(topic.name):
             partition.retire()
         for index in topic.partitions:
             try:
-                broker.logs.delete(topic.name, index, uuid.uuid4().hex, broker.clock())
+                broker.logs.delete(topic.name, index, broker.random_uuid().hex(), broker.clock())
             except StorageError as error:
                 log.error("log not deleted: partition=%s-%d error=%s", topic.name, index, error)
+            yield
 
     def _reconfigure(self, topics: set[str]) -> None:
         for name in topics:

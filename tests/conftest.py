@@ -1,0 +1,18 @@
+"""How properties are tried: a little by default, the same everywhere in CI, a lot by hand.
+
+HYPOTHESIS_PROFILE=thorough make test    ten times as many examples
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Machines that run tests are busy: a slow example is no failure. The seed of a failure is printed to repeat it.
+settings.register_profile(
+    "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=50)
+settings.register_profile("thorough", settings.get_profile("dev"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
