@@ -1,0 +1,105 @@
+"""Record batches as librdkafka makes them: produced for real, read back, and made ready to be sent again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import Any
+
+from bench.broker import BenchError, Broker
+from bench.wire import Wire, fetch
+from ottla.records.batch import NO_LEADER_EPOCH, iter_headers, stamp
+
+VALUE_BYTES = 1024
+# Brokers come and go here, which librdkafka would tell on stderr each time.
+QUIET = {"log_level": 0}
+FETCH_BYTES = 8 * 1024 * 1024
+# What people write in their configuration for "16 KB", "64 KB" and "1 MB" (librdkafka's own limit).
+BATCH_SIZES = {"16 KB": 16_384, "64 KB": 65_536, "1 MB": 1_000_000}
+ONE_RECORD = 1
+POOL_BYTES = 32_000_000  # larger than the caches of a processor, as real data is
+
+
+def producer(broker: Broker, batch_bytes: int, **more: Any) -> Any:
+    """A librdkafka producer on one connection that fills its batches; everything else is its default."""
+    from confluent_kafka import Producer
+
+    config = {
+        **QUIET,
+        "bootstrap.servers": broker.address,
+        "batch.size": max(batch_bytes, 2 * VALUE_BYTES),
+        "batch.num.messages": 1 if batch_bytes == ONE_RECORD else 100_000,
+        "linger.ms": 200,
+        "queue.buffering.max.messages": 200_000,
+        "queue.buffering.max.kbytes": 200_000,
+    }
+    return Producer({**config, **{name.replace("_", "."): value for name, value in more.items()}})
+
+
+def values(distinct: int = 512, value_bytes: int = VALUE_BYTES) -> list[bytes]:
+    """Values that no two records next to each other share."""
+    return [os.urandom(value_bytes) for _ in range(distinct)]
+
+
+def produce_records(client: Any, topic: str, pool: list[bytes], records: int) -> None:
+    """Hand over the records and wait until all are acknowledged."""
+    produce, poll = client.produce, client.poll
+    failures: list[str] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    for number in range(records):
+        try:
+            produce(topic, pool[number % len(pool)], on_delivery=delivered)
+        except BufferError:
+            poll(0.1)
+            produce(topic, pool[number % len(pool)], on_delivery=delivered)
+        if number % 1000 == 0:
+            poll(0)
+    if client.flush(120) or failures:
+        raise BenchError(f"librdkafka: not everything was delivered: {failures[:1]}")
+
+
+def librdkafka_batches(broker: Broker, wire: Wire, batch_bytes: int, total_bytes: int) -> list[bytes]:
+    """Distinct full batches of together about `total_bytes`."""
+    topic = f"pattern-{batch_bytes}"
+    wire.create_topic(topic)
+    client = producer(broker, batch_bytes)
+    records = max(2, (total_bytes + 2 * batch_bytes) // VALUE_BYTES)
+    produce_records(client, topic, values(records if batch_bytes == ONE_RECORD else 512), records)
+    found = [bytes(batch) for batch in read_batches(wire, topic)]
+    longest = max(map(len, found))
+    # The last one, and one cut short by the linger time, are no pattern.
+    return [batch for batch in found if len(batch) > 0.9 * longest]
+
+
+def read_batches(wire: Wire, topic: str) -> Iterator[bytearray]:
+    """Every batch of partition 0, as a producer would send it."""
+    offset, end = 0, wire.log_end_offset(topic)
+    while offset < end:
+        records, _ = fetch(wire, topic, offset, FETCH_BYTES)
+        for position, header in iter_headers(records):
+            batch = bytearray(records[position : position + header.size_bytes])
+            offset = header.next_offset
+            stamp(batch, 0, 0, NO_LEADER_EPOCH)
+            yield batch
+
+
+def average_batch_bytes(broker: Broker, topic: str, batches_max: int = 2000) -> float:
+    """How large batches became in the log: the configured size is only a wish."""
+    from ottla.records.batch import HEADER_BYTES, read_header
+
+    sizes = []
+    with open(os.path.join(broker.data_dir, f"{topic}-0", f"{0:020d}.log"), "rb") as log:
+        position = 0
+        for _ in islice(count(), batches_max):
+            log.seek(position)
+            head = log.read(HEADER_BYTES)
+            if len(head) < HEADER_BYTES:
+                break
+            sizes.append(read_header(head).size_bytes)
+            position += sizes[-1]
+    return sum(sizes) / max(1, len(sizes))

@@ -1,0 +1,208 @@
+"""The broker under test: a process of its own as users start it, and what the kernel knows of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+READY = re.compile(rb"ready on (\S+) ")
+START_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 120
+# Whoever measures may run without bytecode files or in a debug mode; a user's broker does not.
+UNWANTED_ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONASYNCIODEBUG", "PYTHONMALLOC")
+CPUCLOCK_SCHED = 2
+
+
+class CpuTime(NamedTuple):
+    total_s: float
+    system_s: float
+
+
+class BenchError(RuntimeError):
+    """The broker did not do what the measurement needs."""
+
+
+class Launch(NamedTuple):
+    """How the bench starts its brokers: the same for every case of one run."""
+
+    data_root: str
+    profile_path: str | None = None
+    sampled: bool = False
+
+    def command(self) -> list[str]:
+        python = [sys.executable, "-P"]
+        if self.profile_path is None:
+            return [*python, "-m", "ottla", "serve"]
+        runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "profiled_serve.py")
+        kind = "sample" if self.sampled else "trace"
+        return [*python, runner, kind, self.profile_path, "serve"]
+
+
+class Broker:
+    """Starts on a free port with a fresh directory, which is removed at the end."""
+
+    def __init__(self, launch: Launch, settings: Mapping[str, str] | None = None) -> None:
+        self._launch = launch
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        os.makedirs(launch.data_root, exist_ok=True)
+        self.directory = tempfile.mkdtemp(prefix="ottla-bench-", dir=launch.data_root)
+        self.address = ""
+        self.start_s = 0.0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.stop()
+            else:
+                self.kill()
+        finally:
+            self.remove()
+
+    @property
+    def data_dir(self) -> str:
+        return os.path.join(self.directory, "data")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not running"
+        return self._process.pid
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        host, _, port = self.address.rpartition(":")
+        return host, int(port)
+
+    def start(self) -> None:
+        """Start and wait for the ready line; `start_s` is the time between the two."""
+        assert self._process is None, "running already"
+        command = [*self._launch.command(), "--data", self.data_dir, "--listen", "127.0.0.1:0"]
+        command += ["--log-level", "warning", "--stop-on-stdin-eof"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        environment = {key: value for key, value in os.environ.items() if key not in UNWANTED_ENVIRONMENT}
+        with open(os.path.join(self.directory, "log"), "ab") as log:
+            began_s = time.perf_counter()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
+            )
+        ready = READY.search(self._first_line())
+        self.start_s = time.perf_counter() - began_s
+        if ready is None:
+            self.kill()
+            raise BenchError(f"the broker did not start\n{self.log_text()}")
+        self.address = ready.group(1).decode()
+
+    def _first_line(self) -> bytes:
+        assert self._process is not None and self._process.stdout is not None
+        pipe = self._process.stdout
+        deadline_s = time.monotonic() + START_SECONDS_MAX
+        line = b""
+        while not line.endswith(b"\n"):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not select.select([pipe], [], [], left_s)[0]:
+                break
+            chunk = os.read(pipe.fileno(), 4096)
+            if not chunk:
+                break
+            line += chunk
+        return line
+
+    def log_text(self) -> str:
+        with open(os.path.join(self.directory, "log"), encoding="utf-8", errors="replace") as log:
+            return log.read()[-4000:]
+
+    def stop(self) -> float:
+        """The clean stop; returns how long it took."""
+        process = self._process
+        if process is None:
+            return 0.0
+        began_s = time.perf_counter()
+        process.terminate()
+        try:
+            code = process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BenchError(f"the broker did not stop\n{self.log_text()}") from None
+        took_s = time.perf_counter() - began_s
+        self._close()
+        if code != 0:
+            raise BenchError(f"the broker ended with exit code {code}\n{self.log_text()}")
+        return took_s
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # -- what the kernel counts
+
+    def cpu(self) -> CpuTime:
+        """CPU time of the process so far, all threads; the split has the kernel's resolution of a tick."""
+        tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        with open(f"/proc/{self.pid}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b")")[2].split()
+        user_s, system_s = int(fields[11]) * tick_s, int(fields[12]) * tick_s
+        try:
+            # What clock_getcpuclockid(3) makes of a process id: the same sum in nanoseconds.
+            total_s = time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)
+        except OSError:
+            total_s = user_s + system_s
+        return CpuTime(total_s, system_s)
+
+    def rss_bytes(self) -> int:
+        with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        raise BenchError("no VmRSS: is this Linux?")
+
+
+class CpuMeter:
+    """CPU that the broker uses between two looks."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.total_s: list[float] = []
+        self.system_s: list[float] = []
+        self._before = broker.cpu()
+
+    def begin(self) -> None:
+        self._before = self._broker.cpu()
+
+    def end(self) -> float:
+        after = self._broker.cpu()
+        self.total_s.append(after.total_s - self._before.total_s)
+        self.system_s.append(after.system_s - self._before.system_s)
+        return self.total_s[-1]
+
+    @property
+    def system_note(self) -> str:
+        total = sum(self.total_s)
+        return f"{100 * sum(self.system_s) / total:.0f}% in the kernel" if total else ""

@@ -1,0 +1,80 @@
+"""What a measurement gives: a figure with its goal, and the table and JSON made of many."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Figure(NamedTuple):
+    """One number. All goals are upper bounds: smaller is better for everything that is measured here."""
+
+    name: str
+    value: float
+    unit: str
+    goal: float | None = None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.goal is None:
+            return ""
+        return "ok" if self.value <= self.goal else "OVER"
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "verdict": self.verdict}
+
+
+def figure_of(
+    name: str, values: Sequence[float], unit: str, goal: float | None = None, note: str = ""
+) -> Figure:
+    """The median of several rounds, with their spread in the note."""
+    assert values, f"{name}: nothing was measured"
+    spread = f"{rounded(min(values))}..{rounded(max(values))}" if len(values) > 1 else ""
+    return Figure(name, statistics.median(values), unit, goal, "; ".join(filter(None, (spread, note))))
+
+
+def rounded(value: float) -> str:
+    if value == 0:
+        return "0"
+    magnitude = abs(value)
+    digits = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2 if magnitude >= 1 else 3
+    return f"{value:.{digits}f}"
+
+
+COLUMNS = ("figure", "value", "unit", "goal", "verdict", "rounds and remarks")
+RIGHT_ALIGNED = (1, 3)
+
+
+def as_table(figures: Sequence[Figure]) -> str:
+    rows = [COLUMNS] + [
+        (
+            figure.name,
+            rounded(figure.value),
+            figure.unit,
+            "" if figure.goal is None else f"{figure.goal:g}",
+            figure.verdict,
+            figure.note,
+        )
+        for figure in figures
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in RIGHT_ALIGNED else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def write_json(path: str, conditions: dict[str, Any], figures: Sequence[Figure]) -> None:
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"conditions": conditions, "figures": [f.as_json() for f in figures]}, file, indent=1)
+        file.write("\n")

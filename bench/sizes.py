@@ -1,0 +1,61 @@
+"""How much each case does: enough for steady figures, for a quick look, or only to see that it runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Sizes(NamedTuple):
+    starts: int
+    idle_seconds: float
+    rounds: int
+    produce_bytes: int  # per round and batch size
+    requests: int  # per round, one-record produces and small fetches
+    fetch_bytes: int  # stored, and read once per round
+    topics: int
+    partitions_per_topic: int
+    segments_few: int
+    segments_many: int
+    lookups: int  # per round
+    latency_seconds: float
+
+
+FULL = Sizes(
+    starts=10,
+    idle_seconds=10,
+    rounds=5,
+    produce_bytes=200_000_000,
+    requests=40_000,
+    fetch_bytes=400_000_000,
+    topics=10,
+    partitions_per_topic=1000,
+    segments_few=10,
+    segments_many=1000,
+    lookups=10_000,
+    latency_seconds=10,
+)
+QUICK = FULL._replace(
+    starts=5,
+    idle_seconds=3,
+    rounds=3,
+    produce_bytes=100_000_000,
+    requests=15_000,
+    fetch_bytes=200_000_000,
+    segments_many=200,
+    lookups=5_000,
+    latency_seconds=3,
+)
+SMOKE = Sizes(
+    starts=1,
+    idle_seconds=0.1,
+    rounds=1,
+    produce_bytes=2_000_000,
+    requests=200,
+    fetch_bytes=3_000_000,
+    topics=2,
+    partitions_per_topic=3,
+    segments_few=2,
+    segments_many=4,
+    lookups=50,
+    latency_seconds=0.3,
+)

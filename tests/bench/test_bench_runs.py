@@ -1,0 +1,81 @@
+"""The bench on tiny sizes: every part of it runs; its figures are not looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory come from /proc")
+
+
+def run_bench(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--smoke", *arguments],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def figures_of(path: Path) -> dict[str, dict[str, Any]]:
+    return {figure["name"]: figure for figure in json.loads(path.read_text())["figures"]}
+
+
+def test_measures_everything_and_tells_the_conditions(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    output = run_bench("--json", str(path), "--data", str(tmp_path))
+    figures = figures_of(path)
+    with_goals = [
+        "start: process start to ready",
+        "idle: memory",
+        "produce 16 KB, librdkafka",
+        "produce 64 KB, librdkafka",
+        "produce 1 MB, librdkafka",
+        "produce 16 KB, wire",
+        "produce one record, alone",
+        "produce one record, pipelined",
+        "fetch 1 MB",
+        "6 partitions: start after a clean stop",
+        "6 partitions: memory",
+        "offset look-up, growth",
+    ]
+    for name in with_goals:
+        assert figures[name]["value"] > 0, name
+        assert figures[name]["goal"] is not None, name
+        assert name in output
+    assert figures["latency, end to end, p99"]["value"] >= figures["latency, end to end, p50"]["value"] > 0
+    measured = json.loads(path.read_text())["conditions"]
+    assert measured["python"].startswith("CPython") and measured["kernel_compiled"] in (True, False)
+    assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
+
+
+@pytest.mark.parametrize(("profiler", "shown"), [("trace", "check_produce"), ("sample", "own time by line")])
+def test_profiles_the_broker_of_a_case(tmp_path: Path, profiler: str, shown: str) -> None:
+    output = run_bench("--profile", "requests-alone", "--profiler", profiler, "--data", str(tmp_path))
+    assert shown in output
+
+
+def test_an_unknown_case_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--only", "nothing"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "produce-wire" in done.stderr
