@@ -10,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from interop_wire import Wire  # noqa: E402
+from interop_wire import Wire
 
-from ottla.testing import Cluster  # noqa: E402
-from ottla.testing.topics import topic_name_for  # noqa: E402
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,10 @@ class Wire:
     def ask(self, message: Message, version: int | None = None) -> Any:
         return self.receive(self.send(message, version))
 
+    def send_bytes(self, data: bytes) -> None:
+        """Anything at all."""
+        self._socket.sendall(data)
+
     def read(self, nbytes: int) -> bytearray:
         buffer = bytearray(nbytes)
         view, got = memoryview(buffer), 0
