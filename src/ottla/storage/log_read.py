@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import BatchHeader, CorruptBatch, RecordsError
 from ottla.storage.batch_scan import iter_batches
 from ottla.storage.region import EMPTY_REGION, FileRegion
 from ottla.storage.segment import Segment
@@ -12,6 +12,7 @@ from ottla.storage.segments import Segments
 from ottla.storage.txn_index import AbortedTransaction
 
 _MEMO_ENTRIES_MAX = 32
+RECORDS_OPENED_MAX = 100_000  # of one batch, to look for a timestamp: Python objects are made of them
 
 
 class TimestampOffset(NamedTuple):
@@ -127,14 +128,26 @@ def find_timestamp(segments: Segments, timestamp: int, log_start_offset: int) ->
 def _first_record(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start_offset: int
 ) -> TimestampOffset | None:
+    """The first record of a batch at or after `timestamp`.
+
+    Compressed batches are stored unopened, so what a producer put into one may be garbage, or millions of
+    tiny records. Such a batch is answered with its beginning: nobody who starts reading there misses a record.
+    """
     from ottla.records.record import iter_records
 
     segment.check(position, position + header.size_bytes)
-    batch = segment.log.read(position, header.size_bytes)
-    for record in iter_records(batch, 0, header):
-        if record.timestamp >= timestamp and record.offset >= log_start_offset:
-            return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
-    return None
+    if header.records_count <= RECORDS_OPENED_MAX:
+        batch = segment.log.read(position, header.size_bytes)
+        try:
+            for record in iter_records(batch, 0, header):
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        except (CorruptBatch, RecordsError):
+            pass
+        else:
+            return None
+    first_offset = max(header.base_offset, log_start_offset)
+    return TimestampOffset(header.max_timestamp, first_offset, header.leader_epoch)
 
 
 def find_max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
