@@ -15,7 +15,17 @@ from ottla.storage.files import File, Files, SyncHandle
 class FlushJob:
     """What one log needs to be durable up to `end_offset`."""
 
-    __slots__ = ("_directories", "_epochs", "_files", "_handles", "end_offset", "error", "generation")
+    __slots__ = (
+        "_directories",
+        "_epochs",
+        "_files",
+        "_handles",
+        "end_offset",
+        "epochs_version",
+        "error",
+        "generation",
+        "names_version",
+    )
 
     def __init__(
         self,
@@ -26,10 +36,14 @@ class FlushJob:
         handles: list[SyncHandle],
         directories: list[str],
         epochs: tuple[str, bytes] | None,
+        names_version: int,
+        epochs_version: int,
     ) -> None:
         self._files = files
         self.end_offset = end_offset
         self.generation = generation
+        self.names_version = names_version
+        self.epochs_version = epochs_version
         self._handles = handles
         self._directories = directories
         self._epochs = epochs

@@ -18,12 +18,18 @@ NO_EPOCH = -1
 class LeaderEpochs:
     """Entries (epoch, start offset), both strictly increasing but for equal starts being replaced."""
 
-    __slots__ = ("_epochs", "_starts", "dirty")
+    __slots__ = ("_epochs", "_starts", "saved_version", "version")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        self.dirty = False
+        # Counts the changes, so that a save knows which of them it holds.
+        self.version = 0
+        self.saved_version = 0
+
+    @property
+    def dirty(self) -> bool:
+        return self.version != self.saved_version
 
     @property
     def latest_epoch(self) -> int:
@@ -42,7 +48,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self.dirty = True
+        self.version += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if it is not known."""
@@ -66,7 +72,7 @@ class LeaderEpochs:
         while self._starts and self._starts[-1] >= offset:
             self._starts.pop()
             self._epochs.pop()
-            self.dirty = True
+            self.version += 1
 
     def truncate_from_start(self, offset: int) -> None:
         """The log now begins at `offset`; the epoch that wrote it begins there too."""
@@ -76,12 +82,12 @@ class LeaderEpochs:
         del self._starts[:index]
         del self._epochs[:index]
         self._starts[0] = offset
-        self.dirty = True
+        self.version += 1
 
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
-        self.dirty = True
+        self.version += 1
 
     def load(self, files: Files, directory: str) -> bool:
         """Read the checkpoint; False if it is unusable and has to be learned from the log."""
@@ -94,7 +100,7 @@ class LeaderEpochs:
             return False
         for epoch, start in entries:
             self.assign(epoch, start)
-        self.dirty = False
+        self.saved_version = self.version
         return self.entries() == entries
 
     def render(self) -> bytes:
@@ -102,4 +108,4 @@ class LeaderEpochs:
 
     def save(self, files: Files, directory: str) -> None:
         files.write_atomic(f"{directory}/{FILE_NAME}", self.render(), durable=False)
-        self.dirty = False
+        self.saved_version = self.version

@@ -50,14 +50,15 @@ class PartitionLog:
     __slots__ = (
         "_changed",
         "_closed",
-        "_directories_to_sync",
         "_due_removals",
         "_files",
         "_generation",
         "_memo",
+        "_names_version",
         "_producer_state",
         "_segments",
         "_snapshots",
+        "_synced_names_version",
         "_topic_id",
         "config",
         "directory",
@@ -97,8 +98,10 @@ class PartitionLog:
         self.last_flush_ms = now_ms
         self._memo: log_read.PositionMemo | None = None
         self._due_removals: list[tuple[int, str]] = []
-        # New names since the last flush: the directories have to be synced with the data.
-        self._directories_to_sync = loaded.created
+        # Counts new names: the directories have to be synced with the data. The first flush always does, for an
+        # empty log is closed without a sync.
+        self._names_version = 1
+        self._synced_names_version = 0
         self._changed = loaded.recovered or loaded.created
         self._generation = 0
         self._closed = False
@@ -148,7 +151,7 @@ class PartitionLog:
             with guarded(self.log_dir):
                 write_partition_metadata(self._files, self.directory, topic_id)
             self._topic_id = topic_id
-            self._directories_to_sync = True
+            self._names_version += 1
 
     @property
     def size_bytes(self) -> int:
@@ -295,7 +298,8 @@ class PartitionLog:
         self._snapshots.write(state, self._segments)
         segment = Segment.create(self._files, self.directory, base_offset, now_ms)
         self._segments.add(segment)
-        self._directories_to_sync = self._changed = True
+        self._changed = True
+        self._names_version += 1
         return segment
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -407,7 +411,8 @@ class PartitionLog:
         self._producer_state = None
         if self._memo is not None:
             self._memo.clear()
-        self._changed = self._directories_to_sync = True
+        self._changed = True
+        self._names_version += 1
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Everything below `offset` is no longer served; its segments go with the next retention pass."""
@@ -487,26 +492,29 @@ class PartitionLog:
             or self.recovery_point < self._segments.active.base_offset
         )
 
+    @property
+    def _has_new_names(self) -> bool:
+        return self._names_version != self._synced_names_version
+
     def begin_flush(self) -> FlushJob:
         """Note what has to be synced. One job at a time per log."""
         self._require_usable()
         handles: list[SyncHandle] = []
         with guarded(self.log_dir):
-            if self.log_end_offset > self.recovery_point or self._directories_to_sync:
+            if self.log_end_offset > self.recovery_point:
                 self._collect_unsynced(handles)
-        directories = [self.directory, self.log_dir.path] if self._directories_to_sync else []
-        self._directories_to_sync = False
         epochs = None
         if self.leader_epochs.dirty:
             epochs = (f"{self.directory}/{LEADER_EPOCHS_FILE}", self.leader_epochs.render())
-            self.leader_epochs.dirty = False
         return FlushJob(
             self._files,
             end_offset=self.log_end_offset,
             generation=self._generation,
             handles=handles,
-            directories=directories,
+            directories=[self.directory, self.log_dir.path] if self._has_new_names else [],
             epochs=epochs,
+            names_version=self._names_version,
+            epochs_version=self.leader_epochs.version,
         )
 
     def _collect_unsynced(self, handles: list[SyncHandle]) -> None:
@@ -524,6 +532,8 @@ class PartitionLog:
             raise self.log_dir.fail(job.error) from job.error
         if now_ms is not None:
             self.last_flush_ms = now_ms
+        self._synced_names_version = max(self._synced_names_version, job.names_version)
+        self.leader_epochs.saved_version = max(self.leader_epochs.saved_version, job.epochs_version)
         if job.generation == self._generation and job.end_offset > self.recovery_point:
             self.recovery_point = job.end_offset
 
@@ -536,14 +546,14 @@ class PartitionLog:
     @property
     def is_changed(self) -> bool:
         """Has anything happened since the log was opened that closing it must make durable."""
-        return self._changed and self.log_end_offset > self.log_start_offset
+        return self._changed and self.log_end_offset > 0
 
     def begin_close(self) -> FlushJob | None:
         """Write down what the next open needs, and say what to sync; None if nothing needs to be durable."""
         target = self.write_closing_state()
         if target is None:
             return None
-        self._directories_to_sync = True
+        self._names_version += 1
         job = self.begin_flush()
         with guarded(self.log_dir):
             job.also(self._segments.active.index_files())

@@ -27,6 +27,7 @@ from ottla.storage.log_name import (
     STRAY_SUFFIX,
     deleted_directory_name,
     directory_name,
+    parent,
     parse_directory_name,
 )
 from ottla.storage.report import logger
@@ -114,7 +115,9 @@ class LogManager:
 
     def _open_dir(self, log_dir: ManagedDir) -> None:
         try:
-            self._files.mkdir(log_dir.path)
+            if not self._files.is_dir(log_dir.path):
+                self._files.mkdir(log_dir.path)
+                self._files.sync_dir(parent(log_dir.path) or ".")
             log_dir.lock = self._files.lock(f"{log_dir.path}/{LOCK_NAME}")
             log_dir.meta = checkpoints.read_meta_properties(self._files, log_dir.path)
             log_dir.clean, log_dir.broker_epoch = checkpoints.take_clean_shutdown(self._files, log_dir.path)

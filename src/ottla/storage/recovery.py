@@ -147,6 +147,10 @@ def _recover(log: LoadedLog, files: Files, directory: str, config: LogConfig, re
         if segment.base_offset < end_offset:
             reason = f"segment {segment.base_offset} begins before the one before it ends ({end_offset})"
             raise CorruptLog(directory, reason)
+        if index > first and segment.base_offset > end_offset and not config.cleanup_compact:
+            # The name of the segment between was lost, though this one's was not: what follows is no log.
+            index -= 1
+            break
         end_offset, whole = _recover_segment(log, segment, config, recovery_point)
         if not whole:
             break
@@ -205,7 +209,8 @@ def _restart_at(log: LoadedLog, files: Files, directory: str, now_ms: int) -> No
     for segment in log.segments:
         segment.remove()
     log.segments.replace_all(Segment.create(files, directory, start, now_ms))
-    log.log_end_offset = log.recovery_point = start
+    # The recovery point stays: the name of the new segment is not durable yet.
+    log.log_end_offset = start
     log.leader_epochs.clear()
     log.snapshots.remove_above(-1)
     log.recovered = True

@@ -102,11 +102,13 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        return self._offset_index or self._load_indexes()[0]
+        index = self._offset_index
+        return self._load_indexes()[0] if index is None else index
 
     @property
     def time_index(self) -> TimeIndex:
-        return self._time_index or self._load_indexes()[1]
+        index = self._time_index
+        return self._load_indexes()[1] if index is None else index
 
     @property
     def txn_index(self) -> TxnIndex:
@@ -118,7 +120,11 @@ class Segment:
         offsets = OffsetIndex(self._files, self.path(INDEX_SUFFIX), self.base_offset)
         times = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self._offset_index, self._time_index = offsets, times
-        if not self._indexes_trusted:
+        if self._indexes_trusted:
+            # The segment was empty when it was opened: whatever is in the files is not about it.
+            offsets.forget_stored()
+            times.forget_stored()
+        else:
             self._indexes_trusted = True
             try:
                 for index in (offsets, times):
@@ -130,10 +136,10 @@ class Segment:
                     raise CorruptIndex(f"{times.file.path} is empty though the segment is not")
             except CorruptIndex as error:
                 logger.warning("making the indexes of %s again: %s", self.log.path, error)
-                self.rebuild_indexes()
+                return self.rebuild_indexes()
         return offsets, times
 
-    def rebuild_indexes(self, interval_bytes: int = 4096) -> None:
+    def rebuild_indexes(self, interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
         """Make offset and time index again from the batch headers."""
         offsets, times = self._empty_indexes()
         offsets.truncate(0)
@@ -144,6 +150,7 @@ class Segment:
             times.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         offsets.write_out()
         times.write_out()
+        return offsets, times
 
     def reset_indexes(self, in_memory: bool = False) -> None:
         """Begin all indexes anew, for `index_batch` to fill; in memory: leave the files alone."""

@@ -166,9 +166,10 @@ class FaultyFiles(Files):
         for node in set(nodes.values()):
             node.data = bytearray(_left_after_crash(node, rng))
             node.durable = bytes(node.data)
-        self.nodes = nodes
-        self._durable_names = dict(nodes)
+        self._durable_dirs = {name for name in self._durable_dirs if self._is_reachable(name)}
         self.dirs = set(self._durable_dirs)
+        self.nodes = {path: node for path, node in nodes.items() if path.rpartition("/")[0] in self.dirs}
+        self._durable_names = dict(self.nodes)
         self.locks.clear()
         self.handles.clear()
 
@@ -176,6 +177,14 @@ class FaultyFiles(Files):
         while path:
             path = path.rpartition("/")[0]
             self._durable_dirs.add(path)
+
+    def _is_reachable(self, path: str) -> bool:
+        """Does every directory above have its name on disk."""
+        while path:
+            path = path.rpartition("/")[0]
+            if path not in self._durable_dirs:
+                return False
+        return True
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Change what is stored, as a failing disk would."""
@@ -330,7 +339,7 @@ class FaultyFiles(Files):
         self._durable_names.update((name, node) for name, node in self.nodes.items() if inside(name))
         self._durable_dirs = {
             name for name in self._durable_dirs if not inside(name) or name in self.dirs
-        } | {name for name in self.dirs if inside(name) or name == path}
+        } | {name for name in self.dirs if inside(name)}
 
     def sync_filesystem(self, path: str) -> None:
         self.check(path, syncing=True)

@@ -1,0 +1,147 @@
+"""The real files: bounded descriptors, appends that are all or nothing, errors that name the path."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
+from ottla.storage.files import OsFile, OsFiles
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
+    files = OsFiles()
+    file = files.open(f"{tmp_path}/a")
+    assert file.size == 0
+    assert files.open_count == 0
+    file.append(b"abc")
+    assert (files.open_count, file.size, file.read(1, 10)) == (1, 3, b"bc")
+    file.close()
+    assert files.open_count == 0
+    assert file.read(0, 2) == b"ab"
+
+
+def test_descriptors_are_bounded_and_the_used_ones_stay(tmp_path: Path) -> None:
+    files = OsFiles(open_max=4)
+    before = open_descriptors()
+    handles = [files.open(f"{tmp_path}/{i}") for i in range(20)]
+    favourite = handles[0]
+    favourite.append(b"x")
+    for turn, handle in enumerate(handles[1:]):
+        handle.append(b"%d" % turn)
+        kept = favourite.fileno()
+        assert files.open_count <= 4
+        assert open_descriptors() <= before + 5
+        assert os.pread(kept, 1, 0) == b"x"
+    for turn, handle in enumerate(handles[1:]):
+        assert handle.read(0, 9) == b"%d" % turn
+        handle.append(b"!")
+        assert handle.size == len(b"%d!" % turn)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    file = OsFiles().open(f"{tmp_path}/a")
+    file.append(b"first")
+    real = os.pwrite
+
+    def half(fd: int, data: memoryview, position: int) -> int:
+        if position > 5:
+            raise OSError(code, os.strerror(code))
+        return real(fd, memoryview(data)[:3], position)
+
+    monkeypatch.setattr(os, "pwrite", half)
+    with pytest.raises(DiskFull, match=str(tmp_path)):
+        file.append(b"second")
+    assert (tmp_path / "a").read_bytes() == b"first"
+    monkeypatch.setattr(os, "pwrite", real)
+    file.append(b"second")
+    assert (tmp_path / "a").read_bytes() == b"firstsecond"
+
+
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, memoryview(data)[:2], at))
+    file = OsFiles().open(f"{tmp_path}/a")
+    file.append(memoryview(b"abcdefg"))
+    assert (tmp_path / "a").read_bytes() == b"abcdefg"
+    assert file.size == 7
+
+
+def test_other_errors_name_the_path(tmp_path: Path) -> None:
+    files = OsFiles()
+    missing = f"{tmp_path}/none/file"
+    with pytest.raises(StorageError, match="none/file: No such file") as caught:
+        files.open(missing).append(b"x")
+    assert not isinstance(caught.value, DiskFull)
+    for attempt in (
+        lambda: files.open(missing).read(0, 1),
+        lambda: files.listdir(missing),
+        lambda: files.create(missing),
+        lambda: files.write_atomic(missing, b""),
+        lambda: files.rename(missing, missing + "2"),
+        lambda: files.free_bytes(missing),
+    ):
+        with pytest.raises(StorageError, match="none/file"):
+            attempt()
+    files.remove(missing)
+    assert files.read_bytes(missing) is None
+    assert files.size(missing) == -1
+
+
+def test_atomic_write_replaces_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    files = OsFiles()
+    for data in (b"one", b"x" * 200_000):
+        files.write_atomic(f"{tmp_path}/c", data)
+        assert files.read_bytes(f"{tmp_path}/c") == data
+    assert files.listdir(str(tmp_path)) == ["c"]
+
+
+def test_a_sync_handle_outlives_its_file(tmp_path: Path) -> None:
+    files = OsFiles(open_max=1)
+    before = open_descriptors()
+    file = files.open(f"{tmp_path}/a")
+    file.append(b"x")
+    handle = file.sync_handle()
+    files.open(f"{tmp_path}/b").append(b"y")
+    file.close()
+    files.remove(f"{tmp_path}/a")
+    handle.sync()
+    handle.close()
+    assert open_descriptors() <= before + 1
+
+
+def test_renamed_files_go_on(tmp_path: Path) -> None:
+    files = OsFiles()
+    file = files.open(f"{tmp_path}/a")
+    file.append(b"x")
+    file.rename(f"{tmp_path}/b")
+    file.close()
+    assert file.read(0, 1) == b"x"
+    assert isinstance(file, OsFile)
+    file.truncate(0)
+    assert (tmp_path / "b").read_bytes() == b""
+
+
+def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+    first, second = OsFiles(), OsFiles()
+    lock = first.lock(f"{tmp_path}/.lock")
+    with pytest.raises(DirectoryInUse, match="another process uses this log directory"):
+        second.lock(f"{tmp_path}/.lock")
+    lock.release()
+    second.lock(f"{tmp_path}/.lock").release()
+
+
+def test_the_whole_file_system_can_be_synced(tmp_path: Path) -> None:
+    OsFiles().sync_filesystem(str(tmp_path))
+    with pytest.raises(StorageError):
+        OsFiles().sync_filesystem(f"{tmp_path}/none")
