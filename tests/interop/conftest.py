@@ -10,6 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import interop_java
+from interop_java import JavaClient, why_no_java
 from interop_wire import Wire
 
 from ottla.testing import Cluster
@@ -20,6 +22,15 @@ from ottla.testing.topics import topic_name_for
 def ottla_cluster() -> Iterator[Cluster]:
     with Cluster(config={"log.retention.check.interval.ms": 200}) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def java_client(ottla_cluster: Cluster) -> Iterator[JavaClient]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    with interop_java.java_client(ottla_cluster.bootstrap_servers) as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,0 +1,306 @@
+/** The Java client on a leash: one JSON command per line on stdin, one JSON answer per line on stdout. */
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.DescribeClusterResult;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.LogDirDescription;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+public class InteropDriver {
+    static final ObjectMapper JSON = new ObjectMapper();
+    static final long READ_TIMEOUT_MS = 20_000;
+    static String servers;
+
+    public static void main(String[] arguments) throws Exception {
+        servers = arguments[0];
+        PrintStream answers = new PrintStream(System.out, true, "UTF-8");
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                JsonNode command = JSON.readTree(line);
+                answer.set("result", run(command.get("do").asText(), command));
+            } catch (Throwable error) {
+                Throwable cause = error.getCause() == null ? error : error.getCause();
+                answer.put("error", cause.getClass().getSimpleName());
+                answer.put("message", String.valueOf(cause.getMessage()));
+            }
+            answers.println(JSON.writeValueAsString(answer));
+        }
+    }
+
+    static JsonNode run(String what, JsonNode command) throws Exception {
+        switch (what) {
+            case "write": return write(command);
+            case "read": return read(command);
+            case "spread": return spread(command);
+            case "times": return times(command);
+            case "admin": return admin(command);
+            case "refused": return refused(command);
+            default: throw new IllegalArgumentException(what);
+        }
+    }
+
+    // -- records
+
+    static Map<String, Object> settings(JsonNode command) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", servers);
+        if (command.has("settings")) {
+            command.get("settings").fields().forEachRemaining(e -> settings.put(e.getKey(), e.getValue().asText()));
+        }
+        return settings;
+    }
+
+    static byte[] bytes(JsonNode node) throws Exception {
+        return node.isNull() ? null : node.binaryValue();
+    }
+
+    static List<ProducerRecord<byte[], byte[]>> records(JsonNode command) throws Exception {
+        List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
+        for (JsonNode row : command.get("rows")) {
+            List<Header> headers = new ArrayList<>();
+            for (JsonNode header : row.get("headers")) {
+                headers.add(new RecordHeader(header.get(0).asText(), bytes(header.get(1))));
+            }
+            records.add(new ProducerRecord<>(
+                command.get("topic").asText(), command.get("partition").asInt(),
+                row.get("timestamp").asLong(), bytes(row.get("key")), bytes(row.get("value")), headers));
+        }
+        return records;
+    }
+
+    static JsonNode write(JsonNode command) throws Exception {
+        ArrayNode offsets = JSON.createArrayNode();
+        try (KafkaProducer<byte[], byte[]> producer =
+                new KafkaProducer<>(settings(command), new ByteArraySerializer(), new ByteArraySerializer())) {
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (ProducerRecord<byte[], byte[]> record : records(command)) {
+                sent.add(producer.send(record));
+            }
+            for (Future<RecordMetadata> each : sent) {
+                offsets.add(each.get().offset());
+            }
+        }
+        return offsets;
+    }
+
+    static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
+        Map<String, Object> settings = settings(command);
+        settings.put("auto.offset.reset", "none");
+        settings.putIfAbsent("fetch.max.wait.ms", "50");
+        settings.put("enable.auto.commit", "false");
+        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    static JsonNode read(JsonNode command) throws Exception {
+        TopicPartition here =
+            new TopicPartition(command.get("topic").asText(), command.get("partition").asInt());
+        ArrayNode rows = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            consumer.assign(Set.of(here));
+            consumer.seekToBeginning(Set.of(here));
+            long end = consumer.endOffsets(Set.of(here)).get(here);
+            long deadline = System.currentTimeMillis() + READ_TIMEOUT_MS;
+            while (consumer.position(here) < end) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw new IllegalStateException(rows.size() + " records, then nothing");
+                }
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(1000))) {
+                    rows.add(row(record));
+                }
+            }
+        }
+        return rows;
+    }
+
+    static ObjectNode row(ConsumerRecord<byte[], byte[]> record) {
+        ObjectNode row = JSON.createObjectNode();
+        row.put("offset", record.offset());
+        row.put("timestamp", record.timestamp());
+        row.put("key", record.key());
+        row.put("value", record.value());
+        ArrayNode headers = row.putArray("headers");
+        for (Header header : record.headers()) {
+            headers.addArray().add(header.key()).add(header.value());
+        }
+        return row;
+    }
+
+    /** Produce to every partition in rounds and consume all of them at once: fetch sessions at work. */
+    static JsonNode spread(JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        int partitions = command.get("partitions").asInt();
+        int rounds = command.get("rounds").asInt();
+        List<TopicPartition> all = new ArrayList<>();
+        for (int index = 0; index < partitions; index++) {
+            all.add(new TopicPartition(topic, index));
+        }
+        Map<Integer, List<String>> seen = new TreeMap<>();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command);
+             KafkaProducer<byte[], byte[]> producer =
+                new KafkaProducer<>(settings(command), new ByteArraySerializer(), new ByteArraySerializer())) {
+            consumer.assign(all);
+            consumer.seekToBeginning(all);
+            int wanted = 0;
+            int count = 0;
+            long deadline = System.currentTimeMillis() + READ_TIMEOUT_MS;
+            for (int round = 0; round < rounds; round++) {
+                for (int index = round % 3; index < partitions; index += 3) {
+                    producer.send(new ProducerRecord<>(topic, index, null, (round + "").getBytes()));
+                    wanted++;
+                }
+                producer.flush();
+                while (count < wanted && System.currentTimeMillis() < deadline) {
+                    for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(1000))) {
+                        seen.computeIfAbsent(record.partition(), k -> new ArrayList<>())
+                            .add(new String(record.value()));
+                        count++;
+                    }
+                }
+            }
+        }
+        return JSON.valueToTree(seen);
+    }
+
+    static JsonNode times(JsonNode command) throws Exception {
+        TopicPartition here = new TopicPartition(command.get("topic").asText(), 0);
+        ArrayNode found = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            for (JsonNode timestamp : command.get("timestamps")) {
+                OffsetAndTimestamp at = consumer.offsetsForTimes(Map.of(here, timestamp.asLong())).get(here);
+                found.add(at == null ? -1 : at.offset());
+            }
+        }
+        return found;
+    }
+
+    /** The exception that a single record ends with. */
+    static JsonNode refused(JsonNode command) throws Exception {
+        try {
+            write(command);
+        } catch (java.util.concurrent.ExecutionException error) {
+            return JSON.valueToTree(error.getCause().getClass().getSimpleName());
+        }
+        return JSON.nullNode();
+    }
+
+    // -- administration
+
+    static JsonNode admin(JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        TopicPartition first = new TopicPartition(topic, 0);
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        ObjectNode told = JSON.createObjectNode();
+        try (Admin admin = Admin.create(settings(command))) {
+            NewTopic wanted = new NewTopic(topic, Optional.of(2), Optional.empty())
+                .configs(Map.of("retention.ms", "3600000"));
+            told.put("id", admin.createTopics(List.of(wanted)).topicId(topic).get().toString());
+            told.put("listed", admin.listTopics().names().get().contains(topic));
+            admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(5))).all().get();
+            TopicDescription description = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
+            told.put("partitions", description.partitions().size());
+            told.put("described id", description.topicId().toString());
+            told.put("leader", description.partitions().get(4).leader().id());
+
+            admin.incrementalAlterConfigs(Map.of(resource, (Collection<AlterConfigOp>) List.of(
+                new AlterConfigOp(new ConfigEntry("cleanup.policy", "compact"), AlterConfigOp.OpType.APPEND),
+                new AlterConfigOp(new ConfigEntry("retention.ms", null), AlterConfigOp.OpType.DELETE),
+                new AlterConfigOp(new ConfigEntry("segment.bytes", "2000000"), AlterConfigOp.OpType.SET)
+            ))).all().get();
+            Config config = admin.describeConfigs(List.of(resource),
+                new DescribeConfigsOptions().includeSynonyms(true).includeDocumentation(true)).all().get().get(resource);
+            ObjectNode configs = told.putObject("configs");
+            for (String name : List.of("cleanup.policy", "retention.ms", "segment.bytes")) {
+                ConfigEntry entry = config.get(name);
+                configs.putArray(name).add(entry.value()).add(entry.source().name()).add(entry.type().name())
+                    .add(entry.synonyms().size()).add(entry.documentation() != null);
+            }
+
+            try (KafkaProducer<byte[], byte[]> producer =
+                    new KafkaProducer<>(settings(command), new ByteArraySerializer(), new ByteArraySerializer())) {
+                for (int n = 0; n < 4; n++) {
+                    producer.send(new ProducerRecord<>(topic, 0, 1000L * (n == 2 ? 9 : n) + System.currentTimeMillis(),
+                        "k".getBytes(), ("" + n).getBytes()));
+                    producer.flush();
+                }
+            }
+            told.put("low watermark", admin.deleteRecords(Map.of(first, RecordsToDelete.beforeOffset(1)))
+                .lowWatermarks().get(first).get().lowWatermark());
+            ObjectNode offsets = told.putObject("offsets");
+            Map<String, OffsetSpec> specs = new HashMap<>();
+            specs.put("earliest", OffsetSpec.earliest());
+            specs.put("latest", OffsetSpec.latest());
+            specs.put("max timestamp", OffsetSpec.maxTimestamp());
+            specs.put("earliest local", OffsetSpec.earliestLocal());
+            specs.put("latest tiered", OffsetSpec.latestTiered());
+            specs.put("time zero", OffsetSpec.forTimestamp(0));
+            for (Map.Entry<String, OffsetSpec> spec : specs.entrySet()) {
+                ListOffsetsResult found = admin.listOffsets(Map.of(first, spec.getValue()));
+                offsets.put(spec.getKey(), found.partitionResult(first).get().offset());
+            }
+
+            DescribeClusterResult cluster = admin.describeCluster();
+            told.put("nodes", cluster.nodes().get().size());
+            told.put("cluster", cluster.clusterId().get());
+            int replicas = 0;
+            for (LogDirDescription dir : admin.describeLogDirs(List.of(cluster.controller().get().id()))
+                    .allDescriptions().get().values().iterator().next().values()) {
+                for (TopicPartition each : dir.replicaInfos().keySet()) {
+                    replicas += each.topic().equals(topic) ? 1 : 0;
+                }
+                told.put("room", dir.totalBytes().getAsLong() >= dir.usableBytes().getAsLong());
+            }
+            told.put("replicas", replicas);
+            told.put("resources", admin.listConfigResources(Set.of(ConfigResource.Type.TOPIC), 
+                new org.apache.kafka.clients.admin.ListConfigResourcesOptions()).all().get().contains(resource));
+            told.put("features", admin.describeFeatures().featureMetadata().get().finalizedFeatures().size());
+            admin.deleteTopics(List.of(topic)).all().get();
+            told.put("deleted", !admin.listTopics().names().get().contains(topic));
+            try {
+                admin.deleteTopics(List.of(topic)).all().get();
+            } catch (java.util.concurrent.ExecutionException error) {
+                told.put("twice", error.getCause().getClass().getSimpleName());
+            }
+        }
+        return told;
+    }
+}

