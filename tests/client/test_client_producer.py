@@ -279,3 +279,35 @@ def test_wrong_use_is_refused_at_once(with_stub):
             await producer.send("t", b"v")
 
     with_stub(scenario)
+
+
+def test_records_queue_while_no_broker_answers(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        producer = Producer(stub.bootstrap)
+        await producer.send_and_wait("t", b"0")
+        stub.plans["Produce"].extend([stub.CLOSE] * 3)
+        stub.plans["Metadata"].extend([stub.CLOSE] * 3)
+        first = await producer.send("t", b"1")
+        await asyncio.sleep(0.05)
+        assert not first.done()
+        async with asyncio.timeout(0.02):
+            second = await producer.send("t", b"2")
+        assert [(await future).offset for future in (first, second)] == [1, 2]
+        await producer.close()
+
+    with_stub(scenario)
+
+
+def test_a_cancelled_producer_gives_up_what_is_left(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        stub.plans["Produce"].extend([stub.CLOSE] * 1000)
+        futures = []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1), Producer(stub.bootstrap) as producer:
+                futures.append(await producer.send("t", b"v"))
+                await asyncio.sleep(60)
+        assert futures[0].cancelled()
+
+    with_stub(scenario)

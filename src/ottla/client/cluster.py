@@ -169,7 +169,7 @@ class ClusterClient:
                 if not error.retriable or deadline.passed:
                     raise
                 if isinstance(error, BrokerError) and error.stale_metadata and error.topic is not None:
-                    self.view.forget(error.topic)
+                    self.view.expire(error.topic)
             await backoff.pause(deadline)
 
     async def ask(
@@ -249,7 +249,7 @@ class ClusterClient:
                 detail=f"the topic has partitions 0 to {count - 1}",
             )
         if found.leader < 0 or found.error_code in RETRIABLE:
-            self.view.forget(topic)
+            self.view.expire(topic)
             raise broker_error(
                 found.error_code or ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition
             )

@@ -289,4 +289,4 @@ class Consumer(OffsetQueries, ClusterUser):
             self._errors.append(error)
             state.failing_since_s = None
         if not isinstance(error, BrokerError) or error.stale_metadata:
-            self.cluster.view.forget(state.topic)
+            self.cluster.view.expire(state.topic)

@@ -102,6 +102,11 @@ class ClusterView:
         if known is not None:
             self._names_by_id.pop(known.id, None)
 
+    def expire(self, name: str) -> None:
+        """Ask again before the next use, yet keep what is known: better an old picture than none."""
+        if name in self._learned_at_s:
+            self._learned_at_s[name] = float("-inf")
+
     def topic(self, name: str, max_age_ms: float) -> TopicInfo | None:
         """What is known of a topic, unless it is too old."""
         info = self.topics.get(name)

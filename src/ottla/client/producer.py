@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 from ottla.client.cluster import ClusterClient, ClusterUser
@@ -168,23 +169,34 @@ class Producer(ClusterUser):
         finally:
             self._flushing -= 1
 
-    async def close(self) -> None:
-        """Deliver what is left, then close."""
+    async def close(self, *, flush: bool = True) -> None:
+        """Deliver what is left, then close; without `flush`, what is left is given up."""
         if not self._closed:
             self._closed = True
             try:
-                await self.flush()
+                if flush:
+                    await self.flush()
             finally:
                 tasks = [*self._requests, *([self._sender] if self._sender else [])]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                for queue in self._queues.values():
+                    for batch in queue.batches:
+                        batch.cancel()
         await super().close()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Whoever is cancelled or interrupted is in a hurry; an ordinary error is no reason to lose records.
+        await self.close(flush=error is None or isinstance(error, Exception))
 
     # Choosing partitions.
 
     async def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
-        known = self.cluster.view.topic(topic, self.cluster.metadata_max_age_ms)
+        # An old picture will do to queue a record, also while no broker answers: sending asks for a new one.
+        known = self.cluster.view.topics.get(topic)
         info = known if known is not None else await self.cluster.topic(topic, create=True)
         count = len(info.partitions)
         if partition is not None:
@@ -375,7 +387,7 @@ class Producer(ClusterUser):
                 self._producer = None
             batch.encoded = None
         if not isinstance(error, BrokerError) or error.stale_metadata:
-            self.cluster.view.forget(queue.topic)
+            self.cluster.view.expire(queue.topic)
         queue.not_before_s = time.monotonic() + queue.backoff.next_ms() / 1000
 
     def _deliver_head(self, queue: PartitionQueue, base_offset: int, log_append_time_ms: int) -> None:

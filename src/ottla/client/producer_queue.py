@@ -85,6 +85,10 @@ class Batch:
                 timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else record[0]
                 future.set_result(Delivery(topic, partition, offset, timestamp_ms))
 
+    def cancel(self) -> None:
+        for future in self.futures:
+            future.cancel()
+
     def fail(self, error: Exception) -> None:
         for future in self.futures:
             if not future.done():
