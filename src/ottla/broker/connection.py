@@ -203,16 +203,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             head = read_request_header(frame)
             request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
-            answer = self._dispatcher.dispatch(request, frame, head.body_pos)
+            self._take_answer(request, self._dispatcher.dispatch(request, frame, head.body_pos))
         except DecodeError as error:
             self._refuse(f"request not understood: {error}")
         except CloseConnection as error:
             self._refuse(str(error))
         except Exception:
-            log.exception("handler failed, connection closed: peer=%s", self.peer)
-            self.close()
-        else:
-            self._take_answer(request, answer)
+            self._fail()
 
     def _take_answer(self, request: Request, answer: Any) -> None:
         if answer is None:
@@ -270,8 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         except DecodeError as error:
             self._refuse(f"request not understood: {error}")
         except Exception:
-            log.exception("handler failed, connection closed: peer=%s", self.peer)
-            self.close()
+            self._fail()
         return None
 
     def _encode(self, request: Request, answer: Any) -> list[Part]:
@@ -298,6 +294,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, reason: str) -> None:
         log.warning("connection closed: %s peer=%s", reason, self.peer)
+        self._flush_outbox()  # what was asked before was answered: only the rest is lost
+        self.close()
+
+    def _fail(self) -> None:
+        """A bug of ours: called while its exception is handled."""
+        log.exception("handler failed, connection closed: peer=%s", self.peer)
+        self._flush_outbox()
         self.close()
 
     def _release(self) -> None:
