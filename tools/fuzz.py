@@ -56,7 +56,7 @@ def run_for(fuzzer: Fuzzer, victim: Victim, seconds: float) -> None:
 
 def state(fuzzer: Fuzzer, victim: Victim) -> str:
     return (
-        f"{fuzzer.rounds} rounds, {fuzzer.cases} connections, {fuzzer.answered} answered at once, "
+        f"{fuzzer.rounds} rounds, {fuzzer.cases} connections, {fuzzer.answered} answered, "
         f"{victim.rss_bytes() >> 20} MB"
     )
 

@@ -6,6 +6,7 @@ round is kept as bytes: `replay` sends these again, one connection at a time, to
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -145,19 +146,18 @@ class Fuzzer:
     # -- playing
 
     def _play(self, cases: Sequence[Case]) -> None:
+        """All connections of a round are open at the same time; answers are taken at its end."""
+        peers = []
         for case in cases:
             self.cases += 1
             peer = Peer(self._victim.address)
-            try:
+            with contextlib.suppress(ConnectionError):  # it may have heard enough
                 for data in case.writes:
                     peer.send(data)
-                self.answered += bool(peer.drain())
-            except ConnectionError:
-                pass  # it had heard enough
-            if case.lingers:
-                self._lingering.append(peer)
-            else:
-                peer.close()
+            (self._lingering if case.lingers else peers).append(peer)
+        for peer in peers:
+            self.answered += bool(peer.drain())
+            peer.close()
         self._hang_up(LINGERING_MAX)
 
     def _hang_up(self, keep: int) -> None:
