@@ -19,12 +19,6 @@ START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
 # Whoever measures may run without bytecode files or in a debug mode; a user's broker does not.
 UNWANTED_ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONASYNCIODEBUG", "PYTHONMALLOC")
-CPUCLOCK_SCHED = 2
-
-
-class CpuTime(NamedTuple):
-    total_s: float
-    system_s: float
 
 
 class BenchError(RuntimeError):
@@ -160,49 +154,3 @@ class Broker:
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    # -- what the kernel counts
-
-    def cpu(self) -> CpuTime:
-        """CPU time of the process so far, all threads; the split has the kernel's resolution of a tick."""
-        tick_s = 1 / os.sysconf("SC_CLK_TCK")
-        with open(f"/proc/{self.pid}/stat", "rb") as stat:
-            fields = stat.read().rpartition(b")")[2].split()
-        user_s, system_s = int(fields[11]) * tick_s, int(fields[12]) * tick_s
-        try:
-            # What clock_getcpuclockid(3) makes of a process id: the same sum in nanoseconds.
-            total_s = time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)
-        except OSError:
-            total_s = user_s + system_s
-        return CpuTime(total_s, system_s)
-
-    def rss_bytes(self) -> int:
-        with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as status:
-            for line in status:
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) * 1024
-        raise BenchError("no VmRSS: is this Linux?")
-
-
-class CpuMeter:
-    """CPU that the broker uses between two looks."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.total_s: list[float] = []
-        self.system_s: list[float] = []
-        self._before = broker.cpu()
-
-    def begin(self) -> None:
-        self._before = self._broker.cpu()
-
-    def end(self) -> float:
-        after = self._broker.cpu()
-        self.total_s.append(after.total_s - self._before.total_s)
-        self.system_s.append(after.system_s - self._before.system_s)
-        return self.total_s[-1]
-
-    @property
-    def system_note(self) -> str:
-        total = sum(self.total_s)
-        return f"{100 * sum(self.system_s) / total:.0f}% in the kernel" if total else ""

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
-from bench.broker import BenchError, Broker
+from bench.broker import BenchError
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request, read_response_header
 from ottla.protocol.message import Message
@@ -49,11 +49,16 @@ class Exchange(NamedTuple):
     answer_bytes: int
 
 
+class Server(Protocol):
+    @property
+    def host_and_port(self) -> tuple[str, int]: ...
+
+
 class Wire:
     """One connection."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._socket = socket.create_connection(broker.host_and_port, timeout=TIMEOUT_SECONDS)
+    def __init__(self, server: Server) -> None:
+        self._socket = socket.create_connection(server.host_and_port, timeout=TIMEOUT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
 

@@ -13,6 +13,7 @@ Case = Callable[[Launch, Sizes], Iterable[Figure]]
 
 # In the order of the table: name, module, function.
 _CASES = (
+    ("floor", "floor", "floor"),
     ("start", "start", "start"),
     ("produce-librdkafka", "produce", "produce_librdkafka"),
     ("produce-wire", "produce", "produce_wire"),

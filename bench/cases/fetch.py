@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import cycle, islice
 
@@ -13,8 +14,9 @@ from bench.batches import (
     VALUE_BYTES,
     librdkafka_batches,
 )
-from bench.broker import BenchError, Broker, CpuMeter, Launch
+from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, one_core
 from bench.sizes import Sizes
 from bench.wire import Exchange, Wire, fetch, fetch_exchange, joined, produce_exchanges
 from ottla.records.batch import iter_headers
@@ -45,7 +47,10 @@ def fetch_small(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         _fill(broker, wire, ONE_RECORD, min(sizes.requests * VALUE_BYTES, 5_000_000))
         plan = _plan(wire, SMALL_FETCH_BYTES)
         requests = max(1, sizes.requests // len(plan)) * len(plan)
-        meter = _read(broker, wire, list(islice(cycle(plan), requests)), sizes.rounds)
+        with one_core():
+            os.sched_setaffinity(broker.pid, os.sched_getaffinity(0))
+            meter = _read(broker, wire, list(islice(cycle(plan), requests)), sizes.rounds)
+        os.sched_setaffinity(broker.pid, os.sched_getaffinity(0))
         yield _per_request("fetch one record, alone", requests, meter, "1 in flight")
         together = joined(plan, 16)
         requests = max(1, sizes.requests // len(plan)) * len(together) * 16

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 
 from bench.batches import librdkafka_batches
-from bench.broker import Broker, CpuMeter, Launch
+from bench.broker import Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, one_core
 from bench.sizes import Sizes
 from bench.wire import Wire, fetch, fetch_exchange, produce_exchanges
 
@@ -21,7 +22,7 @@ SEED = 7
 
 
 def lookup(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    with Broker(launch) as broker, Wire(broker) as wire:
+    with one_core(), Broker(launch) as broker, Wire(broker) as wire:
         batches = librdkafka_batches(broker, wire, BATCH_BYTES, POOL_BYTES)
         found = {}
         for segments in (sizes.segments_few, sizes.segments_many):

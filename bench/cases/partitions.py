@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from bench.broker import BenchError, Broker, CpuMeter, Launch
+from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, rss_bytes
 from bench.sizes import Sizes
 from bench.wire import Wire
 from ottla.protocol.messages.metadata_request import MetadataRequest
@@ -39,13 +40,13 @@ def partitions(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         yield figure_of(f"{name}: clean stop", stops_s, "s")
         yield figure_of(f"{name}: start after a clean stop", starts_s, "s", 5)
         time.sleep(min(SETTLE_SECONDS, sizes.idle_seconds))
-        yield Figure(f"{name}: memory", broker.rss_bytes() / 1e6, "MB RSS", 300)
+        yield Figure(f"{name}: memory", rss_bytes(broker) / 1e6, "MB RSS", 300)
         meter = CpuMeter(broker)
         time.sleep(sizes.idle_seconds)
         meter.end()
         yield Figure(f"{name}: idle CPU", meter.total_s[0] * 1000 / sizes.idle_seconds, "ms per s")
         yield from _metadata(broker, name, total, sizes.rounds)
-        yield Figure(f"{name}: memory after metadata", broker.rss_bytes() / 1e6, "MB RSS", 300)
+        yield Figure(f"{name}: memory after metadata", rss_bytes(broker) / 1e6, "MB RSS", 300)
 
 
 def _metadata(broker: Broker, name: str, total: int, rounds: int) -> Iterator[Figure]:

@@ -15,8 +15,9 @@ from bench.batches import (
     producer,
     values,
 )
-from bench.broker import BenchError, Broker, CpuMeter, Launch
+from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, touch_memory
 from bench.sizes import Sizes
 from bench.wire import Wire, produce_exchanges
 
@@ -36,6 +37,7 @@ def produce_librdkafka(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             produce_records(client, TOPIC, pool, max(10, records // 10))  # connected and warm
             meter = CpuMeter(broker)
             for _ in range(sizes.rounds):
+                touch_memory(sizes.produce_bytes * 3 // 2)
                 meter.begin()
                 produce_records(client, TOPIC, pool, records)
                 meter.end()
@@ -63,6 +65,7 @@ def produce_wire(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             wire.run(islice(cycle(exchanges), per_round // 4), IN_FLIGHT)
             meter = CpuMeter(broker)
             for _ in range(sizes.rounds):
+                touch_memory(sizes.produce_bytes * 3 // 2)
                 meter.begin()
                 wire.run(islice(cycle(exchanges), per_round), IN_FLIGHT)
                 meter.end()

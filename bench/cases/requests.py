@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 
 from bench.batches import ONE_RECORD, VALUE_BYTES, librdkafka_batches
-from bench.broker import BenchError, Broker, CpuMeter, Launch
+from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, one_core, touch_memory
 from bench.sizes import Sizes
 from bench.wire import Wire, joined, produce_exchanges
 
@@ -19,7 +20,9 @@ IN_FLIGHT = 64
 
 def alone(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     """Each request waits for the answer to the one before."""
-    yield _measure(launch, sizes, "produce one record, alone", 25, group=1, in_flight=1)
+    with one_core():
+        figure = _measure(launch, sizes, "produce one record, alone", 25, group=1, in_flight=1)
+    yield figure
 
 
 def pipelined(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
@@ -39,6 +42,7 @@ def _measure(
         meter = CpuMeter(broker)
         before = wire.log_end_offset(TOPIC)
         for _ in range(sizes.rounds):
+            touch_memory(sends * group * len(batches[0]) * 3 // 2)
             meter.begin()
             wire.run(islice(cycle(exchanges), sends), window)
             meter.end()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from bench.broker import Broker, CpuMeter, Launch
+from bench.broker import Broker, Launch
 from bench.figures import Figure, figure_of
+from bench.meter import CpuMeter, rss_bytes
 from bench.sizes import Sizes
 
 SETTLE_SECONDS = 1.0
@@ -19,7 +20,7 @@ def start(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     for _ in range(sizes.starts):
         with Broker(launch) as broker:
             fresh_ms.append(broker.start_s * 1000)
-            rss_mb.append(broker.rss_bytes() / 1e6)
+            rss_mb.append(rss_bytes(broker) / 1e6)
             broker.stop()
             broker.start()
             again_ms.append(broker.start_s * 1000)
@@ -30,6 +31,6 @@ def start(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         meter = CpuMeter(broker)
         time.sleep(sizes.idle_seconds)
         meter.end()
-        rss_mb.append(broker.rss_bytes() / 1e6)
+        rss_mb.append(rss_bytes(broker) / 1e6)
         yield figure_of("idle: memory", rss_mb, "MB RSS", 45)
         yield Figure("idle: CPU", meter.total_s[0] * 1000 / sizes.idle_seconds, "ms per s")
