@@ -21,7 +21,7 @@ PARTITION_METADATA = "partition.metadata"
 TopicPartition = tuple[str, int]
 
 
-class CorruptCheckpoint(Exception):  # noqa: N818 - named for what happened
+class CorruptCheckpoint(Exception):
     """The file is not a checkpoint: it has to be done without."""
 
 

@@ -16,23 +16,23 @@ class StorageError(Exception):
         self.reason = str(reason)
 
 
-class DiskFull(StorageError):  # noqa: N818 - named for what happened
+class DiskFull(StorageError):
     """No room left. What was there before is intact, and the same write may be tried again later."""
 
 
-class StorageOffline(StorageError):  # noqa: N818 - named for what happened
+class StorageOffline(StorageError):
     """The log directory failed before; its partitions are not served until the process starts again."""
 
 
-class CorruptLog(StorageError):  # noqa: N818 - named for what happened
+class CorruptLog(StorageError):
     """Stored bytes that were acknowledged as durable are no longer a valid log."""
 
 
-class DirectoryInUse(StorageError):  # noqa: N818 - named for what happened
+class DirectoryInUse(StorageError):
     """Another process holds the lock of a log directory."""
 
 
-class OffsetOutOfRange(Exception):  # noqa: N818 - named for what happened
+class OffsetOutOfRange(Exception):
     """The offset is below the log start offset or beyond the log end offset."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -44,7 +44,7 @@ class OffsetOutOfRange(Exception):  # noqa: N818 - named for what happened
         self.log_end_offset = log_end_offset
 
 
-class UnexpectedAppendOffset(Exception):  # noqa: N818 - named for what happened
+class UnexpectedAppendOffset(Exception):
     """A follower was given batches that begin before its log ends."""
 
     def __init__(self, first_offset: int, log_end_offset: int) -> None:

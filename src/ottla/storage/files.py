@@ -422,7 +422,7 @@ class OsFiles(Files):
                 os.close(fd)
             os.rename(temporary, path)
         if durable:
-            self.sync_dir(os.path.dirname(path))
+            self.sync_dir(os.path.dirname(path) or ".")
 
     def sync_dir(self, path: str) -> None:
         with _Naming(path):

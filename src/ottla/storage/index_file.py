@@ -16,7 +16,7 @@ _BLOCK_ENTRIES = 128
 _TAIL_BYTES_MAX = 32768
 
 
-class CorruptIndex(Exception):  # noqa: N818 - named for what happened
+class CorruptIndex(Exception):
     """The index cannot belong to its segment; it has to be made again from the log."""
 
 

@@ -117,7 +117,7 @@ class LogManager:
         try:
             if not self._files.is_dir(log_dir.path):
                 self._files.mkdir(log_dir.path)
-                self._files.sync_dir(parent(log_dir.path) or ".")
+                self._files.sync_dir(parent(log_dir.path))
             log_dir.lock = self._files.lock(f"{log_dir.path}/{LOCK_NAME}")
             log_dir.meta = checkpoints.read_meta_properties(self._files, log_dir.path)
             log_dir.clean, log_dir.broker_epoch = checkpoints.take_clean_shutdown(self._files, log_dir.path)

@@ -9,7 +9,7 @@ _NAME_BYTES_MAX = 255
 
 
 def parent(path: str) -> str:
-    return path.rpartition("/")[0]
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
 
 def directory_name(topic: str, partition: int) -> str:

@@ -47,7 +47,7 @@ class PositionMemo:
         self._places.clear()
 
 
-def read_region(  # noqa: PLR0917 - once per fetched partition
+def read_region(
     segments: Segments,
     memo: PositionMemo,
     offset: int,
@@ -97,7 +97,7 @@ def _limit(segments: Segments, index: int, memo: PositionMemo, upper_offset: int
     return position
 
 
-def _end(  # noqa: PLR0917
+def _end(
     segment: Segment, position: int, limit: int, upper_offset: int, max_bytes: int, min_one_batch: bool
 ) -> tuple[int, int]:
     """(where the region ends, the offset that follows it)."""
@@ -130,8 +130,8 @@ def _first_record(
 ) -> TimestampOffset | None:
     """The first record of a batch at or after `timestamp`.
 
-    Compressed batches are stored unopened, so what a producer put into one may be garbage, or millions of
-    tiny records. Such a batch is answered with its beginning: nobody who starts reading there misses a record.
+    Compressed batches are stored unopened: what a producer put into one may be garbage, or millions of tiny
+    records. Such a batch is answered with its beginning: nobody who starts reading there misses a record.
     """
     from ottla.records.record import iter_records
 

@@ -20,7 +20,7 @@ _CRC_END = 6
 SNAPSHOT_SUFFIX = ".snapshot"
 
 
-class CorruptSnapshot(Exception):  # noqa: N818 - named for what happened
+class CorruptSnapshot(Exception):
     """The snapshot is damaged: an older one, or the log itself, has to serve."""
 
 

@@ -10,6 +10,7 @@ made again. Damage below the recovery point is different: that data was synced, 
 
 from __future__ import annotations
 
+from ottla.records.batch import BatchHeader
 from ottla.storage.batch_scan import iter_batches, iter_checked
 from ottla.storage.errors import CorruptLog
 from ottla.storage.files import Files
@@ -20,7 +21,14 @@ from ottla.storage.producer_recovery import Snapshots, replay
 from ottla.storage.producer_snapshot import SNAPSHOT_SUFFIX
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.report import logger
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from ottla.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+)
 from ottla.storage.segments import Segments
 
 
@@ -180,7 +188,7 @@ def _recover_segment(
     end_offset = segment.base_offset
     good_bytes = 0
     for position, header, ok in iter_checked(segment.log, 0, segment.size):
-        if not ok or header.base_offset < segment.base_offset:
+        if not ok or not _continues(header, segment, end_offset, recovery_point, config):
             break
         segment.index_batch(position, header, config.index_interval_bytes)
         if header.leader_epoch > epochs.latest_epoch:
@@ -200,6 +208,21 @@ def _recover_segment(
     segment.mark_checked()
     segment.write_indexes()
     return end_offset, whole
+
+
+def _continues(
+    header: BatchHeader, segment: Segment, end_offset: int, recovery_point: int, config: LogConfig
+) -> bool:
+    """Can this batch come next? Its offset is not covered by the checksum, so it is checked on its own."""
+    if (
+        not end_offset
+        <= header.base_offset
+        <= header.last_offset
+        <= segment.base_offset + RELATIVE_OFFSET_MAX
+    ):
+        return False
+    # Only cleaning leaves gaps, and never in what was not synced.
+    return header.base_offset == end_offset or config.cleanup_compact or header.base_offset < recovery_point
 
 
 def _restart_at(log: LoadedLog, files: Files, directory: str, now_ms: int) -> None:

@@ -28,7 +28,7 @@ TXN_INDEX_SUFFIX = ".txnindex"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 
-_RELATIVE_OFFSET_MAX = (1 << 31) - 1
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _UNKNOWN = -2
 
 
@@ -196,7 +196,7 @@ class Segment:
     def should_roll(
         self, incoming_bytes: int, max_timestamp: int, last_offset: int, config: LogConfig, now_ms: int
     ) -> bool:
-        if last_offset - self.base_offset > _RELATIVE_OFFSET_MAX:
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
         size = self.size
         if not size:

@@ -328,6 +328,7 @@ class FaultyFiles(Files):
 
     def sync_dir(self, path: str) -> None:
         self.check(path, syncing=True)
+        path = "" if path in ("/", ".") else path
         if path not in self.dirs:
             raise StorageError(path, "No such file or directory")
 

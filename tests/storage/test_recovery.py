@@ -1,0 +1,317 @@
+"""Opening what a crash, a failing disk or another Kafka left behind."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ottla.records.batch import iter_headers
+from ottla.records.build import build_batch
+from ottla.storage.errors import CorruptLog, StorageError
+from ottla.storage.files import OsFiles
+from ottla.storage.log import PartitionLog
+from ottla.storage.log_config import LogConfig
+from ottla.testing.files import FaultyFiles
+
+NOW = 1_000_000
+DIRECTORY = "/data/t-0"
+FIRST = f"{DIRECTORY}/{0:020d}"
+
+
+def batch(offset_hint: int = 0, count: int = 1, size: int = 40) -> bytearray:
+    records = [(NOW + offset_hint + i, None, bytes([offset_hint % 256]) * size, ()) for i in range(count)]
+    return build_batch(records)
+
+
+def new_files() -> FaultyFiles:
+    files = FaultyFiles()
+    files.mkdir("/data")
+    files.sync_dir("")
+    return files
+
+
+def open_log(
+    files: FaultyFiles,
+    *,
+    clean: bool = False,
+    recovery_point: int | None = 0,
+    start: int = 0,
+    segment_bytes: int = 1 << 20,
+    policy: str = "delete",
+) -> PartitionLog:
+    config = LogConfig(
+        {"segment.bytes": segment_bytes, "index.interval.bytes": 200, "cleanup.policy": policy}
+    )
+    return PartitionLog.open(
+        files,
+        DIRECTORY,
+        config,
+        now_ms=NOW,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=start,
+    )
+
+
+def filled(files: FaultyFiles, count: int = 10, segment_bytes: int = 1 << 20) -> PartitionLog:
+    log = open_log(files, segment_bytes=segment_bytes)
+    for i in range(count):
+        log.append_own(batch(i), i // 4, NOW)
+    return log
+
+
+def read_all(log: PartitionLog) -> list[int]:
+    found: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        headers = [header for _, header in iter_headers(log.read(offset, 1 << 20).read())]
+        found += [header.base_offset for header in headers]
+        offset = headers[-1].next_offset
+    return found
+
+
+def test_every_flipped_byte_of_the_tail_cuts_there() -> None:
+    size = len(batch())
+    for position in range(5 * size, 8 * size):
+        files = new_files()
+        log = filled(files, 8)
+        log.flush(NOW)
+        files.flip_bit(FIRST + ".log", position, bit=position % 8)
+        log = open_log(files, recovery_point=5)
+        inside = position % size
+        # The leader epoch lies outside the checksum, and nothing says what it should be.
+        if not 12 <= inside < 16:
+            assert log.log_end_offset == position // size, position
+        assert read_all(log)[:5] == [0, 1, 2, 3, 4]
+
+
+def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
+    size = len(batch())
+    for length in range(5 * size, 8 * size):
+        files = new_files()
+        filled(files, 8).flush(NOW)
+        files.cut(FIRST + ".log", length)
+        log = open_log(files, recovery_point=5)
+        assert log.log_end_offset == length // size
+        assert log.size_bytes == length // size * size
+        assert log.append_own(batch(), 9, NOW).first_offset == length // size
+        assert read_all(log) == list(range(length // size + 1))
+
+
+def test_zeros_and_garbage_behind_the_log_are_cut() -> None:
+    for tail in (bytes(5000), b"\xff" * 100, random.Random(1).randbytes(3000), bytes(12)):
+        files = new_files()
+        filled(files).flush(NOW)
+        files.open(FIRST + ".log").append(tail)
+        log = open_log(files, recovery_point=10)
+        assert log.log_end_offset == 10
+        assert read_all(log) == list(range(10))
+
+
+def test_damage_below_the_recovery_point_is_not_cut() -> None:
+    files = new_files()
+    filled(files).flush(NOW)
+    before = files.size(FIRST + ".log")
+    files.flip_bit(FIRST + ".log", 3 * len(batch()) + 80)
+    with pytest.raises(CorruptLog, match="damaged at offset 3, below the recovery point 10"):
+        open_log(files, recovery_point=10)
+    assert files.size(FIRST + ".log") == before, "nothing is thrown away"
+    files.cut(FIRST + ".log", before - 1)
+    with pytest.raises(CorruptLog):
+        open_log(files, recovery_point=10)
+
+
+def test_damage_is_found_on_read_after_a_clean_stop() -> None:
+    files = new_files()
+    log = filled(files, 40)
+    log.close(NOW)
+    size = len(batch())
+    files.flip_bit(FIRST + ".log", 5 * size + 90)
+    log = open_log(files, clean=True, recovery_point=40)
+    region = log.read(2, 1 << 20)
+    assert [h.base_offset for _, h in iter_headers(region.read())] == [2, 3, 4], "served up to the damage"
+    for offset in (5, 5):
+        with pytest.raises(CorruptLog, match="damaged"):
+            log.read(offset, 1 << 20)
+    assert [h.base_offset for _, h in iter_headers(log.read(6, 1 << 20).read())] == list(range(6, 40))
+    with pytest.raises(CorruptLog):
+        log.offset_for_timestamp(NOW + 5)
+    log.append_own(batch(), 9, NOW)
+    assert log.log_dir.error is None, "the rest of the directory is fine"
+
+
+def test_a_damaged_end_after_a_clean_stop_is_not_believed() -> None:
+    files = new_files()
+    filled(files).close(NOW)
+    files.cut(FIRST + ".log", files.size(FIRST + ".log") - 3)
+    with pytest.raises(CorruptLog):
+        open_log(files, clean=True, recovery_point=10)
+
+
+def test_a_clean_open_scans_nothing() -> None:
+    files = new_files()
+    filled(files, 2000).close(NOW)
+    before = files.reads
+    log = open_log(files, clean=True, recovery_point=2000)
+    assert log.log_end_offset == 2000
+    assert files.reads - before <= 6
+
+
+def test_an_unclean_open_reads_only_behind_the_recovery_point() -> None:
+    files = new_files()
+    log = filled(files, 100, segment_bytes=1000)
+    log.flush(NOW)
+    first_kept = log.segments[-3].base_offset
+    files.flip_bit(FIRST + ".log", 90)
+    log = open_log(files, recovery_point=first_kept, segment_bytes=1000)
+    assert log.log_end_offset == 100
+    with pytest.raises(CorruptLog):
+        log.read(0, 1000)
+
+
+@pytest.mark.parametrize("lost", [".index", ".timeindex"])
+def test_lost_indexes_are_made_again(lost: str) -> None:
+    files = new_files()
+    log = filled(files, 60, segment_bytes=2000)
+    log.close(NOW)
+    originals = {
+        path: files.read_bytes(path) for path in files.nodes if path.endswith((".index", ".timeindex"))
+    }
+    for path in originals:
+        if path.endswith(lost):
+            files.remove(path)
+    log = open_log(files, clean=True, recovery_point=60, segment_bytes=2000)
+    for offset in range(60):
+        assert next(iter_headers(log.read(offset, 1).read()))[1].base_offset == offset
+        found = log.offset_for_timestamp(NOW + offset)
+        assert found is not None
+        assert found.offset == offset
+    assert all(files.exists(path) for path in originals)
+
+
+def test_indexes_of_a_stopped_kafka_end_in_zeros() -> None:
+    files = new_files()
+    filled(files, 60).close(NOW)
+    for suffix in (".index", ".timeindex"):
+        size = files.size(FIRST + suffix)
+        files.open(FIRST + suffix).append(
+            bytes(10_485_760 // 12 * 12 - size if suffix == ".timeindex" else 10_485_760 - size)
+        )
+    log = open_log(files, clean=True, recovery_point=60)
+    assert log.log_end_offset == 60
+    assert read_all(log) == list(range(60))
+    log.append_own(batch(), 20, NOW)
+    log.close(NOW)
+    assert files.size(FIRST + ".index") < 1000
+
+
+def test_segments_behind_a_cut_go() -> None:
+    files = new_files()
+    log = filled(files, 40, segment_bytes=1000)
+    log.flush(NOW)
+    second, third = log.segments[1], log.segments[2]
+    files.flip_bit(second.log.path, 70)
+    log = open_log(files, recovery_point=0, segment_bytes=1000)
+    assert log.log_end_offset == second.base_offset
+    assert not files.exists(third.log.path)
+    assert log.leader_epochs.entries()[-1][1] < log.log_end_offset
+    log.append_own(batch(), 50, NOW)
+    assert read_all(log) == list(range(second.base_offset + 1))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_missing_segment_ends_the_log_unless_it_may_be_compacted(policy: str) -> None:
+    files = new_files()
+    log = filled(files, 40, segment_bytes=1000)
+    log.flush(NOW)
+    second, third = log.segments[1].base_offset, log.segments[2].base_offset
+    log.segments[1].remove()
+    log = open_log(files, recovery_point=0, segment_bytes=1000, policy=policy)
+    if policy == "delete":
+        assert log.log_end_offset == second
+    else:
+        assert log.log_end_offset == 40
+        assert read_all(log) == [*range(second), *range(third, 40)]
+        assert len(log.read(second, 1000)) > 0
+
+
+def test_log_start_beyond_the_files_begins_anew() -> None:
+    files = new_files()
+    filled(files).flush(NOW)
+    log = open_log(files, recovery_point=5, start=70)
+    assert (log.log_start_offset, log.log_end_offset) == (70, 70)
+    assert log.append_own(batch(), 9, NOW).first_offset == 70
+
+
+def test_lost_epochs_are_learned_from_the_log() -> None:
+    files = new_files()
+    log = filled(files)
+    expected = log.leader_epochs.entries()
+    log.close(NOW)
+    files.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"")
+    assert open_log(files, clean=True, recovery_point=10).leader_epochs.entries() == expected
+    assert expected == [(0, 0), (1, 4), (2, 8)]
+
+
+def test_leftovers_of_deletion_and_cleaning() -> None:
+    files = new_files()
+    filled(files).close(NOW)
+    names = [
+        "00000000000000000099.log.deleted",
+        "00000000000000000000.log.cleaned",
+        "00000000000000000000.index.swap",
+    ]
+    for name in names:
+        files.open(f"{DIRECTORY}/{name}").append(b"x")
+    orphan = f"{DIRECTORY}/{77:020d}.index"
+    files.open(orphan).append(bytes(8))
+    log = open_log(files, clean=True, recovery_point=10)
+    assert log.log_end_offset == 10
+    assert not any(files.exists(f"{DIRECTORY}/{name}") for name in names)
+    assert not files.exists(orphan)
+
+
+def test_a_finished_cleaning_is_swapped_in() -> None:
+    files = new_files()
+    log = filled(files, 40, segment_bytes=1000)
+    log.close(NOW)
+    bases = [segment.base_offset for segment in log.segments]
+    merged = b"".join(bytes(log.segments[i].log.read(0, 1 << 20)) for i in range(3))
+    size = len(batch())
+    kept = b"".join(merged[i * size : (i + 1) * size] for i in range(0, bases[3], 2))
+    last = merged[(bases[3] - 1) * size : bases[3] * size]
+    files.open(FIRST + ".log.swap").append(kept if bases[3] % 2 else kept + last)
+    log = open_log(files, clean=True, recovery_point=40, segment_bytes=1000, policy="compact")
+    expected = [*range(0, bases[3], 2)]
+    expected += [] if bases[3] % 2 else [bases[3] - 1]
+    assert read_all(log) == [*expected, *range(bases[3], 40)]
+    assert not [path for path in files.nodes if path.endswith(".swap")]
+    assert [segment.base_offset for segment in log.segments] == [0, *bases[3:]]
+
+
+def test_real_files_survive_a_kill(tmp_path: Path) -> None:
+    """The same on a real file system: a copy taken at any moment opens to a run of what was written."""
+    config = LogConfig({"segment.bytes": 3000, "index.interval.bytes": 300})
+    log = PartitionLog.open(OsFiles(), f"{tmp_path}/t-0", config, now_ms=NOW)
+    rng = random.Random(7)
+    for i in range(60):
+        log.append_own(batch(i, rng.randint(1, 4)), 0, NOW)
+        if i % 20 == 7:
+            log.flush(NOW)
+        if i % 6 == 5:
+            copy = f"{tmp_path}/copy{i}/t-0"
+            shutil.copytree(f"{tmp_path}/t-0", copy)
+            again = PartitionLog.open(OsFiles(), copy, config, now_ms=NOW, recovery_point=log.recovery_point)
+            assert again.log_end_offset == log.log_end_offset
+            assert again.read(0, 1 << 20).read() == log.read(0, 1 << 20).read()
+            again.abandon()
+    log.close(NOW)
+
+
+def test_an_unreadable_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "t-0").write_bytes(b"a file, not a directory")
+    with pytest.raises(StorageError, match="t-0"):
+        PartitionLog.open(OsFiles(), f"{tmp_path}/t-0", LogConfig(), now_ms=NOW)
