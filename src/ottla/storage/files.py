@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
@@ -393,6 +392,8 @@ class OsFiles(Files):
     def rmtree(self, path: str) -> None:
         with _Naming(path):
             if os.path.lexists(path):
+                import shutil
+
                 shutil.rmtree(path)
 
     def read_bytes(self, path: str) -> bytes | None:
