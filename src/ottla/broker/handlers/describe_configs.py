@@ -24,7 +24,14 @@ TOPIC, BROKER = 2, 4
 
 
 def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(broker, message, asked) for asked in message.resources])
+    # Asking the same again gives no second answer: that would outgrow the request a thousandfold.
+    asked_once = {}
+    for asked in message.resources:
+        keys = None if asked.configuration_keys is None else tuple(asked.configuration_keys)
+        asked_once[asked.resource_type, asked.resource_name, keys] = asked
+    return DescribeConfigsResponse(
+        results=[_describe(broker, message, asked) for asked in asked_once.values()]
+    )
 
 
 def _describe(

@@ -81,16 +81,17 @@ def _topics(
     if message.topics is None or (not message.topics and request.version == 0):
         return [_topic(image, topic) for topic in image.topics_by_name.values()]
     found = []
-    for asked in message.topics:
-        if asked.topic_id != ZERO_UUID:
-            topic = image.topics_by_id.get(asked.topic_id)
+    # Naming a topic again must not have it described again: answers would outgrow requests a thousandfold.
+    for topic_id, asked_name in dict.fromkeys((asked.topic_id, asked.name) for asked in message.topics):
+        if topic_id != ZERO_UUID:
+            topic = image.topics_by_id.get(topic_id)
             missing = MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID,
                 name=None if request.version >= 12 else "",
-                topic_id=asked.topic_id,
+                topic_id=topic_id,
             )
         else:
-            name = asked.name or ""
+            name = asked_name or ""
             topic = image.topics_by_name.get(name)
             bad_name = topic is None and topic_name_problem(name) is not None
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
