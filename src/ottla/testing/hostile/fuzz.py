@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ottla.broker.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request
+from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -155,6 +156,7 @@ class Fuzzer:
                 for data in case.writes:
                     peer.send(data)
             (self._lingering if case.lingers else peers).append(peer)
+        self._victim.healthy.call(ApiVersionsRequest(), 0)  # answered in turn, so most others are by then
         for peer in peers:
             self.answered += bool(peer.drain())
             peer.close()
