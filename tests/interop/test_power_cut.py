@@ -1,0 +1,156 @@
+"""Power cuts at any moment, on files in memory that keep only what was synced: the promise of flush.messages.
+
+The broker runs on; the files are copied between two of its events, the copy loses what was not synced (all of
+it or an arbitrary part, torn), and a second broker starts on what is left.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+from interop_memory_broker import MemoryBroker, memory_broker
+from interop_wire import Wire, batch_of
+
+from ottla.protocol.messages.metadata_request import MetadataRequest
+from ottla.testing.files import FaultyFiles
+
+READ_BYTES = 30_000  # below what leaves by sendfile: these files have no descriptors
+
+
+class Writer(threading.Thread):
+    """Writes numbered records with several requests in flight, and keeps what was acknowledged."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__()
+        self.acknowledged: list[bytes] = []  # by offset
+        self._servers = servers
+        self._topic = topic
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        with Wire(self._servers) as wire:
+            number = 0
+            while not self._stop.is_set():
+                sent = []
+                for _ in range(4):
+                    values = [b"%d" % (number + n) for n in range(3)]
+                    sent.append((wire.send_produce(self._topic, batch_of(*values)), values))
+                    number += 3
+                for request, values in sent:
+                    answer = wire.receive(request).responses[0].partition_responses[0]
+                    assert (answer.error_code, answer.base_offset) == (0, len(self.acknowledged))
+                    self.acknowledged += values
+                time.sleep(0.002)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.join()
+
+
+def survivors(files: FaultyFiles, topic: str) -> list[bytes]:
+    with memory_broker(files) as again, Wire(again.servers) as wire:
+        found = wire.records(topic, partition_max_bytes=READ_BYTES)
+        assert [record.offset for record in found] == list(range(len(found)))
+        assert wire.produce(topic, batch_of(b"on we go")).base_offset == len(found)
+        return [record.value for record in found]
+
+
+def cut(original: MemoryBroker, rng: random.Random | None) -> FaultyFiles:
+    files = original.copy_of_files()
+    files.crash(rng)
+    return files
+
+
+@pytest.mark.parametrize(
+    "configs", [{"flush.messages": 1}, {"flush.messages": 1, "segment.bytes": 1_048_576}]
+)
+def test_what_is_acknowledged_with_flush_messages_survives_a_power_cut(configs):
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    with memory_broker(FaultyFiles()) as original:
+        with Wire(original.servers) as wire:
+            wire.create_topic("t", **configs)
+        writer = Writer(original.servers, "t")
+        writer.start()
+        try:
+            for attempt in range(8):
+                time.sleep(rng.uniform(0.01, 0.05))
+                acknowledged = list(writer.acknowledged)
+                files = cut(original, rng if attempt % 2 else None)
+                found = survivors(files, "t")
+                assert found[: len(acknowledged)] == acknowledged, f"seed {seed}"
+                assert found == [b"%d" % n for n in range(len(found))], f"seed {seed}"
+        finally:
+            writer.stop()
+        assert len(writer.acknowledged) > 50
+
+
+@pytest.mark.parametrize("configs", [{}, {"flush.ms": 20}, {"flush.messages": 40}])
+def test_without_it_a_prefix_survives(configs):
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    with memory_broker(FaultyFiles()) as original:
+        with Wire(original.servers) as wire:
+            wire.create_topic("t", **configs)
+        writer = Writer(original.servers, "t")
+        writer.start()
+        try:
+            for _ in range(5):
+                time.sleep(rng.uniform(0.01, 0.05))
+                found = survivors(cut(original, rng), "t")
+                assert found == [b"%d" % n for n in range(len(found))], f"seed {seed}"
+            if "flush.ms" in configs:
+                synced = len(writer.acknowledged)
+                time.sleep(0.5)
+                found = survivors(cut(original, None), "t")
+                assert len(found) >= synced, "flush.ms has passed"
+        finally:
+            writer.stop()
+
+
+def test_what_survived_a_crash_unsynced_is_synced_before_it_is_acknowledged_again():
+    """A batch that reached the log but not the disk when the process died, sent again after the restart."""
+    files = FaultyFiles()
+    with memory_broker(files) as original, Wire(original.servers) as wire:
+        wire.create_topic("t", **{"flush.messages": 1})
+        producer_id, epoch = wire.init_producer()
+        batch = batch_of(b"once", producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
+        wire.alter("t", **{"flush.messages": None})
+        wire.produce("t", batch)
+        wire.alter("t", **{"flush.messages": 1})
+        killed = original.copy_of_files()
+    killed.locks.clear()  # a killed process leaves its unsynced writes to the kernel, and its locks are gone
+    with memory_broker(killed) as again, Wire(again.servers) as wire:
+        answer = wire.produce("t", batch)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        dark = again.copy_of_files()
+    dark.crash()
+    assert survivors(dark, "t") == [b"once"]
+
+
+def test_acknowledged_metadata_survives_power_cuts():
+    rng = random.Random()
+    with memory_broker(FaultyFiles()) as original, Wire(original.servers) as wire:
+        names = set()
+        for round_ in range(5):
+            wire.create_topic(f"t{round_}", 2)
+            names.add(f"t{round_}")
+            if round_ == 3:
+                wire.delete_topic("t1")
+                names.discard("t1")
+            files = cut(original, rng if round_ % 2 else None)
+            with memory_broker(files) as again, Wire(again.servers) as other:
+                found = {topic.name for topic in other.ask(MetadataRequest(topics=None)).topics}
+                assert found == names
+                assert other.produce(f"t{round_}", batch_of(b"x"), partition=1).base_offset == 0
+
+
+def test_producer_ids_are_not_given_again_after_a_power_cut():
+    with memory_broker(FaultyFiles()) as original, Wire(original.servers) as wire:
+        given = {wire.init_producer()[0] for _ in range(5)}
+        files = cut(original, None)
+    with memory_broker(files) as again, Wire(again.servers) as wire:
+        assert wire.init_producer()[0] not in given
