@@ -17,6 +17,8 @@ from ottla.protocol.messages.fetch_request import FetchRequest
 EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
 EVICTION_MS = 120_000  # a session this quiet may lose its place to a newcomer
+# Of all sessions together, half a kilobyte each: a few requests could fill the memory otherwise.
+PARTITIONS_MAX = 200_000
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -80,12 +82,18 @@ class SessionError(Exception):
 
 
 class FetchSessionCache:
-    """Bounded: a newcomer takes the place of the session that has been quiet the longest, or gets none."""
+    """Bounded: a newcomer takes the place of sessions that have been quiet for long, or gets none."""
 
     def __init__(
-        self, slots_max: int, eviction_ms: int = EVICTION_MS, new_id: Callable[[], int] | None = None
+        self,
+        slots_max: int,
+        eviction_ms: int = EVICTION_MS,
+        new_id: Callable[[], int] | None = None,
+        partitions_max: int = PARTITIONS_MAX,
     ) -> None:
         self._slots_max = slots_max
+        self._partitions_max = partitions_max
+        self._partitions_count = 0
         self._eviction_ms = eviction_ms
         self._new_id = new_id or (lambda: random.randint(1, _EPOCH_MAX))
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the least recently used first
@@ -96,21 +104,22 @@ class FetchSessionCache:
     def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
         """The request's context; raises SessionError if the session is not what the client thinks."""
         if request.session_epoch == EPOCH_FINAL:
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             return FetchContext(0, list(_requested(request, uses_topic_ids)), None, False)
         if request.session_epoch == EPOCH_INITIAL:
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             return self._create(list(_requested(request, uses_topic_ids)), uses_topic_ids, now_ms)
         return self._continue(request, uses_topic_ids, now_ms)
 
     def _create(self, wanted: list[FetchPartitionState], uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        if not wanted or not self._has_room(now_ms):
+        if not wanted or not self._make_room(len(wanted), now_ms):
             return FetchContext(0, wanted, None, False)
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
         session = FetchSession(session_id, uses_topic_ids, now_ms)
         session.partitions.update((state.key, state) for state in wanted)
+        self._partitions_count += len(session.partitions)
         self._sessions[session_id] = session
         return FetchContext(session_id, wanted, session, False)
 
@@ -125,6 +134,7 @@ class FetchSessionCache:
         session.expect_next()
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.id)
+        count_before = len(session.partitions)
         for state in _requested(request, uses_topic_ids):
             known = session.partitions.get(state.key)
             if known is not None:  # keep what was told, take over what is wanted
@@ -134,15 +144,29 @@ class FetchSessionCache:
             name = topic.topic_id if uses_topic_ids else topic.topic
             for partition in topic.partitions:
                 session.partitions.pop(PartitionKey(name, partition), None)
+        self._partitions_count += len(session.partitions) - count_before
+        if self._partitions_count > self._partitions_max:
+            self._drop(session.id)
+            raise SessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client goes on without a session
         return FetchContext(session.id, list(session.partitions.values()), session, True)
 
-    def _has_room(self, now_ms: int) -> bool:
-        if len(self._sessions) < self._slots_max:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions_count -= len(session.partitions)
+
+    def _make_room(self, partitions_count: int, now_ms: int) -> bool:
+        """Is there room for a session of so many partitions, if need be after others have left?"""
+        if partitions_count > self._partitions_max or not self._slots_max:
             return False
-        del self._sessions[oldest.id]
+        while (
+            len(self._sessions) >= self._slots_max
+            or self._partitions_count + partitions_count > self._partitions_max
+        ):
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms < self._eviction_ms:
+                return False
+            self._drop(oldest.id)
         return True
 
 

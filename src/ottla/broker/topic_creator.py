@@ -39,8 +39,11 @@ class TopicCreator:
         refused: dict[str, int] = {}
         for result in answer.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                log.warning("topic not created: topic=%s reason=%s", result.name, result.error_message)
+                if not refused:  # one line per request, however many names it has
+                    log.warning("topic not created: topic=%s reason=%s", result.name, result.error_message)
                 refused[result.name] = result.error_code
+        if len(refused) > 1:
+            log.warning("topics not created: count=%d", len(refused))
         return refused
 
     async def find_or_create(self, name: str) -> TopicImage | None:
