@@ -29,8 +29,8 @@ def attack(seconds: float, seed: int) -> int:
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="ottla-fuzz-") as directory:
         try:
-            with Victim(directory) as victim:
-                run_for(Fuzzer(victim, load_frames(CORPUS), seed), victim, seconds)
+            with Victim(directory) as victim, Fuzzer(victim, load_frames(CORPUS), seed) as fuzzer:
+                run_for(fuzzer, victim, seconds)
         except FuzzFailure as failure:
             path = failure.save(REPRODUCERS)
             print(f"{failure}\n\nkept: python tools/fuzz.py --replay {os.path.relpath(path)}")

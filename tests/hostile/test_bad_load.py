@@ -118,6 +118,7 @@ def test_metadata_that_would_create_more_than_10_000_topics_creates_none(victim:
     answer = peer.call(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
     assert 0 not in {topic.error_code for topic in answer.topics}
     assert not [t for t in peer.call(MetadataRequest(topics=None), 9).topics if t.name.startswith("many-")]
+    assert victim.wait_for_log("count=10001").count("not created") == 2  # two lines, not one per name
 
 
 def test_a_topic_named_10_000_times_is_described_once(victim: Victim, peer: Peer) -> None:
@@ -131,6 +132,20 @@ def test_a_resource_named_10_000_times_is_described_once(victim: Victim, peer: P
     resource = DescribeConfigsResource(resource_type=2, resource_name=HEALTHY_TOPIC, configuration_keys=None)
     answer = peer.call(DescribeConfigsRequest(resources=[resource] * MANY, include_documentation=True), 4)
     assert len(answer.results) == 1
+
+
+def test_fetch_sessions_do_not_pile_up(victim: Victim, peer: Peer) -> None:
+    before_bytes = victim.rss_bytes()
+    partitions = [FetchPartition(partition=n) for n in range(50_000)]
+    topic = FetchTopic(topic=HEALTHY_TOPIC, partitions=partitions)
+    sessions = [
+        peer.call(FetchRequest(max_wait_ms=0, session_epoch=0, topics=[topic]), 12).session_id
+        for _ in range(6)
+    ]
+    assert sessions[0] > 0 and sessions[-1] == 0
+    assert victim.rss_bytes() < before_bytes + 250 * MB
+    for session_id in sessions:
+        peer.call(FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=-1), 12)
 
 
 # -- connections

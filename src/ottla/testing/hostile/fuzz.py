@@ -12,7 +12,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from ottla.broker.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
@@ -75,6 +76,14 @@ class Fuzzer:
         self.cases = 0
         self.answered = 0
         self._rss_limit_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._hang_up(0)
 
     def prepare(self) -> None:
         """Create the topics, and try everything once: what is loaded lazily is then no growth later."""
@@ -149,17 +158,19 @@ class Fuzzer:
     def _play(self, cases: Sequence[Case]) -> None:
         """All connections of a round are open at the same time; answers are taken at its end."""
         peers = []
-        for case in cases:
-            self.cases += 1
-            peer = Peer(self._victim.address)
-            with contextlib.suppress(ConnectionError):  # it may have heard enough
-                for data in case.writes:
-                    peer.send(data)
-            (self._lingering if case.lingers else peers).append(peer)
-        self._victim.healthy.call(ApiVersionsRequest(), 0)  # answered in turn, so most others are by then
-        for peer in peers:
-            self.answered += bool(peer.drain())
-            peer.close()
+        with contextlib.ExitStack() as stack:
+            for case in cases:
+                self.cases += 1
+                peer = Peer(self._victim.address)
+                if case.lingers:
+                    self._lingering.append(peer)
+                else:
+                    peers.append(stack.enter_context(peer))
+                with contextlib.suppress(ConnectionError):  # it may have heard enough
+                    for data in case.writes:
+                        peer.send(data)
+            self._victim.healthy.call(ApiVersionsRequest(), 0)  # answered in turn: most others are by then
+            self.answered += sum(bool(peer.drain()) for peer in peers)
         self._hang_up(LINGERING_MAX)
 
     def _hang_up(self, keep: int) -> None:
@@ -220,16 +231,16 @@ def load_cases(path: str) -> list[Case]:
 
 def replay(victim: Victim, cases: Sequence[Case]) -> Case | None:
     """Play cases one by one with a check after each: the first after which the broker is not well."""
-    fuzzer = Fuzzer(victim, [], 0)
-    fuzzer._refresh()
-    for case in cases:
-        fuzzer._play([case])
-        time.sleep(0.02)
-        try:
-            victim.check()
-        except Unwell as error:
-            print(error)
-            return case
+    with Fuzzer(victim, [], 0) as fuzzer:
+        fuzzer._refresh()
+        for case in cases:
+            fuzzer._play([case])
+            time.sleep(0.02)
+            try:
+                victim.check()
+            except Unwell as error:
+                print(error)
+                return case
     return None
 
 

@@ -1,0 +1,66 @@
+"""A bounded run of the fuzzer; `make fuzz` is the long one."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.hostile import mutations
+from ottla.testing.hostile.batches import CRC_POS, fix_crc, ordinary_batch
+from ottla.testing.hostile.fuzz import Case, Fuzzer, FuzzFailure, load_cases
+from ottla.testing.hostile.recorder import RecordedFrame, load_frames
+from ottla.testing.hostile.victim import Victim
+
+HERE = Path(__file__).parent
+FRAMES = load_frames(str(HERE / "corpus" / "frames.txt"))
+SECONDS = 3.0
+ROUNDS_MIN = 3
+
+
+@pytest.mark.parametrize("seed", [1, None], ids=["fixed seed", "any seed"])
+def test_no_input_makes_the_broker_unwell(seed: int | None, tmp_path: Path) -> None:
+    if seed is None:
+        seed = random.SystemRandom().randrange(1 << 32)
+        print(f"again with: python tools/fuzz.py --seed {seed}")
+    with Victim(str(tmp_path)) as victim, Fuzzer(victim, FRAMES, seed) as fuzzer:
+        try:
+            fuzzer.prepare()
+            began_s = time.monotonic()
+            while fuzzer.rounds < ROUNDS_MIN or time.monotonic() - began_s < SECONDS:
+                fuzzer.round()
+        except FuzzFailure as failure:
+            pytest.fail(f"{failure}\nkept: {failure.save('build/fuzz')}")
+        fuzzer.finish()
+    # A fuzzer whose every byte is refused at the door tests the door alone.
+    assert fuzzer.answered > fuzzer.cases // 20
+
+
+def test_the_corpus_has_what_clients_send() -> None:
+    assert {frame.api_key for frame in FRAMES} >= {0, 1, 2, 3, 10, 18, 19, 20, 21, 22, 32, 33, 35, 37, 44, 60}
+    assert sum(mutations.find_batch(frame.data) is not None for frame in FRAMES) >= 5
+
+
+@pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_every_mutation_changes_something_and_fails_on_nothing(mutation: mutations.Mutation) -> None:
+    rng = random.Random(mutation.__name__)
+    short = [RecordedFrame(0, 0, bytes(n)) for n in range(1, 12)]
+    changed = 0
+    for frame in [*FRAMES, *short]:
+        changed += mutation(rng, bytearray(frame.data), FRAMES) != frame.data
+    assert changed > len(FRAMES) // 2
+
+
+def test_a_fixed_checksum_is_the_one_that_was_built() -> None:
+    batch = ordinary_batch(1000)
+    broken = bytearray(batch)
+    broken[CRC_POS] ^= 1
+    assert fix_crc(broken) == batch
+
+
+def test_a_failure_can_be_loaded_again(tmp_path: Path) -> None:
+    cases = [Case([b"\0\1", b""], lingers=True), Case([b"x"], lingers=False)]
+    path = FuzzFailure("reason", 7, 3, cases).save(str(tmp_path))
+    assert load_cases(path) == cases
