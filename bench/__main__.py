@@ -50,17 +50,19 @@ def run_cases(names: Sequence[str], launch: Launch, sizes: Sizes) -> list[Figure
 
 
 def profile(name: str, sampled: bool, data_root: str, sizes: Sizes) -> None:
-    """The last broker that the case starts leaves its profile: most cases start one."""
+    """One profile per broker that the case starts, in that order."""
     with tempfile.TemporaryDirectory(prefix="ottla-profile-") as directory:
-        path = os.path.join(directory, "profile")
-        figures = run_cases([name], Launch(data_root, path, sampled), sizes)
+        figures = run_cases([name], Launch(data_root, directory, sampled), sizes)
         print(as_table(figures))
         print("(the profiler is in these figures)")
-        if sampled:
-            with open(path, encoding="utf-8") as file:
-                print(file.read())
-        else:
-            pstats.Stats(path).sort_stats("tottime").print_stats(PROFILE_LINES)
+        for file_name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, file_name)
+            print(f"\n--- {name}, broker {int(file_name) + 1}")
+            if sampled:
+                with open(path, encoding="utf-8") as file:
+                    print(file.read())
+            else:
+                pstats.Stats(path).sort_stats("tottime").print_stats(PROFILE_LINES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

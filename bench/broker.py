@@ -29,16 +29,17 @@ class Launch(NamedTuple):
     """How the bench starts its brokers: the same for every case of one run."""
 
     data_root: str
-    profile_path: str | None = None
+    profiles: str | None = None  # a directory: every broker runs under a profiler and leaves a file there
     sampled: bool = False
 
     def command(self) -> list[str]:
         python = [sys.executable, "-P"]
-        if self.profile_path is None:
+        if self.profiles is None:
             return [*python, "-m", "ottla", "serve"]
         runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "profiled_serve.py")
         kind = "sample" if self.sampled else "trace"
-        return [*python, runner, kind, self.profile_path, "serve"]
+        path = os.path.join(self.profiles, f"{len(os.listdir(self.profiles)):03d}")
+        return [*python, runner, kind, path, "serve"]
 
 
 class Broker:

@@ -1,7 +1,7 @@
 """Runs `ottla` under a profiler and writes what it found: profiled_serve.py trace|sample PATH serve ...
 
 `trace` is cProfile: exact counts, but every call pays for being counted, so small functions look too dear.
-`sample` looks at the stack every millisecond of CPU time: fair shares per line, no counts.
+`sample` looks at the stack every few milliseconds of CPU time: fair shares per line, no counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from types import FrameType
 
-SAMPLE_SECONDS = 0.001
+SAMPLE_SECONDS = 0.001  # the kernel rounds it up to its tick
 
 
 def traced(path: str, arguments: Sequence[str]) -> int:
@@ -66,4 +66,6 @@ def _short(filename: str) -> str:
 
 if __name__ == "__main__":
     kind, output, *rest = sys.argv[1:]
+    with open(output, "xb"):
+        pass  # the next broker takes another name
     sys.exit((traced if kind == "trace" else sampled)(output, rest))
