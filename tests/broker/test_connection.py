@@ -23,7 +23,14 @@ from ottla.storage.region import FileRegion
 Script = Callable[[Request], Any]
 
 
+class NoLane:
+    def answer(self, frame: memoryview) -> None:
+        return None
+
+
 class ScriptedDispatcher:
+    produce_lane = NoLane()
+
     def __init__(self, script: Script) -> None:
         self.script = script
         self.seen: list[int] = []

@@ -75,7 +75,7 @@ def test_we_read_theirs(library, codec, records):
     checked = check_produce(buf, AppendRules(), NOW)
     assert checked.buffer is buf
     header = read_header(buf)
-    assert checked.max_timestamp == max(record[0] for record in records)
+    assert checked.header.max_timestamp == max(record[0] for record in records)
     assert crc_ok(buf, 0, header)
     read = [(r.offset, r.timestamp, r.key, r.value, plain(r.headers)) for r in iter_records(buf, 0, header)]
     assert read == [(index, *record) for index, record in enumerate(records)]

@@ -185,7 +185,7 @@ rows_strategy = st.lists(
 )
 
 
-def same_everywhere(  # noqa: PLR0917
+def same_everywhere(
     buf: bytes, pos: int, end: int, count: int, base: int, low: int, high: int, keys: bool
 ) -> None:
     assert compiled.walk(buf, pos, end, count, base, low, high, keys) == _pure.walk(
@@ -205,7 +205,7 @@ def same_everywhere(  # noqa: PLR0917
         )
 
 
-def decoded(module, buf, pos, end, count, base, measured):  # noqa: PLR0917
+def decoded(module, buf, pos, end, count, base, measured):
     _, _, keys, values, headers, header_keys, header_values = measured
     bitmap, places = (count + 7) // 8, (count + 1) * 4
     sizes = [count * 8, count * 8, count * 4, bitmap, places, keys, bitmap, places, values, places]

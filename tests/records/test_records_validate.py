@@ -12,18 +12,17 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records import compression, kernel, validate
 from ottla.records.batch import (
     HEADER_BYTES,
-    CorruptBatch,
     RecordsError,
     compute_crc,
     crc_ok,
-    iter_headers,
     read_header,
     seal,
 )
 from ottla.records.build import build_batch, finish_batch
+from ottla.records.checksum import crc32c
 from ottla.records.reasons import INT64_MAX, RECORD_ERRORS_MAX
 from ottla.records.record import iter_records
-from ottla.records.validate import AppendRules, check_produce, trusted_records
+from ottla.records.validate import AppendRules, check_produce
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -49,8 +48,7 @@ def with_records(section: bytes, count: int) -> bytearray:
 
 
 def values_of(checked) -> list[bytes | None]:
-    ((pos, header),) = checked.headers
-    return [record.value for record in iter_records(checked.buffer, pos, header)]
+    return [record.value for record in iter_records(checked.buffer, 0, checked.header)]
 
 
 def test_good_batch_passes_untouched(each_kernel):
@@ -60,11 +58,9 @@ def test_good_batch_passes_untouched(each_kernel):
         checked = check_produce(buf, RULES, NOW)
         assert checked.buffer is buf
         assert buf == before
-        assert checked.headers == [(0, read_header(buf))]
-        assert checked.max_timestamp == NOW + 5
-        assert checked.shallow_offset_of_max_timestamp == 2
+        assert checked.header == read_header(buf)
+        assert checked.header.max_timestamp == NOW + 5
         assert checked.log_append_time_ms == -1
-        assert (checked.records_count, checked.last_offset_delta) == (3, 2)
 
 
 def test_views_are_used_in_place_and_read_only_ones_copied(each_kernel):
@@ -220,12 +216,12 @@ def test_windows_without_end_do_not_overflow(each_kernel):
 def test_a_wrong_maximum_is_put_right_when_the_batch_is_opened(each_kernel, codec):
     buf = changed(build_batch(ROWS, codec=codec), max_timestamp=NOW + 1)
     checked = check_produce(buf, AppendRules(compacted=True), NOW)
-    assert checked.max_timestamp == NOW + 5
+    assert checked.header.max_timestamp == NOW + 5
     assert read_header(buf).max_timestamp == NOW + 5
     assert crc_ok(buf, 0, read_header(buf))
     # A maximum in the future that no record has only makes the leader look.
     buf = changed(build_batch(ROWS, codec=codec), max_timestamp=NOW + 5 * HOUR)
-    assert check_produce(buf, RULES, NOW).max_timestamp == NOW + 5
+    assert check_produce(buf, RULES, NOW).header.max_timestamp == NOW + 5
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -235,10 +231,10 @@ def test_append_time(each_kernel, codec):
     checked = check_produce(buf, rules, NOW)
     assert checked.buffer is buf
     header = read_header(buf)
-    assert checked.headers == [(0, header)]
+    assert checked.header == header
     assert crc_ok(buf, 0, header)
     assert header.is_log_append_time
-    assert (header.max_timestamp, checked.max_timestamp, checked.log_append_time_ms) == (NOW, NOW, NOW)
+    assert (header.max_timestamp, checked.log_append_time_ms) == (NOW, NOW)
     assert {record.timestamp for record in iter_records(buf, 0, header)} == {NOW}
 
 
@@ -255,7 +251,7 @@ def test_compression_of_the_topic(source, target, timestamp_type):
     header = read_header(checked.buffer)
     assert header.codec == compression.CODEC_BY_NAME[target]
     assert (checked.buffer is buf) == (header.codec == source)
-    assert checked.headers == [(0, header)]
+    assert checked.header == header
     assert crc_ok(checked.buffer, 0, header)
     assert values_of(checked) == [b"1", None, b"3"]
     append_time = timestamp_type == "LogAppendTime"
@@ -309,26 +305,10 @@ def test_large_batches_pass_by_header_without_the_compiled_kernel(monkeypatch):
         assert refused(buf).code == ErrorCode.INVALID_RECORD
         monkeypatch.setattr(kernel, "COMPILED", False)
         if count > validate.PURE_WALK_RECORDS_MAX:
-            assert check_produce(buf, RULES, NOW).records_count == count
+            assert check_produce(buf, RULES, NOW).header.records_count == count
         else:
             assert refused(buf).code == ErrorCode.INVALID_RECORD
         assert refused(buf, AppendRules(compacted=True)).code == ErrorCode.INVALID_RECORD
-
-
-def test_trusted_records_keep_their_order_and_totals():
-    buf = (
-        build_batch(ROWS)
-        + build_batch([(NOW + 50, None, b"x", ()), (NOW, None, b"y", ())])
-        + build_batch([(NOW, b"\0\0\0\1", b"", ())], control=True)
-    )
-    checked = trusted_records(buf)
-    assert checked.buffer is buf
-    assert checked.headers == list(iter_headers(buf))
-    assert (checked.records_count, checked.last_offset_delta) == (6, 5)
-    assert (checked.max_timestamp, checked.shallow_offset_of_max_timestamp) == (NOW + 50, 4)
-    for broken in (bytearray(), buf[:-1], buf + b"\0"):
-        with pytest.raises(CorruptBatch):
-            trusted_records(broken)
 
 
 ALL_RULES = [
@@ -356,16 +336,48 @@ def test_mutated_batches_pass_whole_or_are_refused(codec, changes, fix_checksum,
     except RecordsError as error:
         assert error.message
         return
-    ((pos, header),) = checked.headers
-    assert pos == 0
+    header = checked.header
     assert header == read_header(checked.buffer)
     assert header.size_bytes == len(checked.buffer)
     assert crc_ok(checked.buffer, 0, header)
     if header.codec == 0:
-        assert len(list(iter_records(checked.buffer, 0, header))) == checked.records_count
+        assert len(list(iter_records(checked.buffer, 0, header))) == header.records_count
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(data):
     with pytest.raises(RecordsError):
         check_produce(data, RULES, NOW)
+
+
+@pytest.mark.skipif(not kernel.COMPILED, reason="the compiled kernel is not built")
+@given(
+    st.integers(0, 4),
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=3),
+    st.booleans(),
+    st.sampled_from([RULES, AppendRules(compression_type="lz4"), AppendRules(max_message_bytes=120)]),
+)
+def test_the_quick_check_accepts_nothing_that_the_close_one_would_change_or_refuse(
+    codec, changes, fix_checksum, rules
+):
+    buf = build_batch(ROWS, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
+    for place, byte in changes:
+        buf[place % len(buf)] = byte
+    if fix_checksum:
+        struct.pack_into(">I", buf, 17, compute_crc(buf, 0, len(buf)))
+    fields = kernel.quick_check(
+        buf, rules.plain_bytes_max, rules.plain_codec, NOW + rules.after_max_ms, crc32c
+    )
+    if fields is not None:
+        before = bytes(buf)
+        closely = validate._check_closely(buf, rules, NOW)
+        assert closely.buffer is buf and buf == before
+        assert closely.header == fields
+
+
+@pytest.mark.skipif(not kernel.COMPILED, reason="the compiled kernel is not built")
+def test_the_quick_check_takes_the_common_case():
+    for codec in range(5):
+        buf = build_batch(ROWS, codec=codec, producer_id=1 << 40, producer_epoch=32767, base_sequence=7)
+        fields = kernel.quick_check(buf, RULES.plain_bytes_max, -1, NOW + HOUR, crc32c)
+        assert fields == read_header(buf)

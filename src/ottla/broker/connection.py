@@ -72,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         "_buffer",
         "_dispatcher",
         "_exclusive",
+        "_lane",
         "_loop",
         "_outbox",
         "_outbox_bytes",
@@ -94,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = 0.0
         self.closed = False
         self._dispatcher = dispatcher
+        self._lane = dispatcher.produce_lane
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(frame_bytes_max)
         self._transport: asyncio.Transport | None = None
@@ -201,9 +203,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         try:
+            answer = self._lane.answer(frame)
+            if type(answer) is bytes and not self._pending:
+                self._outbox.append(answer)
+                self._outbox_bytes += len(answer)
+                return
             head = read_request_header(frame)
             request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
-            self._take_answer(request, self._dispatcher.dispatch(request, frame, head.body_pos))
+            if answer is None:
+                answer = self._dispatcher.dispatch(request, frame, head.body_pos)
+            self._take_answer(request, answer)
         except DecodeError as error:
             self._refuse(f"request not understood: {error}")
         except CloseConnection as error:
@@ -219,10 +228,12 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(answer, Coroutine):
             self._exclusive = True
             self._await(request, self._loop.create_task(answer))
-        elif self._pending:
-            self._pending.append(_Pending(None, self._encode(request, answer)))
         else:
-            self._put(self._encode(request, answer))
+            parts = [answer] if type(answer) is bytes else self._encode(request, answer)
+            if self._pending:
+                self._pending.append(_Pending(None, parts))
+            else:
+                self._put(parts)
 
     def _await(self, request: Request, future: asyncio.Future[Any]) -> None:
         pending = _Pending(request, None)

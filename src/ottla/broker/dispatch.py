@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.handlers import HANDLERS
+from ottla.broker.produce_lane import ProduceLane
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import DecodeError
 
@@ -38,24 +39,28 @@ class _Route:
         self._handle: Callable[..., Any] | None = None
         self._read: Callable[..., Any] | None = None
 
-    def run(self, broker: Broker, request: Request, frame: memoryview, pos: int) -> Any:
-        handle, read = self._handle, self._read
-        if handle is None or read is None:
-            handle, read = self._load()
-        # Bytes behind the message are let be, as Kafka does: librdkafka's Metadata 13 has three too many.
-        message, _ = read(request.version, frame, pos)
-        return handle(broker, request, message)
+    def read(self, version: int, frame: memoryview, pos: int) -> Any:
+        """The request's message. Bytes behind it are let be, as Kafka does: librdkafka's Metadata 13 has
+        three."""
+        if self._read is None:
+            self._load()
+        assert self._read is not None
+        return self._read(version, frame, pos)[0]
 
-    def _load(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def handle(self, broker: Broker, request: Request, message: Any) -> Any:
+        assert self._handle is not None, "read comes first"
+        return self._handle(broker, request, message)
+
+    def _load(self) -> None:
         module = importlib.import_module(f"ottla.broker.handlers.{self._module}")
         assert self.key == module.API_KEY, f"{self._module} handles API {module.API_KEY}, not {self.key}"
         self._handle, self._read = module.handle, API_BY_KEY[self.key].request_class().read
-        return self._handle, self._read
 
 
 class Dispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.produce_lane = ProduceLane(broker)
         self._routes = {key: _Route(key, module) for key, module in HANDLERS.items()}
 
     def advertised(self) -> list[AdvertisedApi]:
@@ -78,7 +83,11 @@ class Dispatcher:
                 f"version {request.version} of API {request.api_key}; "
                 f"{route.min_version} to {route.max_version} are served"
             )
-        return route.run(self._broker, request, frame, pos)
+        message = route.read(request.version, frame, pos)
+        answer = route.handle(self._broker, request, message)
+        if request.api_key == PRODUCE_KEY:
+            self.produce_lane.learn(frame, request.version, message)
+        return answer
 
     def _unsupported_api_versions(self, request: Request) -> Any:
         """A client from the future: tell it our versions in the one format that everybody reads."""

@@ -42,6 +42,7 @@ class MetadataPublisher:
         for record in records:
             self.image.apply(record, delta)
         self.offset = last_offset
+        self._broker.dispatcher.produce_lane.forget()
         for step, _ in enumerate(self._carry_out(delta), 1):
             if step % STEPS_PER_TURN == 0:
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.records._pure import Buffer, Column, Measured, NewRecord, RecordTuple, Section, Walked
 
@@ -12,6 +12,9 @@ def walk(
     high_ms: int = ...,
     need_keys: bool = False,
 ) -> Walked: ...
+def quick_check(
+    buf: Buffer, bytes_max: int, target_codec: int, high_ms: int, crc32c: Callable[[memoryview], int]
+) -> tuple[int, ...] | None: ...
 def split(
     buf: Buffer,
     pos: int,

@@ -108,6 +108,81 @@ def walk(
     )
 
 
+# -- the common case of a produced batch -------------------------------------------------------------
+
+cdef inline int64_t be64(const uint8_t* p) noexcept nogil:
+    return <int64_t> (
+        (<uint64_t> p[0] << 56) | (<uint64_t> p[1] << 48) | (<uint64_t> p[2] << 40) | (<uint64_t> p[3] << 32)
+        | (<uint64_t> p[4] << 24) | (<uint64_t> p[5] << 16) | (<uint64_t> p[6] << 8) | <uint64_t> p[7]
+    )
+
+
+cdef inline int32_t be32(const uint8_t* p) noexcept nogil:
+    return <int32_t> ((<uint32_t> p[0] << 24) | (<uint32_t> p[1] << 16) | (<uint32_t> p[2] << 8) | <uint32_t> p[3])
+
+
+cdef enum:
+    BATCH_HEADER_BYTES = 61
+    PLAIN_ATTRIBUTES = 0x17  # codec and the transactional bit: anything else is not for producers
+    ZSTD_CODEC = 4
+
+
+def quick_check(buf, int64_t bytes_max, int target_codec, int64_t high_ms, crc32c):
+    """The header of a produced batch in which nothing is wrong or unusual, as a tuple.
+
+    None sends the caller to the checks that say what it is. `target_codec` is the topic's codec, -1 for
+    whatever the producer chose.
+    """
+    cdef Py_buffer view
+    cdef const uint8_t* p
+    cdef Walk found
+    cdef int64_t stopped_at = -1
+    cdef int64_t size, base_timestamp, max_timestamp, producer_id
+    cdef int32_t batch_length, count, base_sequence
+    cdef int attributes, codec
+    cdef uint32_t crc
+    PyObject_GetBuffer(buf, &view, PyBUF_WRITABLE)
+    try:
+        size = view.len
+        p = <const uint8_t*> view.buf
+        if size < BATCH_HEADER_BYTES or size > bytes_max:
+            return None
+        batch_length = be32(p + 8)
+        attributes = (p[21] << 8) | p[22]
+        codec = attributes & 7
+        count = be32(p + 57)
+        base_timestamp = be64(p + 27)
+        max_timestamp = be64(p + 35)
+        producer_id = be64(p + 43)
+        base_sequence = be32(p + 53)
+        if (
+            be64(p) != 0 or batch_length != size - 12 or p[16] != 2 or (attributes & ~PLAIN_ATTRIBUTES) != 0
+            or codec > ZSTD_CODEC or count <= 0 or be32(p + 23) != count - 1 or max_timestamp > high_ms
+            or (producer_id >= 0 and base_sequence < 0) or (target_codec >= 0 and codec != target_codec)
+        ):
+            return None
+        if codec == 0:
+            found.min_timestamp = INT64_MAX
+            found.max_timestamp = -1
+            found.max_index = -1
+            found.null_keys = 0
+            found.bad_timestamps = 0
+            found.errors_count = 0
+            if walk_records(
+                p + BATCH_HEADER_BYTES, p + size, count, base_timestamp, INT64_MIN, high_ms, False,
+                &found, &stopped_at
+            ) != OK or found.bad_timestamps or found.max_timestamp != max_timestamp:
+                return None
+        crc = <uint32_t> be32(p + 17)
+        header = (
+            0, batch_length, be32(p + 12), 2, crc, attributes, count - 1, base_timestamp, max_timestamp,
+            producer_id, <short> ((p[51] << 8) | p[52]), base_sequence, count,
+        )
+    finally:
+        PyBuffer_Release(&view)
+    return header if crc32c(memoryview(buf)[21:]) == crc else None
+
+
 # -- Python objects --------------------------------------------------------------------------------
 
 cdef inline object bytes_or_none(const uint8_t* data, int32_t size):

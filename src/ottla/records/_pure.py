@@ -6,7 +6,7 @@ ranges that do not exist; faults in the records are reported as (reason, index o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from ottla.records import reasons
@@ -23,7 +23,7 @@ _Parsed: TypeAlias = tuple[
 ]
 
 
-class _BadRecord(Exception):  # noqa: N818 - what is bad is the record
+class _BadRecord(Exception):
     def __init__(self, reason: int) -> None:
         self.reason = reason
 
@@ -93,7 +93,7 @@ def _wrapped(value: int) -> int:
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
-def walk(  # noqa: PLR0917 - keywords would cost the caller
+def walk(
     buf: Buffer,
     pos: int,
     end: int,
@@ -138,7 +138,14 @@ def _bytes_or_none(field: memoryview | None) -> bytes | None:
     return None if field is None else bytes(field)
 
 
-def split(  # noqa: PLR0917
+def quick_check(
+    buf: Buffer, bytes_max: int, target_codec: int, high_ms: int, crc32c: Callable[[memoryview], int]
+) -> tuple[int, ...] | None:
+    """Only the compiled kernel is quick; None sends the caller to the checks one by one."""
+    return None
+
+
+def split(
     buf: Buffer,
     pos: int,
     end: int,
@@ -372,7 +379,7 @@ class _Input:
         return self.data[cell[0] : cell[1]]
 
 
-def encode(  # noqa: PLR0917
+def encode(
     start: int,
     stop: int,
     timestamps: Buffer,

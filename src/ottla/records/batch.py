@@ -56,7 +56,7 @@ _TIMESTAMP = struct.Struct(">q")
 assert HEADER.size == HEADER_BYTES
 
 
-class CorruptBatch(ValueError):  # noqa: N818 - said of the batch
+class CorruptBatch(ValueError):
     """The bytes cannot be a record batch, or their checksum says they are no longer what was written."""
 
 

@@ -28,22 +28,23 @@ from ottla.records.batch import (
     LOG_APPEND_TIME_BIT,
     MAGIC,
     MAGIC_POS,
+    BatchHeader,
     CorruptBatch,
     RecordsError,
     crc_ok,
-    iter_headers,
     read_header,
     seal,
     set_max_timestamp,
 )
 from ottla.records.build import with_codec
+from ottla.records.checksum import crc32c
 from ottla.records.compression import CODEC_BY_NAME, ZSTD
 from ottla.records.reasons import INT64_MAX, INT64_MIN
 from ottla.records.record import records_section
 
 if TYPE_CHECKING:
     from ottla.records._pure import Walked
-    from ottla.records.batch import BatchHeader, Buffer, WritableBuffer
+    from ottla.records.batch import Buffer, WritableBuffer
 
 PURE_WALK_RECORDS_MAX = 100
 DECOMPRESSED_BYTES_MAX_DEFAULT = 64 * 1024 * 1024
@@ -62,6 +63,9 @@ class AppendRules:
         "decompressed_bytes_max",
         "log_append_time",
         "max_message_bytes",
+        "plain",
+        "plain_bytes_max",
+        "plain_codec",
         "segment_bytes",
         "target_codec",
         "timestamp_type",
@@ -92,38 +96,21 @@ class AppendRules:
         self.decompressed_bytes_max = decompressed_bytes_max
         self.log_append_time = timestamp_type == "LogAppendTime"
         self.target_codec = None if compression_type == "producer" else CODEC_BY_NAME[compression_type]
+        # For the quick check: whether it can judge at all, and by what.
+        self.plain = not (compacted or self.log_append_time) and before_max_ms == INT64_MAX
+        self.plain_codec = -1 if self.target_codec is None else self.target_codec
+        self.plain_bytes_max = min(max_message_bytes, segment_bytes)
 
 
 class CheckedRecords:
-    """Records fit to be appended; offsets and leader epoch are still to be stamped by the log."""
+    """A batch fit to be appended; offsets and leader epoch are still to be stamped by the log."""
 
-    __slots__ = (
-        "buffer",
-        "headers",
-        "last_offset_delta",
-        "log_append_time_ms",
-        "max_timestamp",
-        "records_count",
-        "shallow_offset_of_max_timestamp",
-    )
+    __slots__ = ("buffer", "header", "log_append_time_ms")
 
-    def __init__(  # noqa: PLR0917 - made for every produce
-        self,
-        buffer: WritableBuffer,
-        headers: list[tuple[int, BatchHeader]],
-        max_timestamp: int,
-        shallow_offset_of_max_timestamp: int,
-        log_append_time_ms: int,
-        records_count: int,
-        last_offset_delta: int,
-    ) -> None:
+    def __init__(self, buffer: WritableBuffer, header: BatchHeader, log_append_time_ms: int) -> None:
         self.buffer = buffer
-        self.headers = headers
-        self.max_timestamp = max_timestamp
-        self.shallow_offset_of_max_timestamp = shallow_offset_of_max_timestamp
-        self.log_append_time_ms = log_append_time_ms
-        self.records_count = records_count
-        self.last_offset_delta = last_offset_delta
+        self.header = header
+        self.log_append_time_ms = log_append_time_ms  # -1: the timestamps are the producer's
 
 
 def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecords:
@@ -134,6 +121,16 @@ def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecord
     """
     copied = isinstance(buf, bytes) or (isinstance(buf, memoryview) and buf.readonly)
     buffer: WritableBuffer = bytearray(buf) if copied else buf  # type: ignore[assignment]
+    if rules.plain:
+        high_ms = min(now_ms + rules.after_max_ms, INT64_MAX)
+        fields = kernel.quick_check(buffer, rules.plain_bytes_max, rules.plain_codec, high_ms, crc32c)
+        if fields is not None:
+            return CheckedRecords(buffer, tuple.__new__(BatchHeader, fields), -1)
+    return _check_closely(buffer, rules, now_ms)
+
+
+def _check_closely(buffer: WritableBuffer, rules: AppendRules, now_ms: int) -> CheckedRecords:
+    """Check one thing after the other, change what the topic wants changed, and say what is wrong."""
     header = _read_single_header(buffer, rules)
     _check_header(header)
     codec = header[5] & CODEC_MASK
@@ -176,32 +173,7 @@ def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecord
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"The batch of {len(buffer)} bytes is larger than a segment of {rules.segment_bytes}",
         )
-    last_offset_delta = header[6]
-    log_append_time_ms = now_ms if rules.log_append_time else -1
-    return CheckedRecords(
-        buffer,
-        [(0, header)],
-        max_timestamp,
-        last_offset_delta,
-        log_append_time_ms,
-        header[12],
-        last_offset_delta,
-    )
-
-
-def trusted_records(buffer: WritableBuffer) -> CheckedRecords:
-    """Batches that the broker built itself, control batches among them: read, not checked."""
-    headers = list(iter_headers(buffer))
-    if not headers or headers[-1][0] + headers[-1][1].size_bytes != len(buffer):
-        raise CorruptBatch("not a sequence of whole batches")
-    next_offset = records_count = 0
-    max_timestamp, shallow_offset = -1, -1
-    for _, header in headers:
-        next_offset += header.last_offset_delta + 1
-        records_count += header.records_count
-        if header.max_timestamp > max_timestamp:
-            max_timestamp, shallow_offset = header.max_timestamp, next_offset - 1
-    return CheckedRecords(buffer, headers, max_timestamp, shallow_offset, -1, records_count, next_offset - 1)
+    return CheckedRecords(buffer, header, now_ms if rules.log_append_time else -1)
 
 
 def _invalid(message: str) -> RecordsError:

@@ -76,19 +76,39 @@ class PartitionLog(LogBase):
     # -- appending -------------------------------------------------------------------------------------------
 
     def append_as_leader(self, checked: CheckedRecords, leader_epoch: int, now_ms: int) -> AppendResult:
-        """Give the batches their offsets and write them; a producer's repetition is answered, not written."""
-        headers = checked.headers
-        for _, header in headers:
-            if header[9] >= 0:
-                state = self._producer_state or self.producer_state
-                duplicate = check_producers(state, checked.buffer, headers)
-                if duplicate is not None:
-                    appended_ms = duplicate.timestamp if checked.log_append_time_ms >= 0 else -1
-                    return AppendResult(duplicate.first_offset, duplicate.last_offset, appended_ms, True)
-                break
+        """Give the batch its offsets and write it; a producer's repetition is answered, not written.
+
+        All that clients produce comes this way, so it spells out for one batch what `_write` does for many.
+        """
+        if self.log_dir.error is not None or self._closed:
+            self._require_usable()
+        buffer, header, append_time_ms = checked.buffer, checked.header, checked.log_append_time_ms
+        state = self._producer_state or self.producer_state
+        if header[9] >= 0:
+            duplicate = state.check(header)
+            if duplicate is not None:
+                append_time_ms = duplicate.timestamp if append_time_ms >= 0 else -1
+                return AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
         first_offset = self.log_end_offset
-        self._append_stamped(checked.buffer, headers, leader_epoch, now_ms)
-        return AppendResult(first_offset, self.log_end_offset - 1, checked.log_append_time_ms, False)
+        last_offset = first_offset + header[6]
+        stamp(buffer, 0, first_offset, leader_epoch)
+        config = self.config
+        try:
+            active = self._segments.active
+            if active.should_roll(len(buffer), header[8], last_offset, config, now_ms):
+                active = self._roll(first_offset, now_ms)
+            active.append_batch(buffer, last_offset, header[8], config.index_interval_bytes)
+        except (DiskFull, CorruptLog):
+            raise
+        except StorageError as error:
+            raise self.log_dir.fail(error) from error
+        self.log_end_offset = state.map_end_offset = last_offset + 1
+        self._changed = True
+        if header[9] >= 0:
+            state.update(header, first_offset)
+        if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+        return AppendResult(first_offset, last_offset, append_time_ms, False)
 
     def append_own(self, buffer: bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
         """Append batches that this process has built itself: coordinators' records, control batches."""

@@ -201,27 +201,29 @@ class Segment:
         size = self.size
         if not size:
             return False
-        if size > config.segment_bytes - incoming_bytes:
+        if size + incoming_bytes > config.segment_bytes:
             return True
         first = self._first_timestamp
         if first == _UNKNOWN:
             first = self._load_first_timestamp()
         waited_ms = max_timestamp - first if first >= 0 and max_timestamp >= 0 else now_ms - self.created_ms
-        if waited_ms > config.segment_ms - self._jitter_ms(config):
+        longest_ms = config.segment_ms
+        if config.segment_jitter_ms:
+            longest_ms -= self._jitter_ms(config)
+        if waited_ms > longest_ms:
             return True
-        offsets = self._offset_index
-        if offsets is None:
-            return False
+        # Only a batch that is to be indexed needs room in the indexes.
+        return self._bytes_since_index > config.index_interval_bytes and self._indexes_are_full(config)
+
+    def _indexes_are_full(self, config: LogConfig) -> bool:
         limit = config.segment_index_bytes
         return (
-            len(offsets) >= max(1, limit // OFFSET_ENTRY_BYTES)
+            len(self.offset_index) >= max(1, limit // OFFSET_ENTRY_BYTES)
             or len(self.time_index) >= max(2, limit // TIME_ENTRY_BYTES) - 1
         )
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """Spread by the segment's name, so that partitions that began together do not all roll at once."""
-        if not config.segment_jitter_ms:
-            return 0
         from zlib import crc32
 
         name = f"{self.directory}/{self.base_offset}".encode()
@@ -234,14 +236,31 @@ class Segment:
 
     def append(self, data: Bytes, batches: Sequence[Appended], interval_bytes: int) -> None:
         """Write whole batches at the end, all or nothing, then index them."""
+        position = self._write(data)
+        for batch in batches:
+            self._index(position, batch, interval_bytes)
+            position += batch[0]
+        self._write_indexes_if_many()
+
+    def append_batch(self, data: Bytes, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
+        """The same for a single batch, which is what every produce request appends."""
+        position = self._write(data)
+        if max_timestamp > self._max_timestamp or self._bytes_since_index > interval_bytes:
+            self._index(position, Appended(len(data), last_offset, max_timestamp), interval_bytes)
+            self._write_indexes_if_many()
+        else:
+            self._bytes_since_index += len(data)
+
+    def _write(self, data: Bytes) -> int:
+        """Write at the end; returns where that was."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         position = self.size
         self.log.append(data)
         self.size = position + len(data)
-        for batch in batches:
-            self._index(position, batch, interval_bytes)
-            position += batch[0]
+        return position
+
+    def _write_indexes_if_many(self) -> None:
         if self._offset_index is not None and self._offset_index.wants_write:
             self._write_indexes_if_room()
 

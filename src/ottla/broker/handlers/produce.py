@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.connection import CloseConnection
+from ottla.broker.produce_wait import when_committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.produce_response import (
@@ -47,7 +47,7 @@ def handle(broker: Broker, request: Request, message: ProduceRequest) -> Any:
         return None
     if not append.waiting:
         return answer
-    return _when_committed(append, message.timeout_ms)
+    return when_committed(answer, append.waiting, message.timeout_ms)
 
 
 class _Appends:
@@ -156,32 +156,3 @@ class _Appends:
                 for i, text in record_errors or ()
             ],
         )
-
-
-def _when_committed(append: _Appends, timeout_ms: int) -> asyncio.Future[ProduceResponse]:
-    """A future of the response that is done when every append is committed, failed or out of time."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[ProduceResponse] = loop.create_future()
-    left = len(append.waiting)
-
-    def one_settled(answer: PartitionProduceResponse, committed: asyncio.Future[None]) -> None:
-        nonlocal left
-        left -= 1
-        if not committed.cancelled() and (error := committed.exception()) is not None:
-            answer.error_code = getattr(error, "code", ErrorCode.KAFKA_STORAGE_ERROR)
-            answer.base_offset = -1
-        if left == 0 and not done.done():
-            done.set_result(append.answer)
-
-    def time_is_up() -> None:
-        for committed, answer in append.waiting:
-            if not committed.done():
-                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        if not done.done():
-            done.set_result(append.answer)
-
-    timer = loop.call_later(max(0, timeout_ms) / 1000, time_is_up)
-    done.add_done_callback(lambda _: timer.cancel())
-    for committed, answer in append.waiting:
-        committed.add_done_callback(partial(one_settled, answer))
-    return done

@@ -1,0 +1,181 @@
+"""The short way for the request that nearly every producer sends: one partition, one batch, nothing unusual.
+
+Between two such requests of a producer only the correlation id and the records differ. So everything else,
+from the client id to the partition's number, is one key: its first request takes the long way through
+`handlers/produce.py`, which understands it byte for byte, and is remembered; the next ones find partition and
+answer by one look-up. Whatever is not remembered, or goes wrong here, takes the long way and is answered
+there: this file decides nothing by itself, and nothing has been appended when it gives up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import TYPE_CHECKING, cast
+
+from ottla.broker.partition import Partition
+from ottla.broker.produce_wait import when_committed
+from ottla.protocol.frames import encode_response
+from ottla.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.records.batch import ATTRIBUTES_POS, TRANSACTIONAL_BIT, RecordsError
+from ottla.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.protocol.messages.produce_request import ProduceRequest
+
+PRODUCE_KEY = 0
+FIRST_VERSION = 7  # below it zstd must be refused, which is the long way's business
+FIRST_FLEXIBLE_VERSION = 9
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+WAYS_MAX = 10_000
+TOPIC_ID_BYTES = 16
+_head = Struct(">hhih").unpack_from
+_int16 = Struct(">h").unpack_from
+_int32 = Struct(">i").unpack_from
+_TAGS = b"\0\0\0"  # of the partition, of the topic, of the request: empty
+_PLACEHOLDER = 0x1122334455667788
+_PLACEHOLDERS = Struct(">qqq").pack(_PLACEHOLDER, _PLACEHOLDER, _PLACEHOLDER)
+_LOW_ATTRIBUTES_POS = ATTRIBUTES_POS + 1
+
+
+class _Way:
+    """Where requests with the same beginning go, and what their answer looks like."""
+
+    __slots__ = ("_topic_id", "_topic_name", "after", "before", "pack", "partition", "size", "timeout_ms")
+
+    def __init__(self, partition: Partition, version: int, message: ProduceRequest) -> None:
+        self.partition = partition
+        self.timeout_ms = message.timeout_ms
+        self._topic_name = message.topic_data[0].name
+        self._topic_id = message.topic_data[0].topic_id
+        answer = PartitionProduceResponse(
+            index=partition.index,
+            base_offset=_PLACEHOLDER,
+            log_append_time_ms=_PLACEHOLDER,
+            log_start_offset=_PLACEHOLDER,
+        )
+        parts = encode_response(PRODUCE_KEY, version, 0, self.response_with(answer))
+        frame = b"".join(cast("list[bytes]", parts))
+        position = frame.index(_PLACEHOLDERS)
+        self.size = frame[:4]
+        self.before = frame[8:position]
+        self.after = frame[position + len(_PLACEHOLDERS) :]
+        self.pack = Struct(f">4si{len(self.before)}sqqq{len(self.after)}s").pack
+
+    def response_with(self, answer: PartitionProduceResponse) -> ProduceResponse:
+        topic = TopicProduceResponse(
+            name=self._topic_name, topic_id=self._topic_id, partition_responses=[answer]
+        )
+        return ProduceResponse(responses=[topic])
+
+
+class ProduceLane:
+    __slots__ = ("_broker", "_ways")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._ways: dict[bytes, _Way] = {}
+
+    def forget(self) -> None:
+        """Metadata has changed: every way is looked for anew."""
+        self._ways.clear()
+
+    def answer(self, frame: memoryview) -> bytes | asyncio.Future[ProduceResponse] | None:
+        """The whole response, a future of the message where it has to wait, or None: take the long way."""
+        try:
+            api_key, version, correlation_id, client_id_bytes = _head(frame)
+            if api_key != PRODUCE_KEY or version < FIRST_VERSION:
+                return None
+            start = _records_length_pos(frame, version, client_id_bytes)
+            key = bytes(frame[2:4]) + frame[8:start]
+            way = self._ways.get(key)
+            if way is None:
+                return None
+            records = _records(frame, version, start)
+            if records is None or records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT:
+                return None
+        except (IndexError, StructError):
+            return None
+        partition = way.partition
+        try:
+            result = partition.append(records, self._broker.clock())
+        except (RecordsError, StorageError):
+            return None
+        committed = partition.committed(result.last_offset + 1)
+        if committed is not None:
+            answer = PartitionProduceResponse(
+                index=partition.index,
+                base_offset=result.first_offset,
+                log_append_time_ms=result.log_append_time_ms,
+                log_start_offset=partition.log.log_start_offset,
+            )
+            return when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
+        return way.pack(
+            way.size,
+            correlation_id,
+            way.before,
+            result.first_offset,
+            result.log_append_time_ms,
+            partition.log.log_start_offset,
+            way.after,
+        )
+
+    def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
+        """Remember a request that the long way has understood, if it is of the common shape."""
+        topics = message.topic_data
+        if version < FIRST_VERSION or message.acks not in (-1, 1) or message.transactional_id is not None:
+            return
+        if len(topics) != 1 or len(topics[0].partition_data) != 1:
+            return
+        topic, data = topics[0], topics[0].partition_data[0]
+        partitions = self._broker.partitions
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            partition = partitions.by_id(topic.topic_id, data.index)
+        else:
+            partition = partitions.by_name(topic.name, data.index)
+        if partition is None or data.records is None:
+            return
+        start = _records_length_pos(frame, version, _head(frame)[3])
+        records = _records(frame, version, start) if start < len(frame) else None
+        if records is None or len(records) != len(data.records):
+            return  # tagged fields, or a longer name than the short way reads
+        if len(self._ways) >= WAYS_MAX:
+            self._ways.clear()
+        self._ways[bytes(frame[2:4]) + frame[8:start]] = _Way(partition, version, message)
+
+
+def _records_length_pos(frame: memoryview, version: int, client_id_bytes: int) -> int:
+    """Where the length of the records stands, if the request has one topic with one partition."""
+    pos = 10 + max(client_id_bytes, 0)
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        # tags of the header, transactional id, acks, time-out, count; the id; count, partition
+        return pos + 9 + TOPIC_ID_BYTES + 5
+    if version >= FIRST_FLEXIBLE_VERSION:
+        return pos + 9 + frame[pos + 9] + 5
+    return pos + 14 + int(_int16(frame, pos + 12)[0]) + 8
+
+
+def _records(frame: memoryview, version: int, pos: int) -> memoryview | None:
+    """The records, if they fill the rest of the frame but for empty tags."""
+    if version < FIRST_FLEXIBLE_VERSION:
+        length = _int32(frame, pos)[0]
+        records = frame[pos + 4 :]
+        return records if len(records) == length else None
+    length = shift = 0
+    while True:
+        byte = frame[pos]
+        pos += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            return None
+    end = pos + length - 1
+    return frame[pos:end] if length and frame[end:] == _TAGS else None

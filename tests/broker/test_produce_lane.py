@@ -1,0 +1,214 @@
+"""The short way of Produce answers as the long way does, byte for byte, and gives up without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.connection import Connection
+from ottla.broker.produce_lane import FIRST_VERSION
+from ottla.config.load import broker_config
+from ottla.protocol.frames import encode_request, read_response_header
+from ottla.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from ottla.protocol.uuids import ZERO_UUID
+from ottla.records.build import build_batch
+
+
+class Collector:
+    """In the place of the socket."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def send(self, parts: list[Any]) -> None:
+        self.data += b"".join(parts)
+
+    def close(self) -> None:
+        pass
+
+
+class Bench:
+    """A broker and one connection that is fed frames by hand."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.lane = broker.dispatcher.produce_lane
+        self.connection = Connection(broker.listeners[0], broker.dispatcher, 1 << 24)
+        self.sender = self.connection._sender = Collector()  # type: ignore[assignment]
+
+    async def create(self, name: str, configs: dict[str, str] | None = None) -> None:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=2,
+                    replication_factor=1,
+                    configs=[CreatableTopicConfig(name=k, value=v) for k, v in (configs or {}).items()],
+                )
+            ]
+        )
+        await self.broker.controller.submit(lambda c, now_ms: c.decide_create_topics(request, now_ms))
+
+    async def send(self, frame: bytes) -> bytes:
+        self.sender.data = b""  # type: ignore[attr-defined]
+        self.connection._handle(memoryview(bytearray(frame))[4:])
+        self.connection._process()
+        while not self.sender.data:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.001)
+        return self.sender.data  # type: ignore[attr-defined,no-any-return]
+
+    def frame(
+        self,
+        version: int,
+        topic: str,
+        *,
+        correlation_id: int = 7,
+        client: str | None = "tester",
+        **batch: Any,
+    ) -> bytes:
+        rows = batch.pop("rows", None) or [(int(time.time() * 1000), b"k", b"v" * 200, ())]
+        acks = batch.pop("acks", 1)
+        index = batch.pop("index", 0)
+        image = self.broker.image.topics_by_name.get(topic)
+        data = PartitionProduceData(index=index, records=bytes(build_batch(rows, **batch)))
+        message = ProduceRequest(
+            acks=acks,
+            timeout_ms=5000,
+            topic_data=[
+                TopicProduceData(
+                    name=topic,
+                    topic_id=image.topic_id if image is not None and version >= 13 else ZERO_UUID,
+                    partition_data=[data],
+                )
+            ],
+        )
+        return encode_request(version, correlation_id, client, message)
+
+
+def run(tmp_path: Any, scene: Callable[[Bench], Any]) -> None:
+    async def main() -> None:
+        config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        broker = Broker(broker_config(config))
+        await broker.start()
+        try:
+            bench = Bench(broker)
+            await bench.create("t")
+            await asyncio.wait_for(scene(bench), 20)
+        finally:
+            await broker.stop()
+
+    asyncio.run(main())
+
+
+def answer_of(version: int, data: bytes) -> tuple[int, PartitionProduceResponse]:
+    assert struct.unpack_from(">i", data)[0] == len(data) - 4
+    correlation_id, pos = read_response_header(0, version, data[4:])
+    response = ProduceResponse.decode(version, data[4:], pos)
+    ((answer,),) = [topic.partition_responses for topic in response.responses]
+    return correlation_id, answer
+
+
+@pytest.mark.parametrize("client", ["tester", None, "x" * 200])
+@pytest.mark.parametrize("version", range(3, 14))
+def test_both_ways_answer_alike(tmp_path: Any, version: int, client: str | None) -> None:
+    async def scene(bench: Bench) -> None:
+        long = await bench.send(bench.frame(version, "t", client=client))
+        assert bool(bench.lane._ways) == (version >= FIRST_VERSION)
+        short = await bench.send(bench.frame(version, "t", client=client))
+        bench.lane.forget()
+        again = await bench.send(bench.frame(version, "t", client=client))
+        answers = [answer_of(version, data) for data in (long, short, again)]
+        assert [answer.base_offset for _, answer in answers] == [0, 1, 2]
+        for _, answer in answers:
+            answer.base_offset = 0
+        assert answers[0] == answers[1] == answers[2]
+        assert {len(long), len(short), len(again)} == {len(long)}
+
+    run(tmp_path, scene)
+
+
+def test_what_goes_wrong_is_answered_by_the_long_way_and_nothing_is_appended(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        good = bench.frame(9, "t")
+        await bench.send(good)
+        log = bench.broker.partitions.by_name("t", 0).log  # type: ignore[union-attr]
+        damaged = bytearray(good)
+        damaged[-10] ^= 1
+        for frame, code in (
+            (bytes(damaged), 2),
+            (bench.frame(9, "t", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0), 48),
+        ):
+            _, answer = answer_of(9, await bench.send(frame))
+            assert answer.error_code == code
+            assert log.log_end_offset == 1
+        assert answer_of(9, await bench.send(good))[1].base_offset == 1
+
+    run(tmp_path, scene)
+
+
+def test_a_duplicate_gets_its_first_offset_again(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        frames = [
+            bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
+            for sequence in range(3)
+        ]
+        offsets = [answer_of(9, await bench.send(frame))[1].base_offset for frame in [*frames, frames[1]]]
+        assert offsets == [0, 1, 2, 1]
+        _, answer = answer_of(
+            9, await bench.send(bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=9))
+        )
+        assert answer.error_code == 45
+
+    run(tmp_path, scene)
+
+
+def test_partitions_are_not_confused(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.create("tt")
+        for _ in range(3):
+            for topic, index in (("t", 0), ("t", 1), ("tt", 0), ("tt", 1)):
+                await bench.send(bench.frame(9, topic, index=index))
+        ends = [p.log.log_end_offset for p in bench.broker.partitions]
+        assert ends == [3, 3, 3, 3]
+
+    run(tmp_path, scene)
+
+
+def test_acknowledgements_wait_for_the_disk_on_the_short_way_too(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.create("durable", {"flush.messages": "1"})
+        partition = bench.broker.partitions.by_name("durable", 0)
+        assert partition is not None
+        for offset in range(5):
+            _, answer = answer_of(9, await bench.send(bench.frame(9, "durable")))
+            assert (answer.error_code, answer.base_offset) == (0, offset)
+            assert partition.log.recovery_point == offset + 1
+
+    run(tmp_path, scene)
+
+
+def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
+
+        await bench.send(bench.frame(9, "t"))
+        request = DeleteTopicsRequest(topic_names=["t"])
+        await bench.broker.controller.submit(lambda c, now_ms: c.decide_delete_topics(request, now_ms))
+        _, answer = answer_of(9, await bench.send(bench.frame(9, "t")))
+        assert answer.error_code == 3
+
+    run(tmp_path, scene)
