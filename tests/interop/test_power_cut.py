@@ -20,20 +20,21 @@ from ottla.testing.files import FaultyFiles
 READ_BYTES = 30_000  # below what leaves by sendfile: these files have no descriptors
 
 
-class Writer(threading.Thread):
+class Writer:
     """Writes numbered records with several requests in flight, and keeps what was acknowledged."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        super().__init__()
         self.acknowledged: list[bytes] = []  # by offset
         self._servers = servers
         self._topic = topic
-        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         with Wire(self._servers) as wire:
             number = 0
-            while not self._stop.is_set():
+            while not self._ended.is_set():
                 sent = []
                 for _ in range(4):
                     values = [b"%d" % (number + n) for n in range(3)]
@@ -46,8 +47,8 @@ class Writer(threading.Thread):
                 time.sleep(0.002)
 
     def stop(self) -> None:
-        self._stop.set()
-        self.join()
+        self._ended.set()
+        self._thread.join()
 
 
 def survivors(files: FaultyFiles, topic: str) -> list[bytes]:
@@ -74,7 +75,6 @@ def test_what_is_acknowledged_with_flush_messages_survives_a_power_cut(configs):
         with Wire(original.servers) as wire:
             wire.create_topic("t", **configs)
         writer = Writer(original.servers, "t")
-        writer.start()
         try:
             for attempt in range(8):
                 time.sleep(rng.uniform(0.01, 0.05))
@@ -96,7 +96,6 @@ def test_without_it_a_prefix_survives(configs):
         with Wire(original.servers) as wire:
             wire.create_topic("t", **configs)
         writer = Writer(original.servers, "t")
-        writer.start()
         try:
             for _ in range(5):
                 time.sleep(rng.uniform(0.01, 0.05))

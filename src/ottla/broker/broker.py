@@ -132,6 +132,7 @@ class Broker:
         try:
             self._open_storage()
             self._replay_metadata()
+            await self._sync_recovered()
             await self._bind_listeners()
             await self._start_controller()
             await self._registration.register()
@@ -228,6 +229,14 @@ class Broker:
             controller, self._quorum, self._executor, self.clock, self._publisher.publish, self._on_fatal
         )
         self.producer_ids = ProducerIds(self)
+
+    async def _sync_recovered(self) -> None:
+        """What a killed process left to the kernel is served, and acknowledged to retries, from now on: where
+        flush.messages promises the disk, it has to be there first."""
+        for partition in self.partitions:
+            if partition.log.unflushed_messages >= partition.log.config.flush_messages:
+                self.flusher.flush(partition)
+        await self.flusher.drain()
 
     async def _bind_listeners(self) -> None:
         config = self.config
