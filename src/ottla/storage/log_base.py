@@ -29,7 +29,6 @@ class LogBase:
         "_files",
         "_generation",
         "_memo",
-        "_metadata_written",
         "_names_version",
         "_producer_state",
         "_segments",
@@ -64,7 +63,6 @@ class LogBase:
         self.log_dir = log_dir
         self.topic, self.partition = parse_directory_name(directory)
         self._topic_id: bytes | None = None
-        self._metadata_written = False
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
         self._producer_state = loaded.producer_state
@@ -98,7 +96,6 @@ class LogBase:
             with guarded(self.log_dir):
                 write_partition_metadata(self._files, self.directory, topic_id)
             self._topic_id = topic_id
-            self._metadata_written = True
             self._names_version += 1
 
     @property
@@ -169,8 +166,10 @@ class LogBase:
         with guarded(self.log_dir):
             if self.log_end_offset > self.recovery_point:
                 self._collect_unsynced(handles)
-            if self._metadata_written and self._has_new_names:
-                metadata = self._files.open(f"{self.directory}/{PARTITION_METADATA}")
+            metadata_path = f"{self.directory}/{PARTITION_METADATA}"
+            # Perhaps an earlier process wrote it, and died or closed the log empty before it was synced.
+            if self._has_new_names and self._files.exists(metadata_path):
+                metadata = self._files.open(metadata_path)
                 handles.append(metadata.sync_handle())
                 metadata.close()
         epochs = None
