@@ -130,6 +130,20 @@ def test_what_survived_a_crash_unsynced_is_synced_before_it_is_acknowledged_agai
     assert survivors(dark, "t") == [b"once"]
 
 
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_topic_that_was_empty_at_the_restart_keeps_what_is_acknowledged_later(how):
+    files = FaultyFiles()
+    with memory_broker(files) as original, Wire(original.servers) as wire:
+        wire.create_topic("t", **{"flush.messages": 1})
+        killed = original.copy_of_files()
+        killed.locks.clear()
+    with memory_broker(files if how == "stopped" else killed) as again, Wire(again.servers) as wire:
+        assert wire.produce("t", batch_of(b"kept")).error_code == 0
+        dark = again.copy_of_files()
+    dark.crash()
+    assert survivors(dark, "t") == [b"kept"]
+
+
 def test_acknowledged_metadata_survives_power_cuts():
     rng = random.Random()
     with memory_broker(FaultyFiles()) as original, Wire(original.servers) as wire:
