@@ -34,6 +34,7 @@ FIRST_VERSION = 7  # below it zstd must be refused, which is the long way's busi
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 WAYS_MAX = 10_000
+KEY_BYTES_MAX = 1000  # clients choose their ids: ways with long ones would fill the memory
 TOPIC_ID_BYTES = 16
 _head = Struct(">hhih").unpack_from
 _int16 = Struct(">h").unpack_from
@@ -143,8 +144,8 @@ class ProduceLane:
             return
         start = _records_length_pos(frame, version, _head(frame)[3])
         records = _records(frame, version, start) if start < len(frame) else None
-        if records is None or len(records) != len(data.records):
-            return  # tagged fields, or a longer name than the short way reads
+        if records is None or len(records) != len(data.records) or start > KEY_BYTES_MAX:
+            return  # tagged fields, or longer names than the short way reads
         if len(self._ways) >= WAYS_MAX:
             self._ways.clear()
         self._ways[bytes(frame[2:4]) + frame[8:start]] = _Way(partition, version, message)
