@@ -30,7 +30,7 @@ from ottla.protocol.messages.produce_request import PartitionProduceData, Produc
 from ottla.records.build import build_batch
 from ottla.testing.hostile.batches import ordinary_batch
 from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.victim import HEALTHY_TOPIC, Victim, fetch_request, produce
+from ottla.testing.hostile.victim import HEALTHY_TOPIC, Victim, fetch_request, produce, produce_request
 
 MB = 1 << 20
 MANY = 10_000
@@ -233,6 +233,16 @@ def test_long_polls_of_many_connections_end_with_them(victim: Victim) -> None:
     for _ in range(3):
         poll_and_leave()
     assert victim.rss_bytes() < before_bytes + 16 * MB
+
+
+def test_long_client_ids_are_not_remembered(victim: Victim, peer: Peer) -> None:
+    batch = bytes(ordinary_batch(int(time.time() * 1000), 1))
+    before_bytes = victim.rss_bytes()
+    for n in range(3000):
+        client_id = f"{n:06}" + "x" * 30_000
+        peer.send(encode_request(9, n, client_id, produce_request(HEALTHY_TOPIC, batch)))
+        assert peer.answer(0, 9, n).responses[0].partition_responses[0].error_code == 0
+    victim.check(rss_bytes_max=before_bytes + 24 * MB)
 
 
 # -- limits that are set

@@ -60,7 +60,12 @@ class Victim:
 
     def __enter__(self) -> Self:
         self._process.start(START_TIMEOUT_S)
-        self._connect()
+        try:
+            self._connect()
+        except BaseException:
+            self._disconnect()
+            self._process.kill()
+            raise
         return self
 
     def __exit__(

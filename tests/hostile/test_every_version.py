@@ -1,0 +1,49 @@
+"""Every version that is advertised gives an answer that can be read, whatever a well-formed request holds."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from ottla.broker.handlers import HANDLERS
+from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ottla.testing.hostile.batches import ordinary_batch
+from ottla.testing.hostile.peer import Peer
+from ottla.testing.hostile.samples import Sampler, World
+from ottla.testing.hostile.victim import Victim, produce
+
+SAMPLES_PER_VERSION = 5
+FETCH_KEY = 1
+
+
+def known_world(peer: Peer) -> World:
+    world = World()
+    world.topics = ["known", "other"]
+    topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in world.topics]
+    answer = peer.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)
+    world.topic_ids = [topic.topic_id for topic in answer.topics]
+    return world
+
+
+@pytest.mark.parametrize("api_key", HANDLERS, ids=lambda key: HANDLERS[key])
+def test_every_version_answers(victim: Victim, peer: Peer, api_key: int) -> None:
+    api = API_BY_KEY[api_key]
+    world = known_world(peer)
+    if any(world.topic_ids):  # else an earlier test has created them
+        produce(peer, "known", bytes(ordinary_batch(int(time.time() * 1000))))
+    for version in range(api.min_version, api.max_version + 1):
+        rng = random.Random(f"{api_key} {version}")
+        sampler = Sampler(rng, world, int(time.time() * 1000))
+        for _ in range(SAMPLES_PER_VERSION):
+            request = sampler.request(api_key, version)
+            if getattr(request, "acks", 1) == 0:
+                continue  # no answer to expect
+            if api_key == FETCH_KEY:
+                request.max_wait_ms = min(request.max_wait_ms, 5)  # type: ignore[attr-defined]
+            try:
+                peer.call(request, version)
+            except (OSError, ValueError) as error:
+                pytest.fail(f"{error!r} for version {version} of {request}\n{victim.new_log()[-3000:]}")
