@@ -36,7 +36,7 @@ def test_damaged_offsets(data: bytes) -> None:
 def test_clean_shutdown_marker_is_taken_once(files: FaultyFiles) -> None:
     assert checkpoints.take_clean_shutdown(files, "/d") == (False, -1)
     checkpoints.write_clean_shutdown(files, "/d", 42)
-    assert files.read_bytes("/d/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":"42"}'
+    assert files.read_bytes("/d/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
     assert checkpoints.take_clean_shutdown(files, "/d") == (True, 42)
     files.crash()
     assert checkpoints.take_clean_shutdown(files, "/d") == (False, -1)

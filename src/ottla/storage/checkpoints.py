@@ -93,7 +93,7 @@ def _broker_epoch(data: bytes) -> int:
 
 
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
-    data = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'
+    data = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
     files.write_atomic(f"{directory}/{CLEAN_SHUTDOWN}", data.encode())
 
 
