@@ -76,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         "_loop",
         "_outbox",
         "_outbox_bytes",
+        "_outbox_plain",
         "_pending",
         "_processing",
         "_reading",
@@ -103,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[_Pending] = deque()
         self._outbox: list[Part] = []
         self._outbox_bytes = 0
+        self._outbox_plain = True  # bytes only, no file regions
         self._reading = True
         self._exclusive = False  # a coroutine handler runs: the next request waits for it
         self._processing = False
@@ -172,13 +174,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._processing or self.closed:
             return
         self._processing = True
+        next_frame = self._buffer.next_frame
         try:
             while not self._held():
-                frame = self._buffer.next_frame()
+                frame = next_frame()
+                while frame is not None and self._handle(frame) and self._outbox_bytes < OUTBOX_MAX_BYTES:
+                    frame = next_frame()
                 if frame is None:
                     break
-                self._handle(frame)
-                if self._outbox_bytes > OUTBOX_MAX_BYTES:
+                if self._outbox_bytes >= OUTBOX_MAX_BYTES:
                     self._flush_outbox()
         except BadFrame as error:
             self._refuse(str(error))
@@ -201,13 +205,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _handle(self, frame: memoryview) -> None:
+    def _handle(self, frame: memoryview) -> bool:
+        """Take one request; True if nothing has changed that could hold the next one back."""
         try:
             answer = self._lane.answer(frame)
             if type(answer) is bytes and not self._pending:
                 self._outbox.append(answer)
                 self._outbox_bytes += len(answer)
-                return
+                return True
             head = read_request_header(frame)
             request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
             if answer is None:
@@ -219,6 +224,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
         except Exception:
             self._fail()
+        return False
 
     def _take_answer(self, request: Request, answer: Any) -> None:
         if answer is None:
@@ -290,13 +296,18 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox += parts
         for part in parts:
             self._outbox_bytes += len(part)
+            if type(part) is not bytes:
+                self._outbox_plain = False
 
     def _flush_outbox(self) -> None:
         outbox = self._outbox
         if outbox:
             self._outbox = []
             self._outbox_bytes = 0
-            self._sender.send([b"".join(outbox)] if _all_bytes(outbox) else outbox)
+            if self._outbox_plain and len(outbox) > 1:
+                outbox = [b"".join(outbox)]
+            self._outbox_plain = True
+            self._sender.send(outbox)
 
     def _send_failed(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
@@ -325,7 +336,3 @@ class Connection(asyncio.BufferedProtocol):
             if pending.future is not None and not isinstance(pending.future, asyncio.Task):
                 pending.future.cancel()
         self._pending.clear()
-
-
-def _all_bytes(parts: list[Part]) -> bool:
-    return all(type(part) is bytes for part in parts)

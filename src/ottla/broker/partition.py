@@ -60,13 +60,11 @@ class Partition:
 
     def append(self, records: memoryview, now_ms: int) -> AppendResult:
         """Check the batch and append it; after RecordsError or StorageError nothing has changed."""
-        result = self.log.append_as_leader(
-            check_produce(records, self.rules, now_ms), self.leader_epoch, now_ms
-        )
-        if not result.duplicate:
-            if self._flusher.after_append(self):
-                return result  # committed when the disk says so
-            self.commit(self.log.log_end_offset)
+        log = self.log
+        result = log.append_as_leader(check_produce(records, self.rules, now_ms), self.leader_epoch, now_ms)
+        if result.duplicate or (log.config.has_flush_policy and self._flusher.after_append(self)):
+            return result  # committed before, or when the disk says so
+        self.commit(log.log_end_offset)
         return result
 
     def commit(self, offset: int) -> None:

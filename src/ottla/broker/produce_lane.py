@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.partition import Partition
 from ottla.broker.produce_wait import when_committed
+from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_response
 from ottla.protocol.messages.produce_response import (
     PartitionProduceResponse,
@@ -39,7 +40,6 @@ TOPIC_ID_BYTES = 16
 _head = Struct(">hhih").unpack_from
 _int16 = Struct(">h").unpack_from
 _int32 = Struct(">i").unpack_from
-_TAGS = b"\0\0\0"  # of the partition, of the topic, of the request: empty
 _PLACEHOLDER = 0x1122334455667788
 _PLACEHOLDERS = Struct(">qqq").pack(_PLACEHOLDER, _PLACEHOLDER, _PLACEHOLDER)
 _LOW_ATTRIBUTES_POS = ATTRIBUTES_POS + 1
@@ -81,11 +81,15 @@ class ProduceLane:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._ways: dict[bytes, _Way] = {}
+        self._ways: list[dict[bytes, _Way]] = [{} for _ in range(API_BY_KEY[PRODUCE_KEY].max_version + 1)]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ways))
 
     def forget(self) -> None:
         """Metadata has changed: every way is looked for anew."""
-        self._ways.clear()
+        for ways in self._ways:
+            ways.clear()
 
     def answer(self, frame: memoryview) -> bytes | asyncio.Future[ProduceResponse] | None:
         """The whole response, a future of the message where it has to wait, or None: take the long way."""
@@ -94,8 +98,7 @@ class ProduceLane:
             if api_key != PRODUCE_KEY or version < FIRST_VERSION:
                 return None
             start = _records_length_pos(frame, version, client_id_bytes)
-            key = bytes(frame[2:4]) + frame[8:start]
-            way = self._ways.get(key)
+            way = self._ways[version].get(bytes(frame[8:start]))
             if way is None:
                 return None
             records = _records(frame, version, start)
@@ -117,7 +120,7 @@ class ProduceLane:
                 log_start_offset=partition.log.log_start_offset,
             )
             return when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
-        return way.pack(
+        response: bytes = way.pack(
             way.size,
             correlation_id,
             way.before,
@@ -126,6 +129,7 @@ class ProduceLane:
             partition.log.log_start_offset,
             way.after,
         )
+        return response
 
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""
@@ -146,14 +150,14 @@ class ProduceLane:
         records = _records(frame, version, start) if start < len(frame) else None
         if records is None or len(records) != len(data.records) or start > KEY_BYTES_MAX:
             return  # tagged fields, or longer names than the short way reads
-        if len(self._ways) >= WAYS_MAX:
-            self._ways.clear()
-        self._ways[bytes(frame[2:4]) + frame[8:start]] = _Way(partition, version, message)
+        if len(self) >= WAYS_MAX:
+            self.forget()
+        self._ways[version][bytes(frame[8:start])] = _Way(partition, version, message)
 
 
 def _records_length_pos(frame: memoryview, version: int, client_id_bytes: int) -> int:
     """Where the length of the records stands, if the request has one topic with one partition."""
-    pos = 10 + max(client_id_bytes, 0)
+    pos = 10 + client_id_bytes if client_id_bytes > 0 else 10
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         # tags of the header, transactional id, acks, time-out, count; the id; count, partition
         return pos + 9 + TOPIC_ID_BYTES + 5
@@ -179,4 +183,6 @@ def _records(frame: memoryview, version: int, pos: int) -> memoryview | None:
         if shift > 28:
             return None
     end = pos + length - 1
-    return frame[pos:end] if length and frame[end:] == _TAGS else None
+    if not length or len(frame) != end + 3 or frame[end] or frame[end + 1] or frame[end + 2]:
+        return None  # null, or with tagged fields of the partition, the topic or the request
+    return frame[pos:end]

@@ -37,7 +37,7 @@ class SocketSender:
         "_on_error",
         "_queue",
         "_socket",
-        "_waiting",
+        "busy",
         "bytes_sent",
     )
 
@@ -52,21 +52,17 @@ class SocketSender:
         self._socket = socket.socket(fileno=os.dup(fileno))
         self._socket.setblocking(False)
         self._queue: deque[Part] = deque()
-        self._waiting = False
+        self.busy = False  # waiting for the peer to take what it was sent
         self._closed = False
         self._on_drained = on_drained
         self._on_error = on_error
         self.bytes_sent = 0
 
-    @property
-    def busy(self) -> bool:
-        return self._waiting
-
     def send(self, parts: list[Part]) -> None:
         """Queue the parts and send as much as the socket takes now."""
         if self._closed:
             return
-        if not self._waiting and len(parts) == 1 and type(parts[0]) is bytes:
+        if not self.busy and len(parts) == 1 and type(parts[0]) is bytes:
             data = parts[0]  # the common case by far: one small response and an empty queue
             try:
                 sent = self._socket.send(data)
@@ -80,7 +76,7 @@ class SocketSender:
                 return
             parts = [memoryview(data)[sent:]]
         self._queue.extend(parts)
-        if not self._waiting:
+        if not self.busy:
             self._pump()
 
     def close(self) -> None:
@@ -88,8 +84,8 @@ class SocketSender:
             return
         self._closed = True
         self._queue.clear()
-        if self._waiting:
-            self._waiting = False
+        if self.busy:
+            self.busy = False
             self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
 
@@ -118,8 +114,8 @@ class SocketSender:
             else:
                 self._fail(error)
             return
-        if self._waiting:
-            self._waiting = False
+        if self.busy:
+            self.busy = False
             self._loop.remove_writer(self._socket.fileno())
             self._on_drained()
 
@@ -160,8 +156,8 @@ class SocketSender:
         return sent
 
     def _wait(self) -> None:
-        if not self._waiting:
-            self._waiting = True
+        if not self.busy:
+            self.busy = True
             self._loop.add_writer(self._socket.fileno(), self._pump)
 
     def _fail(self, error: OSError) -> None:
@@ -172,31 +168,27 @@ class SocketSender:
 class TransportSender:
     """Sends parts through the transport, reading regions into memory a piece at a time."""
 
-    __slots__ = ("_closed", "_on_drained", "_paused", "_queue", "_transport", "bytes_sent")
+    __slots__ = ("_closed", "_on_drained", "_queue", "_transport", "busy", "bytes_sent")
 
     def __init__(self, transport: asyncio.WriteTransport, on_drained: Callable[[], None]) -> None:
         self._transport = transport
         self._queue: deque[Part] = deque()
-        self._paused = False
+        self.busy = False
         self._closed = False
         self._on_drained = on_drained
         self.bytes_sent = 0
-
-    @property
-    def busy(self) -> bool:
-        return self._paused
 
     def send(self, parts: list[Part]) -> None:
         self._queue.extend(parts)
         self._pump()
 
     def pause(self) -> None:
-        self._paused = True
+        self.busy = True
 
     def resume(self) -> None:
-        self._paused = False
+        self.busy = False
         self._pump()
-        if not self._paused and not self._closed:
+        if not self.busy and not self._closed:
             self._on_drained()
 
     def close(self) -> None:
@@ -205,7 +197,7 @@ class TransportSender:
 
     def _pump(self) -> None:
         queue = self._queue
-        while queue and not self._paused and not self._closed:
+        while queue and not self.busy and not self._closed:
             part = queue.popleft()
             if isinstance(part, FileRegion):
                 if len(part) > SENDFILE_MIN_BYTES:

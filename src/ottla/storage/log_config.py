@@ -16,6 +16,7 @@ class LogConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "has_flush_policy",
         "index_interval_bytes",
         "producer_id_expiration_ms",
         "retention_bytes",
@@ -41,6 +42,7 @@ class LogConfig:
         self.file_delete_delay_ms = number("file.delete.delay.ms", 60_000)
         self.flush_messages = number("flush.messages", LONG_MAX)
         self.flush_ms = number("flush.ms", LONG_MAX)
+        self.has_flush_policy = self.flush_messages != LONG_MAX or self.flush_ms != LONG_MAX
         self.index_interval_bytes = number("index.interval.bytes", 4096)
         self.producer_id_expiration_ms = number("producer.id.expiration.ms", 86_400_000)
         self.retention_bytes = number("retention.bytes", -1)

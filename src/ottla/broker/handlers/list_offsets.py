@@ -95,10 +95,10 @@ def _offset(partition: Partition, message: ListOffsetsRequest, timestamp: int) -
         upper = partition.last_stable_offset if read_committed else partition.high_watermark
     if timestamp == LATEST:
         return upper, -1
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.log.log_start_offset, -1
-    if timestamp == LATEST_TIERED:
-        return -1, -1  # nothing is tiered yet
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1  # nothing is tiered, nothing will be
     if timestamp == MAX_TIMESTAMP:
         found = partition.log.max_timestamp_offset()
         if found is not None and found.offset >= upper:
