@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ottla.testing import Cluster
@@ -36,40 +37,34 @@ def _settled(futures: dict[Any, Any]) -> list[Any]:
 
 
 def confluent_admin(servers: str) -> None:
-    from confluent_kafka import TopicCollection, TopicPartition
-    from confluent_kafka.admin import (
-        AdminClient,
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        NewPartitions,
-        NewTopic,
-        OffsetSpec,
-        ResourceType,
-    )
+    import confluent_kafka
+    import confluent_kafka.admin
 
-    admin = AdminClient({"bootstrap.servers": servers})
+    kafka: Any = confluent_kafka  # its modules re-export without saying so
+    api: Any = confluent_kafka.admin
+    admin = api.AdminClient({"bootstrap.servers": servers})
     topics = [
-        NewTopic("rec-a", 2, 1),
-        NewTopic("rec-b", 1, 1, config={"cleanup.policy": "compact"}),
-        NewTopic("rec-c", 1, 1, config={"compression.type": "zstd"}),
+        api.NewTopic("rec-a", 2, 1),
+        api.NewTopic("rec-b", 1, 1, config={"cleanup.policy": "compact"}),
+        api.NewTopic("rec-c", 1, 1, config={"compression.type": "zstd"}),
     ]
     _try("create", lambda: _settled(admin.create_topics(topics)))
     _try("list", lambda: admin.list_topics(timeout=10))
-    _try("partitions", lambda: _settled(admin.create_partitions([NewPartitions("rec-a", 3)])))
-    resource = ConfigResource(ResourceType.TOPIC, "rec-a")
+    _try("partitions", lambda: _settled(admin.create_partitions([api.NewPartitions("rec-a", 3)])))
+    resource = api.ConfigResource(api.ResourceType.TOPIC, "rec-a")
     _try("configs", lambda: _settled(admin.describe_configs([resource])))
-    entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
-    changed = ConfigResource(ResourceType.TOPIC, "rec-a", incremental_configs=[entry])
+    entry = api.ConfigEntry("retention.ms", "3600000", incremental_operation=api.AlterConfigOpType.SET)
+    changed = api.ConfigResource(api.ResourceType.TOPIC, "rec-a", incremental_configs=[entry])
     _try("incremental", lambda: _settled(admin.incremental_alter_configs([changed])))
-    replaced = ConfigResource(ResourceType.TOPIC, "rec-a", set_config={"retention.ms": "7200000"})
+    replaced = api.ConfigResource(api.ResourceType.TOPIC, "rec-a", set_config={"retention.ms": "7200000"})
     _try("alter", lambda: _settled(admin.alter_configs([replaced])))
     _try("cluster", lambda: admin.describe_cluster(include_authorized_operations=True).result(10))
-    _try("topics", lambda: _settled(admin.describe_topics(TopicCollection(["rec-a", "rec-b"]))))
-    for spec in (OffsetSpec.latest(), OffsetSpec.max_timestamp(), OffsetSpec.for_timestamp(1)):
-        asked = {TopicPartition("rec-a", 0): spec, TopicPartition("rec-a", 1): spec}
-        _try("offsets", lambda asked=asked: _settled(admin.list_offsets(asked)))
-    _try("records", lambda: _settled(admin.delete_records([TopicPartition("rec-a", 0, 0)])))
+    described = kafka.TopicCollection(["rec-a", "rec-b"])
+    _try("topics", lambda: _settled(admin.describe_topics(described)))
+    for spec in (api.OffsetSpec.latest(), api.OffsetSpec.max_timestamp(), api.OffsetSpec.for_timestamp(1)):
+        asked = {kafka.TopicPartition("rec-a", n): spec for n in (0, 1)}
+        _try("offsets", partial(lambda asked: _settled(admin.list_offsets(asked)), asked))
+    _try("records", lambda: _settled(admin.delete_records([kafka.TopicPartition("rec-a", 0, 0)])))
     _try("delete", lambda: _settled(admin.delete_topics(["rec-none"])))
 
 

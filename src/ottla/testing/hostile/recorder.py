@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 FRAME_BYTES_MAX = 1500  # larger frames teach the fuzzer nothing new
-FRAMES_PER_VERSION_MAX = 4
+FRAMES_PER_VERSION_MAX = 12
 COPY_BYTES = 64 * 1024
 
 
@@ -88,6 +88,8 @@ class RecordingProxy:
         copying = asyncio.ensure_future(_copy(broker_reader, writer))
         try:
             await self._record(reader, broker_writer)
+        except asyncio.CancelledError:
+            pass  # the proxy stops: swallowed, as the streams' own callback would report it as an error
         finally:
             copying.cancel()
             broker_writer.close()
