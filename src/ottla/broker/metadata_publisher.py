@@ -98,7 +98,10 @@ class MetadataPublisher:
             changed = self.image.topics_by_id[topic_id]
             settings = self.settings_of(changed.name)
             for index in sorted(indexes):
-                self._host(changed, index, changed.partitions[index], settings, is_new=True)
+                # One that only changed, by the new leader epoch of a restart say, may lie in a directory that
+                # is offline: an empty log must not take its place.
+                is_new = (topic_id, index) in delta.partitions_created
+                self._host(changed, index, changed.partitions[index], settings, is_new=is_new)
                 yield
 
     def _host(

@@ -214,9 +214,11 @@ class ClusterImage:
         partition.leader_recovery_state = record.leader_recovery_state
         partition.leader_epoch = record.leader_epoch
         partition.partition_epoch = record.partition_epoch
-        topic.partitions[record.partition_id] = partition
         if delta is not None:
             delta.partition_changed(record.topic_id, record.partition_id)
+            if record.partition_id not in topic.partitions:
+                delta.partitions_created.add((record.topic_id, record.partition_id))
+        topic.partitions[record.partition_id] = partition
 
     def _partition_change(self, record: Any, delta: ImageDelta | None) -> None:
         topic = self._topic_of(record.topic_id)

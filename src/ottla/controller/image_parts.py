@@ -110,12 +110,21 @@ class BrokerImage(_Value):
 class ImageDelta:
     """What a run of records changed, for those who act on it: partitions by topic id and number."""
 
-    __slots__ = ("brokers", "configs", "features", "partitions", "topics_created", "topics_deleted")
+    __slots__ = (
+        "brokers",
+        "configs",
+        "features",
+        "partitions",
+        "partitions_created",
+        "topics_created",
+        "topics_deleted",
+    )
 
     def __init__(self) -> None:
         self.topics_created: dict[bytes, TopicImage] = {}
         self.topics_deleted: dict[bytes, TopicImage] = {}
         self.partitions: dict[bytes, set[int]] = {}
+        self.partitions_created: set[tuple[bytes, int]] = set()
         self.configs: set[tuple[int, str]] = set()
         self.brokers: set[int] = set()
         self.features: set[str] = set()
