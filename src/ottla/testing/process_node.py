@@ -45,11 +45,10 @@ class BrokerProcess:
             "-m",
             "ottla",
             "serve",
-            "--data",
-            self.data_dir,
-            "--listen",
-            self.listen,
         ]
+        if "log.dirs" not in self.settings:
+            command += ["--data", self.data_dir]
+        command += ["--listen", self.listen]
         command.append("--stop-on-stdin-eof")
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
