@@ -27,6 +27,7 @@ class Upkeep:
         self._quorum = quorum
         self._executor = executor
         self._tasks: list[asyncio.Task[None]] = []
+        self._jobs: set[asyncio.Future[object]] = set()
 
     def start(self) -> None:
         config = self._broker.config
@@ -43,8 +44,10 @@ class Upkeep:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        # A job that has begun owns files: it is waited for, not cut short.
+        waiting = [*self._tasks, *self._jobs]
+        if waiting:
+            await asyncio.wait(waiting)
 
     async def _every(self, duty: Callable[[], object], period_ms: int) -> None:
         while True:
@@ -52,8 +55,10 @@ class Upkeep:
             try:
                 result = duty()
                 if asyncio.iscoroutine(result):
-                    # Not cut short by a stop: a job that has begun owns files.
-                    await asyncio.shield(result)
+                    job = asyncio.ensure_future(result)
+                    self._jobs.add(job)
+                    job.add_done_callback(self._jobs.discard)
+                    await asyncio.shield(job)
             except Exception:
                 log.exception("upkeep failed")
 
@@ -69,8 +74,13 @@ class Upkeep:
         if deleted:
             log.info("retention: segments=%d", deleted)
 
-    def _remove(self) -> None:
-        self._broker.logs.remove_due(self._broker.clock())
+    async def _remove(self) -> None:
+        """Freeing the blocks of large files takes its time: not on the loop."""
+        logs = self._broker.logs
+        job = logs.begin_removals(self._broker.clock())
+        if job:
+            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            logs.finish_removals(job)
 
     async def _checkpoint(self) -> None:
         broker = self._broker

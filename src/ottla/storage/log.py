@@ -331,7 +331,7 @@ class PartitionLog(LogBase):
     def delete_old_segments(self, now_ms: int, upper_offset: int) -> int:
         """Drop what retention allows, nothing at or above `upper_offset`; returns the number of segments.
 
-        The files are renamed now and removed by `remove_due` after file.delete.delay.ms.
+        The files are renamed now and removed after file.delete.delay.ms.
         """
         self._require_usable()
         with guarded(self.log_dir):
@@ -359,15 +359,20 @@ class PartitionLog(LogBase):
         logger.info("%s: %d segments deleted, log starts at %d", self.directory, count, start)
         return count
 
+    def take_due_removals(self, now_ms: int) -> list[str]:
+        """The files whose delay has passed: the caller removes them."""
+        if not self._due_removals or self.log_dir.error is not None or self._closed:
+            return []
+        due = [path for due_ms, path in self._due_removals if due_ms <= now_ms]
+        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
+        return due
+
     def remove_due(self, now_ms: int) -> int:
         """Remove the files whose delay has passed."""
-        if not self._due_removals or self.log_dir.error is not None or self._closed:
-            return 0
-        due = [path for due_ms, path in self._due_removals if due_ms <= now_ms]
+        due = self.take_due_removals(now_ms)
         with guarded(self.log_dir):
             for path in due:
                 self._files.remove(path)
-        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
         return len(due)
 
     def expire_producers(self, now_ms: int) -> int:

@@ -81,6 +81,30 @@ class CheckpointJob:
                 self.failures.append((log_dir, error))
 
 
+class RemovalJob:
+    """Files and directories that nobody uses; `run` removes them, in any thread, and does not raise."""
+
+    __slots__ = ("_files", "_paths", "failures")
+
+    def __init__(self, files: Files, paths: list[tuple[LogDir, str]]) -> None:
+        self._files = files
+        self._paths = paths
+        self.failures: list[tuple[LogDir, StorageError]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
+
+    def run(self) -> None:
+        for log_dir, path in self._paths:
+            try:
+                if self._files.is_dir(path):
+                    self._files.rmtree(path)
+                else:
+                    self._files.remove(path)
+            except StorageError as error:
+                self.failures.append((log_dir, error))
+
+
 class LogManager:
     """One thread owns it, as it does the logs."""
 
@@ -354,26 +378,26 @@ class LogManager:
                 log.expire_producers(now_ms)
             except StorageError as error:
                 logger.error("retention of %s: %s", log.directory, error)
-        self.remove_due(now_ms)
         return count
 
-    def remove_due(self, now_ms: int) -> None:
-        """Remove the files and directories whose delay has passed."""
+    def begin_removals(self, now_ms: int) -> RemovalJob:
+        """What is due to be removed, files and whole directories, as a job for any thread."""
+        due: list[tuple[LogDir, str]] = []
         for log in self.logs.values():
-            try:
-                log.remove_due(now_ms)
-            except StorageError as error:
-                logger.error("removing old segments of %s: %s", log.directory, error)
-        waiting = []
-        for due_ms, log_dir, path in self._due_removals:
-            if due_ms > now_ms:
-                waiting.append((due_ms, log_dir, path))
-            elif log_dir.error is None:
-                try:
-                    self._files.rmtree(path)
-                except StorageError as error:
-                    log_dir.fail(error)
-        self._due_removals = waiting
+            due += [(log.log_dir, path) for path in log.take_due_removals(now_ms)]
+        due += [(log_dir, path) for due_ms, log_dir, path in self._due_removals if due_ms <= now_ms]
+        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
+        return RemovalJob(self._files, [(log_dir, path) for log_dir, path in due if log_dir.error is None])
+
+    def finish_removals(self, job: RemovalJob) -> None:
+        for log_dir, error in job.failures:
+            log_dir.fail(error)
+
+    def remove_due(self, now_ms: int) -> None:
+        """Remove at once what is due."""
+        job = self.begin_removals(now_ms)
+        job.run()
+        self.finish_removals(job)
 
     def flush_candidates(self, now_ms: int) -> list[PartitionLog]:
         """The logs that flush.messages, flush.ms or a closed segment want flushed."""
