@@ -18,8 +18,17 @@ from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersion
 BROKEN = ApiVersionsResponse(api_keys=[ApiVersion(api_key=1 << 40)])
 
 
+class NoLane:
+    """The short way of produce requests, taken by none."""
+
+    def answer(self, frame: memoryview) -> None:
+        return None
+
+
 class OneAnswer:
     """A dispatcher that answers correlation id 0 with whatever `script` makes, and others well."""
+
+    produce_lane = NoLane()
 
     def __init__(self, script: Callable[[], Any]) -> None:
         self._script = script
