@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.quorum.single import SingleVoterQuorum
 
@@ -27,7 +27,7 @@ class Upkeep:
         self._quorum = quorum
         self._executor = executor
         self._tasks: list[asyncio.Task[None]] = []
-        self._jobs: set[asyncio.Future[object]] = set()
+        self._jobs: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:
         config = self._broker.config
@@ -45,7 +45,7 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         # A job that has begun owns files: it is waited for, not cut short.
-        waiting = [*self._tasks, *self._jobs]
+        waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._jobs]
         if waiting:
             await asyncio.wait(waiting)
 
