@@ -98,9 +98,10 @@ class PartitionLog(LogBase):
             if active.should_roll(len(buffer), header[8], last_offset, config, now_ms):
                 active = self._roll(first_offset, now_ms)
             active.append_batch(buffer, last_offset, header[8], config.index_interval_bytes)
-        except (DiskFull, CorruptLog):
-            raise
         except StorageError as error:
+            stamp(buffer, 0, 0, leader_epoch)  # as it was: the same records may be tried again
+            if isinstance(error, DiskFull | CorruptLog):
+                raise
             raise self.log_dir.fail(error) from error
         self.log_end_offset = state.map_end_offset = last_offset + 1
         self._changed = True
