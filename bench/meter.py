@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,15 +41,16 @@ def rss_bytes(process: HasPid) -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def touch_memory(nbytes: int) -> None:
-    """Make the system's free memory fit for use, by using as much for a moment.
+def ready_page_cache(directory: str, nbytes: int, write_bytes: int) -> None:
+    """Make the system's free memory fit for use, by filling as much page cache the same way for a moment.
 
     A virtual machine gives free memory back to its host after some seconds, and taking it again costs whoever
-    writes to it first up to a second of CPU per GB. That is no property of a broker that fills the page
-    cache.
+    writes to it first up to two seconds of CPU per GB. That is no property of a broker that appends to files.
     """
-    memory = b"\1" * nbytes
-    del memory
+    data = b"\1" * write_bytes
+    with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+        for _ in range(nbytes // write_bytes):
+            file.write(data)
 
 
 @contextmanager

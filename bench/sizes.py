@@ -9,6 +9,7 @@ class Sizes(NamedTuple):
     starts: int
     idle_seconds: float
     rounds: int
+    produce_rounds: int  # many and short: memory made ready for a round must not grow cold in it
     produce_bytes: int  # per round and batch size
     requests: int  # per round, one-record produces and small fetches
     fetch_bytes: int  # stored, and read once per round
@@ -24,7 +25,8 @@ FULL = Sizes(
     starts=10,
     idle_seconds=10,
     rounds=5,
-    produce_bytes=200_000_000,
+    produce_rounds=20,
+    produce_bytes=50_000_000,
     requests=40_000,
     fetch_bytes=400_000_000,
     topics=10,
@@ -38,7 +40,7 @@ QUICK = FULL._replace(
     starts=5,
     idle_seconds=3,
     rounds=3,
-    produce_bytes=100_000_000,
+    produce_rounds=8,
     requests=15_000,
     fetch_bytes=200_000_000,
     segments_many=200,
@@ -49,6 +51,7 @@ SMOKE = Sizes(
     starts=1,
     idle_seconds=0.1,
     rounds=1,
+    produce_rounds=2,
     produce_bytes=2_000_000,
     requests=200,
     fetch_bytes=3_000_000,

@@ -18,7 +18,7 @@ from typing import Self
 from bench.broker import Launch
 from bench.figures import Figure, figure_of
 from bench.floor_server import ANSWER, REQUEST_BYTES
-from bench.meter import CpuMeter, one_core, touch_memory
+from bench.meter import CpuMeter, one_core, ready_page_cache
 from bench.sizes import Sizes
 from bench.wire import Exchange, Wire
 
@@ -65,7 +65,7 @@ def floor(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         path = os.path.join(directory, "file")
         for name, frame_bytes in STORE_SIZES.items():
             count = max(1, sizes.produce_bytes // frame_bytes)
-            used = _store(path, frame_bytes, count, sizes.rounds, in_flight=5)
+            used = _store(path, frame_bytes, count, sizes.produce_rounds, in_flight=5)
             gigabytes = count * frame_bytes / 1e9
             yield figure_of(
                 f"floor: receive and append {name}", [used_s / gigabytes for used_s in used], "CPU s per GB"
@@ -101,7 +101,7 @@ def _store(
         wire.run(repeat(exchange, max(1, count // 4)), in_flight)
         meter = CpuMeter(server)
         for _ in range(rounds):
-            touch_memory(count * send_bytes * 3 // 2)
+            ready_page_cache(os.path.dirname(path), count * send_bytes * 2, send_bytes // group)
             meter.begin()
             wire.run(repeat(exchange, count), in_flight)
             meter.end()

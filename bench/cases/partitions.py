@@ -29,9 +29,8 @@ def partitions(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 wire.create_topic(f"many-{topic}", sizes.partitions_per_topic)
             took_s = time.perf_counter() - began_s
             meter.end()
-        yield Figure(
-            f"{name}: create", took_s, "s", None, f"{sizes.topics} requests, {meter.total_s[0]:.2f} s CPU"
-        )
+        note = f"{sizes.topics} requests, {meter.total_s[0]:.2f} s CPU, {meter.system_note}"
+        yield Figure(f"{name}: create", took_s, "s", None, note)
         stops_s, starts_s = [], []
         for _ in range(min(STARTS, sizes.starts)):
             stops_s.append(broker.stop())

@@ -17,7 +17,7 @@ from bench.batches import (
 )
 from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
-from bench.meter import CpuMeter, touch_memory
+from bench.meter import CpuMeter, ready_page_cache
 from bench.sizes import Sizes
 from bench.wire import Wire, produce_exchanges
 
@@ -34,10 +34,10 @@ def produce_librdkafka(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         with Broker(launch) as broker, Wire(broker) as wire:
             wire.create_topic(TOPIC)
             client = producer(broker, batch_bytes)
-            produce_records(client, TOPIC, pool, max(10, records // 10))  # connected and warm
+            produce_records(client, TOPIC, pool, max(10, records // 4))  # connected and warm
             meter = CpuMeter(broker)
-            for _ in range(sizes.rounds):
-                touch_memory(sizes.produce_bytes * 3 // 2)
+            for _ in range(sizes.produce_rounds):
+                ready_page_cache(broker.directory, sizes.produce_bytes * 2, batch_bytes)
                 meter.begin()
                 produce_records(client, TOPIC, pool, records)
                 meter.end()
@@ -64,12 +64,12 @@ def produce_wire(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             per_round = max(1, sizes.produce_bytes // len(batches[0]))
             wire.run(islice(cycle(exchanges), per_round // 4), IN_FLIGHT)
             meter = CpuMeter(broker)
-            for _ in range(sizes.rounds):
-                touch_memory(sizes.produce_bytes * 3 // 2)
+            for _ in range(sizes.produce_rounds):
+                ready_page_cache(broker.directory, sizes.produce_bytes * 2, batch_bytes)
                 meter.begin()
                 wire.run(islice(cycle(exchanges), per_round), IN_FLIGHT)
                 meter.end()
-            if wire.log_end_offset(TOPIC) < sizes.rounds * per_round:
+            if wire.log_end_offset(TOPIC) < sizes.produce_rounds * per_round:
                 raise BenchError("not every batch was appended")
             average = sum(map(len, batches)) / len(batches)
         gigabytes = per_round * average / 1e9

@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from bench.batches import ONE_RECORD, VALUE_BYTES, librdkafka_batches
 from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
-from bench.meter import CpuMeter, one_core, touch_memory
+from bench.meter import CpuMeter, one_core, ready_page_cache
 from bench.sizes import Sizes
 from bench.wire import Wire, joined, produce_exchanges
 
@@ -42,7 +42,7 @@ def _measure(
         meter = CpuMeter(broker)
         before = wire.log_end_offset(TOPIC)
         for _ in range(sizes.rounds):
-            touch_memory(sends * group * len(batches[0]) * 3 // 2)
+            ready_page_cache(broker.directory, sends * group * len(batches[0]) * 2, len(batches[0]))
             meter.begin()
             wire.run(islice(cycle(exchanges), sends), window)
             meter.end()
