@@ -39,9 +39,11 @@ class Node:
             MetadataLogSettings(broker_config(self.config)),
             node_id=options.pop("node_id", 1),
             now_ms=self.now_ms,
-            bootstrap=bootstrap_records(),
             **options,
         )
+        for _ in self.quorum.replay():
+            pass
+        self.quorum.begin_epoch(self.now_ms, bootstrap_records())
         self.image = ClusterImage()
         self.replayed = list(self.quorum.replay())
         for _, _, message in self.replayed:

@@ -185,7 +185,6 @@ class Broker:
             MetadataLogSettings(config),
             node_id=self.node_id,
             now_ms=self.clock(),
-            bootstrap=bootstrap_records(),
             clean=metadata_dir.clean,
             recovery_point=metadata_dir.recovery_points.get(key),
         )
@@ -214,6 +213,10 @@ class Broker:
             raise ValueError(
                 f"this version cannot serve the data in {self._quorum.directory}: {'; '.join(problems)}"
             )
+        # Only now is anything written: data that is refused stays as it was.
+        for offset, record in self._quorum.begin_epoch(self.clock(), bootstrap_records()):
+            controller_image.apply(record)
+            self._publisher.replay(record, offset)
         self._publisher.refresh_layers()
         self.logs.load(lambda topic: self._publisher.settings_of(topic).log, self.clock())
         self._publisher.set_strays_aside()

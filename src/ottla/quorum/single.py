@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ottla.protocol.message import Message
+from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ottla.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from ottla.protocol.messages.voters_record import VotersRecord
 from ottla.protocol.uuids import METADATA_TOPIC_ID
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.framing import batch_messages, frame_batches
@@ -23,10 +25,12 @@ from ottla.quorum.snapshot import (
     list_snapshots,
     read_snapshot,
     snapshot_batches,
+    snapshot_header_messages,
     snapshot_timestamp_ms,
 )
 from ottla.records.batch import BatchHeader, crc_ok, iter_headers
-from ottla.records.control import leader_change_batch
+from ottla.records.control import leader_change_batch, parse_control_record
+from ottla.records.record import iter_records
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import Files
 from ottla.storage.flush import FlushJob
@@ -36,6 +40,7 @@ from ottla.storage.log_dir import LogDir
 logger = logging.getLogger("ottla.quorum")
 
 DIRECTORY_NAME = "__cluster_metadata-0"
+KRAFT_VERSION_MAX = 1
 _READ_BYTES = 1 << 20
 # A snapshot closes the segment it covers, so that the segment can go; below this it is not worth a file.
 _ROLL_BYTES_MIN = 1 << 20
@@ -47,11 +52,15 @@ class SingleVoterQuorum:
     __slots__ = (
         "_bytes_since_snapshot",
         "_files",
+        "_has_records",
+        "_kraft_version",
         "_last_timestamp_ms",
+        "_replayed",
         "_settings",
         "_snapshot_due_ms",
         "_snapshot_running",
         "_snapshots",
+        "_voters",
         "directory",
         "epoch",
         "high_watermark",
@@ -72,6 +81,11 @@ class SingleVoterQuorum:
         self._snapshot_due_ms = 0
         self._snapshot_running = False
         self._last_timestamp_ms = -1
+        self._replayed = False
+        self._has_records = False
+        # Both only in the log of a dynamic quorum; what is known of it is kept as it is.
+        self._kraft_version: KRaftVersionRecord | None = None
+        self._voters: VotersRecord | None = None
 
     @classmethod
     def open(
@@ -82,14 +96,10 @@ class SingleVoterQuorum:
         *,
         node_id: int,
         now_ms: int,
-        bootstrap: Sequence[Message] = (),
         clean: bool = False,
         recovery_point: int | None = None,
     ) -> SingleVoterQuorum:
-        """Opens or creates the log in `log_dir` and begins a new epoch; `bootstrap` goes into a new log.
-
-        Nothing is committed before the first sync. The caller replays, then appends.
-        """
+        """Opens or creates the log in `log_dir`. The caller replays, then begins an epoch, then appends."""
         place = LogDir(log_dir) if isinstance(log_dir, str) else log_dir
         directory = f"{place.path}/{DIRECTORY_NAME}"
         log = PartitionLog.open(
@@ -104,10 +114,6 @@ class SingleVoterQuorum:
         quorum = cls(files, log, settings, node_id)
         log.set_topic_id(METADATA_TOPIC_ID)
         quorum._find_snapshots(now_ms)
-        begun = quorum._has_records()
-        quorum._begin_epoch(now_ms)
-        if bootstrap and not begun:
-            quorum.append(bootstrap, now_ms)
         return quorum
 
     # -- opening ---------------------------------------------------------------------------------------------
@@ -131,35 +137,6 @@ class SingleVoterQuorum:
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
         self._bytes_since_snapshot = log.size_bytes if latest is None else 0
 
-    def _has_records(self) -> bool:
-        """A first start that was cut off may have left its LeaderChange, and nothing else."""
-        if self._snapshots or self.log.log_start_offset > 0:
-            return True
-        return any(not header.is_control for _, _, header in self._batches_from(0))
-
-    def _begin_epoch(self, now_ms: int) -> None:
-        try:
-            state = read_quorum_state(self._files, self.directory)
-        except QuorumError as error:
-            # A voter among others could vote twice then; the only one has nobody to vote for but itself.
-            logger.warning("%s: the log tells the epoch", error)
-            state = None
-        if state is not None and state.voters and set(state.voters) != {self.node_id}:
-            known = ", ".join(map(str, state.voters))
-            text = f"{self.directory} belongs to a quorum of {known}, not of node.id={self.node_id} alone"
-            raise QuorumError(text)
-        last = [0 if state is None else state.leader_epoch, self.log.leader_epochs.latest_epoch or 0]
-        last += [snapshot.epoch for snapshot in self._snapshots[-1:]]
-        self.epoch = max(0, *last) + 1
-        # Not synced: nobody else has seen this epoch, and with the file lost the log tells the last one.
-        leader = QuorumState(leader_id=self.node_id, leader_epoch=self.epoch, voters=(self.node_id,))
-        write_quorum_state(self._files, self.directory, leader, durable=False)
-        voter = Voter(voter_id=self.node_id)
-        change = LeaderChangeMessage(leader_id=self.node_id, voters=[voter], granting_voters=[voter])
-        batch = leader_change_batch(change, now_ms, leader_epoch=self.epoch)
-        self.log.append_own(batch, self.epoch, now_ms)
-        self._last_timestamp_ms = now_ms
-
     def replay(self) -> Iterator[tuple[int, int, Message]]:
         """(offset, epoch, record) of everything, from the newest whole snapshot and the log behind it.
 
@@ -168,7 +145,9 @@ class SingleVoterQuorum:
         start = 0
         snapshot = self.latest_snapshot
         if snapshot is not None:
+            self._take_controls(snapshot_header_messages(self._files, self.directory, snapshot))
             for message in read_snapshot(self._files, self.directory, snapshot):
+                self._has_records = True
                 yield snapshot.end_offset - 1, snapshot.epoch, message
             start = snapshot.end_offset
         if start < self.log.log_start_offset:
@@ -180,12 +159,23 @@ class SingleVoterQuorum:
         for data, position, header in self._batches_from(start):
             nbytes += header.size_bytes
             if header.is_control:
+                records = iter_records(data, position, header)
+                self._take_controls(parse_control_record(record).message for record in records)
                 continue
+            self._has_records = True
             self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
             for offset, message in batch_messages(data, position, header):
                 if offset >= start:
                     yield offset, header.leader_epoch, message
         self._bytes_since_snapshot = nbytes
+        self._replayed = True
+
+    def _take_controls(self, messages: Iterable[object]) -> None:
+        for message in messages:
+            if isinstance(message, KRaftVersionRecord):
+                self._kraft_version = message
+            elif isinstance(message, VotersRecord):
+                self._voters = message
 
     def _batches_from(self, offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
         log = self.log
@@ -199,6 +189,59 @@ class SingleVoterQuorum:
                 offset = header.next_offset
             if offset == before:
                 raise QuorumError(f"{self.directory} cannot be read at offset {offset}")
+
+    # -- leading ---------------------------------------------------------------------------------------------
+
+    def begin_epoch(self, now_ms: int, bootstrap: Sequence[Message] = ()) -> list[tuple[int, Message]]:
+        """Begins to lead; `bootstrap` goes into a log without records: (offset, record) of what did.
+
+        Nothing of the directory has changed before, so whoever must refuse what was replayed leaves it as it
+        was. Nothing is committed before the first sync.
+        """
+        assert self._replayed, "who leads must know the whole log"
+        try:
+            state = read_quorum_state(self._files, self.directory)
+        except QuorumError as error:
+            # A voter among others could vote twice then; the only one has nobody to vote for but itself.
+            logger.warning("%s: the log tells the epoch", error)
+            state = None
+        self._check_voters(() if state is None else state.voters)
+        last = [0 if state is None else state.leader_epoch, self.log.leader_epochs.latest_epoch or 0]
+        last += [snapshot.epoch for snapshot in self._snapshots[-1:]]
+        self.epoch = max(0, *last) + 1
+        # Not synced: nobody else has seen this epoch, and with the file lost the log tells the last one.
+        leader = QuorumState(
+            leader_id=self.node_id,
+            leader_epoch=self.epoch,
+            voters=(self.node_id,),
+            version=min(1, self.kraft_version),
+        )
+        write_quorum_state(self._files, self.directory, leader, durable=False)
+        voter = Voter(voter_id=self.node_id)
+        change = LeaderChangeMessage(leader_id=self.node_id, voters=[voter], granting_voters=[voter])
+        batch = leader_change_batch(change, now_ms, leader_epoch=self.epoch)
+        self.log.append_own(batch, self.epoch, now_ms)
+        self._last_timestamp_ms = now_ms
+        if self._has_records or not bootstrap:
+            return []
+        first, _ = self.append(bootstrap, now_ms)
+        return list(enumerate(bootstrap, first))
+
+    @property
+    def kraft_version(self) -> int:
+        """0: the voters are fixed by configuration; 1: they stand in the log."""
+        return 0 if self._kraft_version is None else self._kraft_version.kraft_version
+
+    def _check_voters(self, known: Sequence[int]) -> None:
+        if self.kraft_version > KRAFT_VERSION_MAX:
+            supported = f"this version supports 0 to {KRAFT_VERSION_MAX}"
+            raise QuorumError(f"{self.directory} has kraft.version={self.kraft_version}: {supported}")
+        if self.kraft_version and self._voters is not None:
+            known = [voter.voter_id for voter in self._voters.voters]
+        if known and set(known) != {self.node_id}:
+            voters = ", ".join(map(str, known))
+            text = f"{self.directory} belongs to a quorum of {voters}, not of node.id={self.node_id} alone"
+            raise QuorumError(text)
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -267,7 +310,14 @@ class SingleVoterQuorum:
             return None
         assert self.high_watermark == self.log.log_end_offset, "a snapshot holds only what is committed"
         snapshot_id = SnapshotId(self.log.log_end_offset, self.epoch)
-        batches = snapshot_batches(image_records(), snapshot_id, self._last_timestamp_ms, now_ms)
+        batches = snapshot_batches(
+            image_records(),
+            snapshot_id,
+            self._last_timestamp_ms,
+            now_ms,
+            kraft_version=self._kraft_version,
+            voters=self._voters,
+        )
         self._snapshot_running = True
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
         return SnapshotJob(self._files, self.directory, snapshot_id, batches)

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.protocol.message import Message
+from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ottla.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from ottla.protocol.messages.voters_record import VotersRecord
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.framing import batch_messages, frame_batches
-from ottla.records.batch import CorruptBatch, crc_ok, iter_headers, read_header, stamp
+from ottla.records.batch import HEADER_BYTES, CorruptBatch, crc_ok, iter_headers, read_header, stamp
 from ottla.records.control import (
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
@@ -66,11 +68,24 @@ class SnapshotJob:
 
 
 def snapshot_batches(
-    messages: Iterable[Message], snapshot_id: SnapshotId, last_contained_log_timestamp_ms: int, now_ms: int
+    messages: Iterable[Message],
+    snapshot_id: SnapshotId,
+    last_contained_log_timestamp_ms: int,
+    now_ms: int,
+    *,
+    kraft_version: KRaftVersionRecord | None = None,
+    voters: VotersRecord | None = None,
 ) -> list[bytearray]:
     """The content of a snapshot file: its offsets count from 0, its epoch is that of the snapshot."""
     epoch = snapshot_id.epoch
-    batches = [snapshot_header_batch(last_contained_log_timestamp_ms, now_ms, leader_epoch=epoch)]
+    header = snapshot_header_batch(
+        last_contained_log_timestamp_ms,
+        now_ms,
+        leader_epoch=epoch,
+        kraft_version=kraft_version,
+        voters=voters,
+    )
+    batches = [header]
     batches += frame_batches(messages, now_ms, leader_epoch=epoch)
     batches.append(snapshot_footer_batch(now_ms, leader_epoch=epoch))
     offset = 0
@@ -134,16 +149,20 @@ def _messages(data: bytes) -> Iterator[Message]:
 
 def snapshot_timestamp_ms(files: Files, directory: str, snapshot_id: SnapshotId) -> int:
     """The time of the newest record in the snapshot, from its header; -1 if that cannot be read."""
+    for message in snapshot_header_messages(files, directory, snapshot_id):
+        if isinstance(message, SnapshotHeaderRecord):
+            return message.last_contained_log_timestamp
+    return -1
+
+
+def snapshot_header_messages(files: Files, directory: str, snapshot_id: SnapshotId) -> list[object]:
+    """What stands in the first batch: the header, and of a dynamic quorum its version and its voters."""
     file = files.open(f"{directory}/{snapshot_id.file_name}")
     try:
-        data = file.read(0, 4096)
-        header = read_header(data)
-        for record in iter_records(data, 0, header):
-            message = parse_control_record(record).message
-            if isinstance(message, SnapshotHeaderRecord):
-                return message.last_contained_log_timestamp
+        data = file.read(0, HEADER_BYTES)
+        data = file.read(0, read_header(data).size_bytes)
+        return [parse_control_record(record).message for record in iter_records(data, 0, read_header(data))]
     except CorruptBatch:
-        pass
+        return []
     finally:
         file.close()
-    return -1
