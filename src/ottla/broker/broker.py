@@ -117,6 +117,10 @@ class Broker:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER  # somebody else's, or about to be hosted
 
+    def host_what_waits(self) -> None:
+        """New partitions that found the disk full get another try."""
+        self._publisher.host_what_waits()
+
     def random_uuid(self) -> bytes:
         """16 random bytes whose text form does not begin with a dash: it would look like an option."""
         while True:
@@ -229,7 +233,13 @@ class Broker:
             new_uuid=self.random_uuid,
         )
         self.controller = ControllerLoop(
-            controller, self._quorum, self._executor, self.clock, self._publisher.publish, self._on_fatal
+            controller,
+            self._quorum,
+            self._executor,
+            self.clock,
+            self._publisher.publish,
+            self._publisher.copy_of_image,
+            self._on_fatal,
         )
         self.producer_ids = ProducerIds(self)
 

@@ -14,10 +14,12 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.protocol.message import Message
+from ottla.storage.errors import DiskFull
 
 if TYPE_CHECKING:
     from ottla.controller.controller import Controller
     from ottla.controller.decision import Decision
+    from ottla.controller.image import ClusterImage
     from ottla.quorum.single import SingleVoterQuorum
 
 QUEUE_MAX = 1000
@@ -42,6 +44,7 @@ class ControllerLoop:
         executor: Executor,
         clock: Callable[[], int],
         publish: Publish,
+        committed_image: Callable[[], ClusterImage],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._controller = controller
@@ -49,6 +52,7 @@ class ControllerLoop:
         self._executor = executor
         self._clock = clock
         self._publish = publish
+        self._committed_image = committed_image
         self._on_fatal = on_fatal
         self._queue: asyncio.Queue[tuple[Decide[Any], asyncio.Future[Any]]] = asyncio.Queue(QUEUE_MAX)
         self._task: asyncio.Task[None] | None = None
@@ -97,6 +101,7 @@ class ControllerLoop:
     async def _carry_out(self, group: list[tuple[Decide[Any], asyncio.Future[Any]]]) -> None:
         records: list[Message] = []
         decided: list[tuple[asyncio.Future[Any], Any]] = []
+        log_end_offset = self._quorum.next_offset
         for decide, future in group:
             try:
                 decision = self._decide(decide, records)
@@ -113,7 +118,12 @@ class ControllerLoop:
             for future, _ in decided:
                 if not future.done():
                     future.set_exception(error)
-            raise
+            if not isinstance(error, DiskFull) or self._quorum.next_offset != log_end_offset:
+                raise
+            # Nothing of the group is in the log, and with room it can be tried again.
+            log.error("metadata not written: %s", error)
+            self._controller.go_back_to(self._committed_image())
+            return
         for future, reply in decided:
             if not future.done():
                 future.set_result(reply)

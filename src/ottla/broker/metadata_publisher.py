@@ -13,7 +13,7 @@ from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, ClusterImage
 from ottla.controller.image_parts import ImageDelta, PartitionImage, TopicImage
 from ottla.protocol.message import Message
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.log import PartitionLog
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class MetadataPublisher:
         self._broker = broker
         self.image = ClusterImage()
         self.offset = -1  # of the last record applied
+        self._waiting_for_room: set[tuple[bytes, int]] = set()  # new partitions whose disk was full
 
     async def publish(self, records: list[Message], last_offset: int) -> None:
         """Apply committed records and carry out what they change here.
@@ -51,6 +52,22 @@ class MetadataPublisher:
         """Apply a record at start-up; `host_everything` follows when all are in."""
         self.image.apply(record)
         self.offset = offset
+
+    def copy_of_image(self) -> ClusterImage:
+        """What is committed, as an image of its own."""
+        copy = ClusterImage()
+        for record in self.image.to_records():
+            copy.apply(record)
+        return copy
+
+    def host_what_waits(self) -> None:
+        """Try again to open the new partitions that found no room."""
+        waiting, self._waiting_for_room = self._waiting_for_room, set()
+        for topic_id, index in waiting:
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is not None and index in topic.partitions:
+                state = topic.partitions[index]
+                self._host(topic, index, state, self.settings_of(topic.name), is_new=True)
 
     def settings_of(self, topic: str) -> TopicSettings:
         return TopicSettings(self._broker.layers.topic_values(self.image.topic_config(topic)))
@@ -138,6 +155,8 @@ class MetadataPublisher:
                 topic.name, index, topic.topic_id, settings.log, broker.clock(), is_new=is_new
             )
         except StorageError as error:
+            if is_new and isinstance(error, DiskFull):
+                self._waiting_for_room.add((topic.topic_id, index))
             log.error("partition is offline: partition=%s-%d error=%s", topic.name, index, error)
             return None
 

@@ -34,6 +34,7 @@ class Upkeep:
         duties: list[tuple[Callable[[], object], int]] = [
             (self._retention, config.get_int("log.retention.check.interval.ms")),
             (self._remove, REMOVAL_INTERVAL_MS),
+            (self._broker.host_what_waits, REMOVAL_INTERVAL_MS),
             (self._checkpoint, config.get_int("replica.high.watermark.checkpoint.interval.ms")),
             (self._flush, FLUSH_INTERVAL_MS),
             (self._snapshot, FLUSH_INTERVAL_MS),

@@ -57,6 +57,10 @@ class Controller:
         self.image = image
         self._context = Context(image, config, cluster_id=cluster_id, draw=draw, new_uuid=new_uuid)
 
+    def go_back_to(self, image: ClusterImage) -> None:
+        """Forget what was applied but could not be committed: `image` is what the log says."""
+        self.image = self._context.image = image
+
     def apply(self, records: Iterable[Message]) -> ImageDelta:
         """Takes over the records of a decision; the delta says what changed."""
         delta = ImageDelta()
