@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from interop_memory_broker import memory_broker
-from interop_wire import Wire, batch_of
+from interop_wire import Wire, batch_of, fetch_request
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -41,9 +41,11 @@ def dir_errors(wire: Wire) -> dict[str, int]:
 
 def codes(wire: Wire, topic: str, partition: int) -> set[int]:
     """What produce, fetch and a lookup say of a partition."""
+    by_id = wire.ask(fetch_request(wire.topic_id(topic), partition=partition))
     return {
         wire.produce(topic, batch_of(b"x"), partition=partition).error_code,
         wire.fetch(topic, partition=partition).error_code,
+        by_id.responses[0].partitions[0].error_code,
         wire.list_offsets(topic, 0, partition=partition).error_code,
     }
 

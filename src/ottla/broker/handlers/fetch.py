@@ -139,8 +139,10 @@ class _Fetch:
         if isinstance(topic, bytes):
             partition = broker.partitions.by_id(topic, index)
             if partition is None:
-                known = topic in broker.image.topics_by_id
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+                known = broker.image.topics_by_id.get(topic)
+                if known is None:
+                    return ErrorCode.UNKNOWN_TOPIC_ID
+                return broker.why_not_hosted(known.name, index)
         else:
             partition = broker.partitions.by_name(topic, index)
             if partition is None:
