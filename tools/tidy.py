@@ -36,7 +36,9 @@ def long_functions(tree: ast.AST) -> list[tuple[int, str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
-                found.append((node.lineno, f"function {node.name} has {lines} lines (limit {FUNCTION_LINES_MAX})"))
+                found.append(
+                    (node.lineno, f"function {node.name} has {lines} lines (limit {FUNCTION_LINES_MAX})")
+                )
     return found
 
 
@@ -55,13 +57,13 @@ def problems_of(path: Path) -> list[str]:
             found.append((1, f"{len(lines)} lines (limit {FILE_LINES_MAX}): which two topics does it hold?"))
         if name.endswith(".py"):
             found += long_functions(ast.parse(text))
-            if name.startswith("src/") and lines and not text.lstrip().startswith(('"""', '#')):
+            if name.startswith("src/") and lines and not text.lstrip().startswith(('"""', "#")):
                 found.append((1, "no module docstring"))
     return [f"{name}:{number}: {reason}" for number, reason in found]
 
 
 def main() -> int:
-    suffixes = {".py", ".pyx", ".md", ".toml", ".txt", ".yml", ".yaml", ""}
+    suffixes = {".py", ".pyx", ".pxi", ".md", ".toml", ".txt", ".yml", ".yaml", ""}
     problems = [p for path in tracked_files() if path.suffix in suffixes for p in problems_of(path)]
     print("\n".join(problems) or "tidy")
     return 1 if problems else 0
