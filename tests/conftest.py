@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Machines that run tests are busy: a slow example is no failure. The seed of a failure is printed to repeat it.
+# Machines that run tests are busy: a slow example is no failure. A failure prints how to repeat it.
 settings.register_profile(
     "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=50
 )
