@@ -15,6 +15,7 @@ from bench.batches import (
     librdkafka_batches,
 )
 from bench.broker import BenchError, Broker, Launch
+from bench.cases.floor import sent_file
 from bench.figures import Figure, figure_of
 from bench.meter import CpuMeter, one_core
 from bench.sizes import Sizes
@@ -22,23 +23,39 @@ from bench.wire import Exchange, Wire, fetch, fetch_exchange, joined, produce_ex
 from ottla.records.batch import iter_headers
 
 TOPIC = "bench"
-FETCH_SIZES = {"1 MB": (1_048_576, 0.35), "64 KB": (65_536, None)}
+FETCH_SIZES: dict[str, tuple[int, float | None]] = {"1 MB": (1_048_576, 0.35), "64 KB": (65_536, None)}
 SMALL_FETCH_BYTES = 1
 
 
 def fetch_cached(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """16 KB batches, one fetch at a time, sequential; the log was written by the same process."""
+    """One fetch at a time, sequential, of a log that the same process has written.
+
+    The size of its batches may matter, as the page cache keeps what small writes brought in small pieces.
+    """
+    with one_core():
+        yield from _fetch_cached(launch, sizes, "16 KB", FETCH_SIZES)
+        yield from _fetch_cached(launch, sizes, "1 MB", {"1 MB": FETCH_SIZES["1 MB"]})
+
+
+def _fetch_cached(
+    launch: Launch, sizes: Sizes, batches: str, fetch_sizes: dict[str, tuple[int, float | None]]
+) -> Iterator[Figure]:
     with Broker(launch) as broker, Wire(broker) as wire:
-        _fill(broker, wire, BATCH_SIZES["16 KB"], sizes.fetch_bytes)
-        plans = {name: _plan(wire, max_bytes) for name, (max_bytes, _) in FETCH_SIZES.items()}
-        for name, (_, goal) in FETCH_SIZES.items():
+        _fill(broker, wire, BATCH_SIZES[batches], sizes.fetch_bytes)
+        plans = {name: _plan(wire, max_bytes) for name, (max_bytes, _) in fetch_sizes.items()}
+        for name, (_, goal) in fetch_sizes.items():
             meter = _read(broker, wire, plans[name], sizes.rounds)
-            yield _per_gigabyte(f"fetch {name}", plans[name], meter, goal)
+            yield _per_gigabyte(f"fetch {name}, batches of {batches}", plans[name], meter, goal)
+        # The same pages sent by the simplest server: how they lie in memory makes a difference of factors.
+        path = os.path.join(broker.data_dir, f"{TOPIC}-0", f"{0:020d}.log")
+        used = sent_file(path, os.path.getsize(path), sizes.rounds)
+        yield figure_of(f"floor: send 1 MB of the same file, batches of {batches}", used, "CPU s per GB")
         broker.stop()
         broker.start()
         with Wire(broker) as after_restart:
             meter = _read(broker, after_restart, plans["1 MB"], 1, warm=False)
-            yield _per_gigabyte("fetch 1 MB, first time after a restart", plans["1 MB"], meter, None)
+            name = f"fetch 1 MB, batches of {batches}, after a restart"
+            yield _per_gigabyte(name, plans["1 MB"], meter, None)
 
 
 def fetch_small(launch: Launch, sizes: Sizes) -> Iterator[Figure]:

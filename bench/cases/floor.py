@@ -84,7 +84,6 @@ def floor(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             [used_s / (sizes.requests // 16 * 16) * 1e6 for used_s in used],
             "CPU us per request",
         )
-        yield _send(path, sizes)
 
 
 def _loop_ns() -> float:
@@ -110,18 +109,16 @@ def _store(
     return meter.total_s
 
 
-def _send(path: str, sizes: Sizes) -> Figure:
+def sent_file(path: str, total_bytes: int, rounds: int) -> list[float]:
+    """CPU seconds per GB of sending this file by 1 MB, as often as it takes to send `total_bytes` of it."""
     exchange = Exchange(bytes(REQUEST_BYTES), SEND_BYTES)
-    count = max(1, sizes.fetch_bytes // SEND_BYTES)
-    with open(path, "wb") as file:
-        for _ in range(count):
-            file.write(os.urandom(SEND_BYTES))
+    count = max(1, total_bytes // SEND_BYTES)
     with FloorServer("send", path, SEND_BYTES) as server, Wire(server) as wire:
         wire.run(repeat(exchange, count))
         meter = CpuMeter(server)
-        for _ in range(sizes.rounds):
+        for _ in range(rounds):
             meter.begin()
             wire.run(repeat(exchange, count))
             meter.end()
     gigabytes = count * SEND_BYTES / 1e9
-    return figure_of("floor: send 1 MB", [used_s / gigabytes for used_s in meter.total_s], "CPU s per GB")
+    return [used_s / gigabytes for used_s in meter.total_s]

@@ -47,7 +47,7 @@ def test_measures_everything_and_tells_the_conditions(tmp_path: Path) -> None:
         "produce 16 KB, wire",
         "produce one record, alone",
         "produce one record, pipelined",
-        "fetch 1 MB",
+        "fetch 1 MB, batches of 16 KB",
         "6 partitions: start after a clean stop",
         "6 partitions: memory",
         "offset look-up, growth",
