@@ -326,6 +326,30 @@ def check_epochs(wire: Wire, topic: str, old_epoch: int, end_of_old: int) -> Non
     assert (diverged.diverging_epoch.epoch, diverged.diverging_epoch.end_offset) == (old_epoch, end_of_old)
 
 
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_what_retention_deleted_stays_deleted(how):
+    with Cluster(config={"log.retention.check.interval.ms": 50}) as cluster:
+        with Wire(cluster.bootstrap_servers) as wire:
+            wire.create_topic("t", **{"segment.bytes": 1_048_576, "retention.bytes": 1_500_000})
+            for n in range(12):
+                wire.produce("t", batch_of(b"%d " % n + b"x" * 500_000))
+            deadline = time.monotonic() + 10
+            while (start := wire.list_offsets("t", -2).offset) < 7:
+                assert time.monotonic() < deadline, f"the log still starts at {start}"
+                time.sleep(0.02)
+        if how == "kill":
+            cluster.kill()
+            cluster.start()
+        else:
+            cluster.restart()
+        with Wire(cluster.bootstrap_servers) as wire:
+            again = wire.list_offsets("t", -2).offset
+            assert again >= start
+            values = [record.value.split(b" ")[0] for record in wire.records("t", again)]
+            assert values == [b"%d" % n for n in range(again, 12)]
+            assert wire.produce("t", batch_of(b"next")).base_offset == 12
+
+
 def test_acknowledged_metadata_survives_kills(cluster):
     names: set[str] = set()
     for round_ in range(4):

@@ -168,6 +168,24 @@ def test_confluent_reads_many_topics_and_partitions_at_once(servers, wire, new_t
         consumer.close()
 
 
+def test_confluent_a_thousand_partitions(servers, new_topic):
+    topic = new_topic(partitions=1000)
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 50})
+    for partition in range(1000):
+        producer.produce(topic, b"%d" % partition, partition=partition)
+    assert producer.flush(30) == 0
+    consumer = confluent_consumer(servers)
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, index, 0) for index in range(1000)])
+        found: dict[int, bytes] = {}
+        deadline = time.monotonic() + 30
+        while len(found) < 1000 and time.monotonic() < deadline:
+            found |= {message.partition(): message.value() for message in consumer.consume(1000, timeout=0.2)}
+        assert found == {partition: b"%d" % partition for partition in range(1000)}
+    finally:
+        consumer.close()
+
+
 def test_confluent_a_waiting_consumer_hears_of_a_record_at_once(servers, wire, topic):
     consumer = confluent_consumer(servers, **{"fetch.wait.max.ms": 20_000})
     try:
@@ -179,6 +197,32 @@ def test_confluent_a_waiting_consumer_hears_of_a_record_at_once(servers, wire, t
         assert time.monotonic() - began < 5
     finally:
         consumer.close()
+
+
+def test_confluent_log_append_time(servers, new_topic):
+    topic = new_topic(**{"message.timestamp.type": "LogAppendTime"})
+    reports: list[tuple[int, int]] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "compression.type": "lz4"})
+    before = int(time.time() * 1000)
+    for n in range(3):
+        producer.produce(
+            topic,
+            b"%d" % n,
+            timestamp=1000,
+            on_delivery=lambda _, message: reports.append(message.timestamp()),
+        )
+    assert producer.flush(20) == 0
+    after = int(time.time() * 1000)
+    consumer = confluent_consumer(servers)
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        found = [message.timestamp() for message in consumer.consume(3, timeout=10)]
+    finally:
+        consumer.close()
+    assert found == reports
+    for kind, timestamp in found:
+        assert kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
+        assert before <= timestamp <= after
 
 
 # -- kafka-python
