@@ -153,6 +153,34 @@ def test_a_directory_that_is_gone_at_the_start(tmp_path):
 # -- a disk that is full
 
 
+def test_no_room_on_the_only_disk_and_then_some():
+    files = FaultyFiles()
+    with memory_broker(files) as node, Wire(node.servers) as wire:
+        wire.create_topic("t")
+        producer_id, epoch = wire.init_producer()
+
+        def numbered(sequence: int) -> bytes:
+            return batch_of(b"x", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+        assert wire.produce("t", numbered(0)).base_offset == 0
+        files.room_bytes = 10
+        for sequence in (1, 1, 0):  # the refused one again, and a retry that needs no room
+            code = wire.produce("t", numbered(sequence)).error_code
+            assert code == (0 if sequence == 0 else ErrorCode.KAFKA_STORAGE_ERROR)
+        wanted = CreatableTopic(name="new", num_partitions=2, replication_factor=1)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000)
+        for _ in range(2):
+            assert wire.ask(request).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert len(wire.records("t")) == 1
+        files.room_bytes = None
+        assert wire.produce("t", numbered(1)).base_offset == 1
+        assert wire.ask(request).topics[0].error_code == 0
+        assert codes(wire, "new", 1) == {0}
+    with memory_broker(files) as node, Wire(node.servers) as wire:
+        assert len(wire.records("t")) == 2
+        assert codes(wire, "new", 0) == {0}
+
+
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Callable[[int], str]]:
     """A file system of so many megabytes; called again it gets another size."""
