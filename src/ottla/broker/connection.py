@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.broker.sender import Part, SocketSender, TransportSender
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_response, read_request_header
+from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -229,17 +229,22 @@ class Connection(asyncio.BufferedProtocol):
     def _take_answer(self, request: Request, answer: Any) -> None:
         if answer is None:
             return  # acks=0
-        if isinstance(answer, asyncio.Future):
-            self._await(request, answer)
-        elif isinstance(answer, Coroutine):
-            self._exclusive = True
-            self._await(request, self._loop.create_task(answer))
-        else:
-            parts = [answer] if type(answer) is bytes else self._encode(request, answer)
+        if isinstance(answer, Message):
+            parts = self._encode(request, answer)
             if self._pending:
                 self._pending.append(_Pending(None, parts))
             else:
                 self._put(parts)
+        elif isinstance(answer, asyncio.Future):
+            self._await(request, answer)
+        elif type(answer) is bytes:
+            self._pending.append(
+                _Pending(None, [answer])
+            )  # of the produce lane, which would not wait in line
+        else:
+            assert asyncio.iscoroutine(answer), answer
+            self._exclusive = True
+            self._await(request, self._loop.create_task(answer))
 
     def _await(self, request: Request, future: asyncio.Future[Any]) -> None:
         pending = _Pending(request, None)

@@ -72,11 +72,11 @@ class ReceiveBuffer:
         """Arrange that the next read can go on with the frame that begins at `_start`."""
         capacity = len(self._view)
         pending = self._end - self._start
-        if pending == 0:
+        if self._end == capacity < COMFORT_BYTES:
+            self._replace(min(4 * capacity, COMFORT_BYTES))  # it came full: more is waiting
+        elif pending == 0:
             if capacity > KEEP_BYTES:
                 self._replace(INITIAL_BYTES)
-            elif self._end == capacity and capacity < COMFORT_BYTES:
-                self._replace(min(2 * capacity, COMFORT_BYTES))  # it came full: more is waiting
             else:
                 self._start = self._end = 0
         elif frame_bytes > capacity and self._end == capacity:
