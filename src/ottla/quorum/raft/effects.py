@@ -1,0 +1,207 @@
+"""What a Raft machine wants done. The shell does all effects of a step, in their order, before the next step.
+
+`Persist`, `Truncate`, `AppendControl` and `AppendFetched` are done when the next effect is; whether an append
+is on disk is told later by `Flushed`. A step may come in between only if it waits until then.
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message, Records
+from ottla.protocol.messages.fetch_response import FetchResponse
+from ottla.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse
+from ottla.quorum.quorum_state import QuorumState
+from ottla.quorum.raft.voters import Endpoint, VoterSet
+from ottla.quorum.snapshot import SnapshotId
+
+
+class Effect:
+    """Any of the classes below. They show their fields, so that transcripts can be read."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class Persist(Effect):
+    """Write the quorum-state file, durably, before any effect that follows."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: QuorumState) -> None:
+        self.state = state
+
+
+class Send(Effect):
+    """A request to another node, answered by ResponseReceived or RequestFailed with the same id.
+
+    `node_id` is negative for a bootstrap server, whose id is not known: -2 is the first, -3 the second.
+    """
+
+    __slots__ = ("endpoint", "node_id", "request", "request_id")
+
+    def __init__(self, request_id: int, node_id: int, endpoint: Endpoint, request: Message) -> None:
+        self.request_id = request_id
+        self.node_id = node_id
+        self.endpoint = endpoint
+        self.request = request
+
+
+class Reply(Effect):
+    """The whole answer to the request of `token`."""
+
+    __slots__ = ("response", "token")
+
+    def __init__(self, token: object, response: Message) -> None:
+        self.token = token
+        self.response = response
+
+
+class ReplyWithRecords(Effect):
+    """A Fetch answer; the shell puts the batches from `offset` on into its only partition's `records`.
+
+    Everything that has been written may be sent, flushed or not. `max_bytes` may be exceeded by the first
+    batch.
+    """
+
+    __slots__ = ("max_bytes", "offset", "response", "token")
+
+    def __init__(self, token: object, response: FetchResponse, offset: int, max_bytes: int) -> None:
+        self.token = token
+        self.response = response
+        self.offset = offset
+        self.max_bytes = max_bytes
+
+
+class ReplyWithSnapshot(Effect):
+    """A FetchSnapshot answer; the shell puts the bytes from `position` on into `unaligned_records`."""
+
+    __slots__ = ("max_bytes", "position", "response", "snapshot_id", "token")
+
+    def __init__(
+        self,
+        token: object,
+        response: FetchSnapshotResponse,
+        snapshot_id: SnapshotId,
+        position: int,
+        max_bytes: int,
+    ) -> None:
+        self.token = token
+        self.response = response
+        self.snapshot_id = snapshot_id
+        self.position = position
+        self.max_bytes = max_bytes
+
+
+class AppendControl(Effect):
+    """Append a control batch of the leader itself at the end of the log, stamping offset and epoch."""
+
+    __slots__ = ("batch", "epoch")
+
+    def __init__(self, batch: bytearray, epoch: int) -> None:
+        self.batch = batch
+        self.epoch = epoch
+
+
+class AppendFetched(Effect):
+    """Append batches of the leader as they are (whole, checked, fitting the end of the log); then flush."""
+
+    __slots__ = ("records",)
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+
+class Truncate(Effect):
+    """Drop everything from `offset` on."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class BeginSnapshot(Effect):
+    """A snapshot is about to be fetched: begin an empty temporary file for it, dropping any other."""
+
+    __slots__ = ("snapshot_id",)
+
+    def __init__(self, snapshot_id: SnapshotId) -> None:
+        self.snapshot_id = snapshot_id
+
+
+class WriteSnapshot(Effect):
+    """Append `data` at `position` (its present end) to the temporary file."""
+
+    __slots__ = ("data", "position", "snapshot_id")
+
+    def __init__(self, snapshot_id: SnapshotId, position: int, data: Records) -> None:
+        self.snapshot_id = snapshot_id
+        self.position = position
+        self.data = data
+
+
+class InstallSnapshot(Effect):
+    """The file is complete: check it, give it its name, start the log at its end, then SnapshotInstalled."""
+
+    __slots__ = ("snapshot_id",)
+
+    def __init__(self, snapshot_id: SnapshotId) -> None:
+        self.snapshot_id = snapshot_id
+
+
+class BecameLeader(Effect):
+    """This node leads in `epoch`. The controller may act once it has applied all below the high watermark and
+    that is above `start_offset`, where the epoch begins.
+    """
+
+    __slots__ = ("epoch", "start_offset")
+
+    def __init__(self, epoch: int, start_offset: int) -> None:
+        self.epoch = epoch
+        self.start_offset = start_offset
+
+
+class LostLeadership(Effect):
+    """This node leads no longer; what it appended in `epoch` above the high watermark has an open fate."""
+
+    __slots__ = ("epoch",)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class LeaderChanged(Effect):
+    """Who leads, as far as is known here (-1: nobody known), and where it is reached."""
+
+    __slots__ = ("endpoint", "epoch", "leader_id")
+
+    def __init__(self, leader_id: int, epoch: int, endpoint: Endpoint | None) -> None:
+        self.leader_id = leader_id
+        self.epoch = epoch
+        self.endpoint = endpoint
+
+
+class HighWatermark(Effect):
+    """Everything below `offset` is committed."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class VotersChanged(Effect):
+    """The voters, from now on; `committed` or not."""
+
+    __slots__ = ("voters",)
+
+    def __init__(self, voters: VoterSet) -> None:
+        self.voters = voters
+
+
+class ShutdownReady(Effect):
+    """The machine has handed over, or nothing was to be handed over: the node may end."""
+
+    __slots__ = ()

@@ -1,0 +1,181 @@
+"""Who votes: a set of voters, and how it changed along the log.
+
+With kraft.version 0 the set is fixed by configuration and voters are told apart by their ids alone. With 1 it
+stands in the log as VotersRecord, a voter is (node id, directory id), and a new set counts from the moment it
+is written, committed or not: truncating the log takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.protocol.messages.voters_record import Endpoint as RecordEndpoint
+from ottla.protocol.messages.voters_record import KRaftVersionFeature, VotersRecord
+from ottla.protocol.messages.voters_record import Voter as RecordVoter
+from ottla.protocol.uuids import ZERO_UUID
+
+BEFORE_THE_LOG = -1
+
+
+class Endpoint(NamedTuple):
+    """Where a listener is reached."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Voter(NamedTuple):
+    """One voter: who it is, where it is reached and which versions of kraft.version it can work with."""
+
+    node_id: int
+    directory_id: bytes = ZERO_UUID
+    endpoints: tuple[Endpoint, ...] = ()
+    kraft_version_min: int = 0
+    kraft_version_max: int = 1
+
+
+class VoterSet:
+    """A set of voters that does not change."""
+
+    __slots__ = ("by_id",)
+
+    def __init__(self, voters: Iterable[Voter] = ()) -> None:
+        self.by_id: dict[int, Voter] = {voter.node_id: voter for voter in voters}
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.by_id.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VoterSet) and self.by_id == other.by_id
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.by_id)))
+
+    def __repr__(self) -> str:
+        return f"VoterSet({sorted(self.by_id)})"
+
+    @property
+    def majority(self) -> int:
+        return len(self.by_id) // 2 + 1
+
+    def has(self, node_id: int, directory_id: bytes) -> bool:
+        """Is this replica one of the voters? A set without directory ids asks for the node id alone."""
+        voter = self.by_id.get(node_id)
+        return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        voter = self.by_id.get(node_id)
+        return voter.endpoints[0] if voter is not None and voter.endpoints else None
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        return VoterSet([*(each for each in self if each.node_id != voter.node_id), voter])
+
+    def without(self, node_id: int) -> VoterSet:
+        return VoterSet(voter for voter in self if voter.node_id != node_id)
+
+    def to_record(self) -> VotersRecord:
+        return VotersRecord(
+            voters=[
+                RecordVoter(
+                    voter_id=voter.node_id,
+                    voter_directory_id=voter.directory_id,
+                    endpoints=[
+                        RecordEndpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
+                    ],
+                    kraft_version_feature=KRaftVersionFeature(
+                        min_supported_version=voter.kraft_version_min,
+                        max_supported_version=voter.kraft_version_max,
+                    ),
+                )
+                for voter in sorted(self)
+            ]
+        )
+
+    @classmethod
+    def from_record(cls, record: VotersRecord) -> VoterSet:
+        return cls(
+            Voter(
+                voter.voter_id,
+                voter.voter_directory_id,
+                tuple(Endpoint(each.name, each.host, each.port) for each in voter.endpoints),
+                voter.kraft_version_feature.min_supported_version,
+                voter.kraft_version_feature.max_supported_version,
+            )
+            for voter in record.voters
+        )
+
+
+NO_VOTERS = VoterSet()
+
+
+class VoterHistory:
+    """The sets of voters and the values of kraft.version by the offset that brought them."""
+
+    __slots__ = ("_sets", "_static", "_versions")
+
+    def __init__(self, static: VoterSet = NO_VOTERS) -> None:
+        self._static = static
+        self._sets: list[tuple[int, VoterSet]] = []
+        self._versions: list[tuple[int, int]] = []
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._sets[-1][1] if self._sets else self._static
+
+    @property
+    def voters_offset(self) -> int:
+        """The offset of the record with the present voters, BEFORE_THE_LOG if no record has them."""
+        return self._sets[-1][0] if self._sets else BEFORE_THE_LOG
+
+    @property
+    def kraft_version(self) -> int:
+        return self._versions[-1][1] if self._versions else 0
+
+    def add(self, offset: int, change: VoterSet | int) -> None:
+        """At `offset` (BEFORE_THE_LOG: in the snapshot made by formatting) is a set, or a kraft.version."""
+        if isinstance(change, VoterSet):
+            assert not self._sets or self._sets[-1][0] <= offset, (offset, self._sets)
+            self._sets.append((offset, change))
+        else:
+            assert not self._versions or self._versions[-1][0] <= offset, (offset, self._versions)
+            self._versions.append((offset, change))
+
+    def at(self, end_offset: int) -> tuple[int, VoterSet | None]:
+        """kraft.version and voters as a snapshot of everything below `end_offset` has to hold them."""
+        versions = [version for offset, version in self._versions if offset < end_offset]
+        sets = [voters for offset, voters in self._sets if offset < end_offset]
+        return (versions[-1] if versions else 0, sets[-1] if sets else None)
+
+    def truncate(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        _drop_tail(self._sets, end_offset)
+        _drop_tail(self._versions, end_offset)
+
+    def forget_before(self, start_offset: int) -> None:
+        """The log now begins at `start_offset`: of older entries only the last one counts."""
+        for entries in (self._sets, self._versions):
+            while len(entries) > 1 and entries[1][0] < start_offset:
+                entries.pop(0)
+
+    def restart(self, end_offset: int, kraft_version: int, voters: VoterSet | None) -> None:
+        """A snapshot has replaced the log: these are the values at its end."""
+        self._sets = [] if voters is None else [(end_offset - 1, voters)]
+        self._versions = [(end_offset - 1, kraft_version)] if kraft_version else []
+
+
+def _drop_tail(entries: list[tuple[int, VoterSet]] | list[tuple[int, int]], end_offset: int) -> None:
+    while entries and entries[-1][0] >= end_offset:
+        entries.pop()
+
+
+def endpoint_for(endpoints: Sequence[Endpoint], name: str | None = None) -> Endpoint | None:
+    """The endpoint of the listener `name`, or the first one."""
+    for endpoint in endpoints:
+        if name is None or endpoint.name == name:
+            return endpoint
+    return None
