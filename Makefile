@@ -3,19 +3,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.installed-to-run
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help run test check fmt bench fuzz clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx)
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): $(SOURCES) | $(BIN)/python
+	$(INSTALL) -e .
 	touch $@
 
-run: $(STAMP)  ## start a broker on localhost:9092, data in ./ottla-data
+$(STAMP): $(SOURCES) | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	touch $@ $(RUN_STAMP)
+
+run: $(RUN_STAMP)  ## start a broker on localhost:9092, data in ./ottla-data
 	$(BIN)/ottla serve --data ottla-data
 
 test: $(STAMP)  ## run the whole test suite

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla import __version__
 from ottla.cli.main import main
 from ottla.cli.serve import UsageError, build_parser, overrides_of, parse_settings, split_address
-from ottla.client.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +103,7 @@ def test_help_shows_examples(capsys):
 
 def test_the_version_is_the_packages():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == VERSION
+    assert project["project"]["version"] == __version__
 
 
 def test_serve_stays_clear_of_what_is_slow():

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ottla import __version__
 from ottla.cli import consume, produce, topics
-from ottla.client.version import VERSION
 
 app = typer.Typer(
     name="ottla",
@@ -26,7 +26,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"ottla {VERSION}")
+        print(f"ottla {__version__}")
         raise typer.Exit
 
 

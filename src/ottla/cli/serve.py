@@ -156,12 +156,10 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def ready_line(broker: Broker, node_id: object, data: str) -> str:
-    from ottla.client.version import VERSION
+    from ottla import __version__
 
     took_ms = milliseconds_since_process_start()
-    return (
-        f"ottla {VERSION} ready on {broker.bootstrap_servers} (node {node_id}, data in {data}, {took_ms} ms)"
-    )
+    return f"ottla {__version__} ready on {broker.bootstrap_servers} (node {node_id}, data in {data}, {took_ms} ms)"
 
 
 def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

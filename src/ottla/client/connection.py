@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple, TypeVar, cast
 
+from ottla import __version__
 from ottla.client.errors import (
     ClientError,
     ConnectionFailedError,
@@ -15,7 +16,6 @@ from ottla.client.errors import (
     raise_for,
 )
 from ottla.client.receive import FrameReceiver
-from ottla.client.version import VERSION
 from ottla.protocol.api import API_BY_KEY, Api
 from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.frames import encode_request, read_response_header
@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
         request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=VERSION
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
         )
         return cast(ApiVersionsResponse, await self._exchange(request, version, timeout_ms))
 
