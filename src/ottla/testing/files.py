@@ -7,8 +7,10 @@
     files.fail_under("/data")            every access below fails with an I/O error
     files.room_bytes = 0                 the disk is full
 
-The model is harsh: content is durable only when synced, names only when their directory is. With a random
-generator a crash keeps an arbitrary part of what was not synced; without one it loses all of it.
+The model is harsh: content is durable only when synced, names only when their directory is. A sync handle
+covers what the file held when the handle was taken, not what came while it waited. With a random generator a
+crash keeps an arbitrary part of what was not synced; without one it loses all of it. The same calls and the
+same generator always leave the same.
 """
 
 from __future__ import annotations
@@ -24,27 +26,41 @@ SECTOR_BYTES = 512
 class _Node:
     """One file: what programs see, and what a crash leaves of it."""
 
-    __slots__ = ("data", "durable", "modified_ms")
+    __slots__ = ("cuts", "data", "durable", "modified_ms")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = b""
         self.modified_ms = 0
+        self.cuts = 0  # how often it was truncated
+
+    def copy(self) -> _Node:
+        copy = _Node()
+        copy.data += self.data
+        copy.durable = self.durable
+        copy.modified_ms = self.modified_ms
+        return copy
 
 
 class FaultySyncHandle(SyncHandle):
-    __slots__ = ("_files", "_node", "_path", "closed")
+    __slots__ = ("_cuts", "_files", "_nbytes", "_node", "_path", "closed")
 
     def __init__(self, files: FaultyFiles, path: str, node: _Node) -> None:
         self._files = files
         self._path = path
         self._node = node
+        self._nbytes = len(node.data)
+        self._cuts = node.cuts
         self.closed = False
 
     def sync(self) -> None:
         self.closed = True
         self._files.check(self._path, syncing=True)
-        self._node.durable = bytes(self._node.data)
+        node = self._node
+        if node.cuts != self._cuts:
+            node.durable = bytes(node.data)  # where it ended then says nothing any more
+        elif self._nbytes > len(node.durable) or not node.data.startswith(node.durable):
+            node.durable = bytes(node.data[: self._nbytes])
 
     def close(self) -> None:
         self.closed = True
@@ -85,6 +101,7 @@ class FaultyFile(File):
         self._files.check(self.path)
         node = self._files.make(self.path)
         self._files.give_room(len(node.data) - nbytes)
+        node.cuts += 1
         del node.data[nbytes:]
         node.data.extend(bytes(nbytes - len(node.data)))
 
@@ -163,7 +180,7 @@ class FaultyFiles(Files):
                 if path not in nodes and rng.random() < 0.5:
                     nodes[path] = node
                     self._make_durable_dirs(path)
-        for node in set(nodes.values()):
+        for node in dict.fromkeys(nodes.values()):  # a set would have an order of its own in each run
             node.data = bytearray(_left_after_crash(node, rng))
             node.durable = bytes(node.data)
         self._durable_dirs = {name for name in self._durable_dirs if self._is_reachable(name)}
@@ -172,6 +189,20 @@ class FaultyFiles(Files):
         self._durable_names = dict(self.nodes)
         self.locks.clear()
         self.handles.clear()
+
+    def hand_over_to(self, heir: FaultyFiles) -> None:
+        """Give everything stored to `heir`. What still uses these files afterwards changes nothing there."""
+        copies: dict[_Node, _Node] = {}
+        for names, to in ((self.nodes, heir.nodes), (self._durable_names, heir._durable_names)):
+            to.clear()
+            for path, node in names.items():
+                copy = copies.get(node)
+                if copy is None:
+                    copy = copies[node] = node.copy()
+                to[path] = copy
+        heir.dirs = set(self.dirs)
+        heir._durable_dirs = set(self._durable_dirs)
+        heir.room_bytes = self.room_bytes
 
     def _make_durable_dirs(self, path: str) -> None:
         while path:
