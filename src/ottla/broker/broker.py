@@ -61,7 +61,10 @@ class Broker:
         self.layers = ConfigLayers(config)
         self.partitions = PartitionTable()
         self.dispatcher = Dispatcher(self)
-        self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = FetchSessionCache(
+            config.get_int("max.incremental.fetch.session.cache.slots"),
+            new_id=lambda: self._rng.randint(1, 2**31 - 1),
+        )
         self.topic_creator = TopicCreator(self)
         self.cluster_id = ""
         self.listeners: list[Listener] = []

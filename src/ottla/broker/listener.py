@@ -54,7 +54,7 @@ class Listener:
         self.name = name
         self.host = host
         self.port = port
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order of their coming
         self._dispatcher = dispatcher
         self._limits = limits
         self._per_ip: Counter[str] = Counter()
@@ -101,13 +101,13 @@ class Listener:
         per_ip_max = limits.connections_per_ip.get(ip, limits.connections_per_ip_max)
         if self._per_ip[ip] >= per_ip_max:
             return f"{per_ip_max} connections from {ip} are open (max.connections.per.ip)"
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._per_ip[ip] += 1
         return None
 
     def gone(self, connection: Connection) -> None:
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
             ip = connection.peer.rpartition(":")[0]
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
