@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.broker.controller_loop import ControllerLoop
+from ottla.broker.controller_loop import ControllerLoop, Decide, Reply
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
 from ottla.broker.flusher import Flusher
@@ -19,6 +19,7 @@ from ottla.broker.listener import Limits, Listener
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.partition_table import PartitionTable
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
 from ottla.broker.topic_creator import TopicCreator
 from ottla.broker.upkeep import Upkeep
@@ -28,8 +29,10 @@ from ottla.controller.controller import Controller
 from ottla.controller.features import bootstrap_records, unsupported_features
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
 from ottla.quorum.settings import MetadataLogSettings
 from ottla.quorum.single import SingleVoterQuorum
+from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.log_manager import METADATA_TOPIC, LogManager, ManagedDir
 
@@ -123,6 +126,13 @@ class Broker:
     def host_what_waits(self) -> None:
         """New partitions that found the disk full get another try."""
         self._publisher.host_what_waits()
+
+    async def change(self, message: Message, decide: Decide[Reply]) -> Reply:
+        """The controller's reply to an admin request; every item refused if nothing could be written."""
+        try:
+            return await self.controller.submit(decide)
+        except StorageError as error:
+            return refused(message, error.code, error.reason)  # type: ignore[no-any-return]
 
     def random_uuid(self) -> bytes:
         """16 random bytes whose text form does not begin with a dash: it would look like an option."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.producer_ids")
 
 
 class ProducerIds:
@@ -25,8 +29,8 @@ class ProducerIds:
         self._next += 1
         return self._next - 1
 
-    async def allocate(self) -> int:
-        """An id, from a new block if another request has not fetched one meanwhile."""
+    async def allocate(self) -> int | None:
+        """An id, from a new block if another request has not fetched one; None if none is to be had now."""
         async with self._refill:
             producer_id = self.next()
             if producer_id is None:
@@ -34,17 +38,14 @@ class ProducerIds:
                 message = AllocateProducerIdsRequest(
                     broker_id=broker.node_id, broker_epoch=broker.broker_epoch
                 )
-                block = await broker.controller.submit(
-                    lambda controller, now_ms: controller.decide_allocate_producer_ids(message, now_ms)
+                block = await broker.change(
+                    message,
+                    lambda controller, now_ms: controller.decide_allocate_producer_ids(message, now_ms),
                 )
                 if block.error_code:
-                    raise RuntimeError(
-                        f"the controller refused a block of producer ids: error {block.error_code}"
-                    )
-                self._next, self._end = (
-                    block.producer_id_start,
-                    block.producer_id_start + block.producer_id_len,
-                )
+                    log.error("no producer ids: error=%s", ErrorCode(block.error_code).name)
+                    return None
+                self._next = block.producer_id_start
+                self._end = self._next + block.producer_id_len
                 producer_id = self.next()
-                assert producer_id is not None, "an allocated block is never empty"
             return producer_id

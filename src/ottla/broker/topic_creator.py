@@ -12,7 +12,6 @@ from ottla.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -34,12 +33,9 @@ class TopicCreator:
     async def create(self, names: list[str]) -> dict[str, int]:
         """Create what does not exist yet; the error code of each that could not be."""
         request = CreateTopicsRequest(topics=[self._definition(name) for name in dict.fromkeys(names)])
-        try:
-            answer = await self._broker.controller.submit(
-                lambda controller, now_ms: controller.decide_create_topics(request, now_ms)
-            )
-        except StorageError:
-            return dict.fromkeys(names, ErrorCode.KAFKA_STORAGE_ERROR)
+        answer = await self._broker.change(
+            request, lambda controller, now_ms: controller.decide_create_topics(request, now_ms)
+        )
         refused: dict[str, int] = {}
         for result in answer.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

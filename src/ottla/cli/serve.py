@@ -159,7 +159,8 @@ def ready_line(broker: Broker, node_id: object, data: str) -> str:
     from ottla import __version__
 
     took_ms = milliseconds_since_process_start()
-    return f"ottla {__version__} ready on {broker.bootstrap_servers} (node {node_id}, data in {data}, {took_ms} ms)"
+    where = f"{broker.bootstrap_servers} (node {node_id}, data in {data}, {took_ms} ms)"
+    return f"ottla {__version__} ready on {where}"
 
 
 def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

@@ -15,6 +15,6 @@ API_KEY = 33
 
 
 async def handle(broker: Broker, request: Request, message: AlterConfigsRequest) -> AlterConfigsResponse:
-    return await broker.controller.submit(
-        lambda controller, now_ms: controller.decide_alter_configs(message, now_ms)
+    return await broker.change(
+        message, lambda controller, now_ms: controller.decide_alter_configs(message, now_ms)
     )

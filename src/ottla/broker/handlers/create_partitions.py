@@ -17,6 +17,6 @@ API_KEY = 37
 async def handle(
     broker: Broker, request: Request, message: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    return await broker.controller.submit(
-        lambda controller, now_ms: controller.decide_create_partitions(message, now_ms)
+    return await broker.change(
+        message, lambda controller, now_ms: controller.decide_create_partitions(message, now_ms)
     )

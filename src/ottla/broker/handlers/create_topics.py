@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.messages.create_topics_request import CreateTopicsRequest
-from ottla.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
-from ottla.storage.errors import StorageError
+from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -16,16 +15,6 @@ API_KEY = 19
 
 
 async def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
-    try:
-        return await broker.controller.submit(
-            lambda controller, now_ms: controller.decide_create_topics(message, now_ms)
-        )
-    except StorageError as error:
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(
-                    name=topic.name, error_code=error.code, error_message=error.reason, configs=None
-                )
-                for topic in message.topics
-            ]
-        )
+    return await broker.change(
+        message, lambda controller, now_ms: controller.decide_create_topics(message, now_ms)
+    )

@@ -15,6 +15,6 @@ API_KEY = 20
 
 
 async def handle(broker: Broker, request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    return await broker.controller.submit(
-        lambda controller, now_ms: controller.decide_delete_topics(message, now_ms)
+    return await broker.change(
+        message, lambda controller, now_ms: controller.decide_delete_topics(message, now_ms)
     )

@@ -17,6 +17,6 @@ API_KEY = 44
 async def handle(
     broker: Broker, request: Request, message: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    return await broker.controller.submit(
-        lambda controller, now_ms: controller.decide_incremental_alter_configs(message, now_ms)
+    return await broker.change(
+        message, lambda controller, now_ms: controller.decide_incremental_alter_configs(message, now_ms)
     )

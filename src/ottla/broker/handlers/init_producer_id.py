@@ -26,4 +26,7 @@ def handle(broker: Broker, request: Request, message: InitProducerIdRequest) -> 
 
 
 async def _after_allocation(broker: Broker) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.allocate(), producer_epoch=0)
+    producer_id = await broker.producer_ids.allocate()
+    if producer_id is None:
+        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)  # come again
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,0 +1,107 @@
+"""When the metadata log finds no room, admin requests are refused item by item; with room they succeed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.handlers import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    incremental_alter_configs,
+    init_producer_id,
+)
+from ottla.config.load import broker_config
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ottla.protocol.messages.incremental_alter_configs_request import AlterableConfig as IncrementalConfig
+from ottla.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource as IncrementalResource,
+)
+from ottla.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ottla.storage.errors import DiskFull
+
+REQUESTS: list[tuple[Any, Any]] = [
+    (
+        create_topics,
+        CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+    ),
+    (create_partitions, CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2)])),
+    (
+        alter_configs,
+        AlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=2,
+                    resource_name="t",
+                    configs=[AlterableConfig(name="retention.ms", value="1000")],
+                )
+            ]
+        ),
+    ),
+    (
+        incremental_alter_configs,
+        IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalResource(
+                    resource_type=2,
+                    resource_name="t",
+                    configs=[IncrementalConfig(name="retention.ms", config_operation=0, value="2000")],
+                )
+            ]
+        ),
+    ),
+    (delete_topics, DeleteTopicsRequest(topic_names=["t"])),
+]
+
+
+def codes(answer: Any) -> list[int]:
+    for name in ("topics", "results", "responses"):
+        if hasattr(answer, name):
+            return [each.error_code for each in getattr(answer, name)]
+    raise AssertionError(answer)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        broker = Broker(broker_config(settings))
+        await broker.start()
+        try:
+            topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+            request: Any = None
+            await create_topics.handle(broker, request, CreateTopicsRequest(topics=[topic]))
+
+            def no_room(*_: object) -> None:
+                raise DiskFull(str(tmp_path), "no space left on device")
+
+            with monkeypatch.context() as full:
+                full.setattr(type(broker._quorum), "append", no_room)
+                for handler, message in REQUESTS:
+                    answer = await handler.handle(broker, request, message)
+                    assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], handler.__name__
+                waiting = init_producer_id.handle(broker, request, InitProducerIdRequest())
+                assert (await waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            for handler, message in REQUESTS:
+                answer = await handler.handle(broker, request, message)
+                assert codes(answer) == [ErrorCode.NONE], handler.__name__
+            given = await init_producer_id.handle(broker, request, InitProducerIdRequest())
+            assert given.error_code == ErrorCode.NONE
+        finally:
+            await broker.stop()
+
+    asyncio.run(main())
