@@ -1,0 +1,98 @@
+"""Where two logs part: leader epochs compared, on the leader's side and on the follower's (KIP-101, 279,
+320).
+
+Leader: a follower names the epoch of its last record and its log end. If the leader's log has no such epoch,
+or that epoch ended earlier, the logs differ from some point on, and the leader names the largest epoch it has
+that is not above the asked one, with that epoch's end.
+
+Follower: if it knows that epoch too, the logs agree up to the smaller of the two ends. If it does not,
+everything above the end of its own largest epoch below is unknown to the leader: it cuts there and asks
+again. Each round removes an epoch, so it ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class EpochView(Protocol):
+        """Which leader epoch wrote from which offset on: `ottla.storage.leader_epochs.LeaderEpochs`."""
+
+        def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+            """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if not known."""
+
+        def epoch_for_offset(self, offset: int) -> int:
+            """The epoch that wrote `offset`, or -1."""
+
+    class LogView(Protocol):
+        """What the machines see of a log; `ottla.storage.log.PartitionLog` is one."""
+
+        @property
+        def log_start_offset(self) -> int: ...
+
+        @property
+        def log_end_offset(self) -> int: ...
+
+        @property
+        def leader_epochs(self) -> EpochView: ...
+
+
+def check_leader_epoch(own_epoch: int, claimed_epoch: int) -> ErrorCode:
+    """Is the requester's view of the leader ours? -1 claims nothing."""
+    if claimed_epoch < 0 or claimed_epoch == own_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if claimed_epoch < own_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def last_record_epoch(log: LogView) -> int:
+    """The epoch of the log's last record, -1 for an empty log.
+
+    Not the latest epoch of the cache: a leader that wrote nothing has an entry there, but no record that
+    could contradict anybody.
+    """
+    end_offset = log.log_end_offset
+    return (
+        log.leader_epochs.epoch_for_offset(end_offset - 1) if end_offset > log.log_start_offset else NO_EPOCH
+    )
+
+
+def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+    """The leader's answer to a fetch: None if the logs agree up to `fetch_offset`, else DivergingEpoch.
+
+    To be asked after the epoch and range checks and before `LeaderState.follower_fetched`: a follower that
+    has to truncate has not said what it has. (-1, -1) means that the leader cannot tell: OFFSET_OUT_OF_RANGE.
+    """
+    if last_fetched_epoch == NO_EPOCH:
+        return None
+    epoch, end_offset = log.leader_epochs.end_offset_for(last_fetched_epoch, log.log_end_offset)
+    if epoch == NO_EPOCH:
+        return NO_EPOCH, NO_OFFSET
+    if epoch < last_fetched_epoch or end_offset < fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+def truncation_point(
+    log: LogView, leader_epoch: int, leader_end_offset: int, high_watermark: int
+) -> tuple[int, bool]:
+    """The follower's conclusion from (epoch, end offset) of the leader: where to cut, and whether that is
+    all.
+    """
+    log_end_offset = log.log_end_offset
+    if leader_end_offset == NO_OFFSET:
+        return min(high_watermark, log_end_offset), True
+    if leader_epoch == NO_EPOCH:
+        return min(leader_end_offset, log_end_offset), True
+    own_epoch, own_end_offset = log.leader_epochs.end_offset_for(leader_epoch, log_end_offset)
+    if own_epoch == NO_EPOCH:
+        return min(leader_end_offset, log_end_offset), True
+    if own_epoch != leader_epoch:
+        return min(own_end_offset, log_end_offset), False
+    return min(own_end_offset, leader_end_offset, log_end_offset), True

@@ -1,0 +1,310 @@
+"""A partition as one of its followers keeps it: what to ask the leader, and what to do with its answers.
+
+The rules:
+
+1.  A follower fetches at its own log end and names the epoch of its last record. Only the answer to that very
+    question counts: the caller (`fetch_plan.py`) drops answers to what was asked before a truncation or an
+    epoch.
+2.  The leader's answer is one of
+    - records (or none): APPEND, then tell `appended`. High watermark = min(leader's, own log end), and it
+      only rises: what was committed once stays so. The log start follows the leader's.
+    - a diverging epoch: cut the log where the two part (`divergence.py`) and fetch on.
+    - OFFSET_OUT_OF_RANGE: ask for the leader's start and end (`offsets_answered`). Longer than the leader's
+      log (only after an unclean election): cut at its end. Ends before the leader's start: begin anew there.
+    - FENCED_LEADER_EPOCH: the leader is newer than we know: stop until metadata tells (`new_leader`).
+    - any other error: wait, shortly at first (the leader may be about to hear what we heard), twice as long
+      each time, up to replica.fetch.backoff.ms.
+3.  A follower of a leader that does not compare epochs in Fetch asks OffsetForLeaderEpoch first
+    (`asks_epoch_end`).
+4.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
+    wait.
+
+Events return one instruction. Truncations are to be carried out before the next event is told: the machine
+reads the log through a view.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.replication.divergence import NO_EPOCH, last_record_epoch, truncation_point
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.fetch_response import PartitionData
+    from ottla.replication.divergence import LogView
+
+BACKOFF_MS_MIN = 20
+
+# Phases.
+FETCHING = 0  # wants to be in the next fetch
+ASKING_OFFSETS = 1  # waits for ListOffsets of the leader
+ASKING_EPOCH_END = 2  # waits for OffsetForLeaderEpoch of the leader
+DELAYED = 3  # waits until `retry_at_ms`
+STOPPED = 4  # waits for new metadata
+
+_RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
+
+
+class Instruction:
+    """What the shell has to do; compared by what it holds."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(str(getattr(self, name)) for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class Append(Instruction):
+    """Append the answer's records (if any) as a follower, then call `appended`."""
+
+    __slots__ = ()
+
+
+class Fetch(Instruction):
+    """Nothing but to be in the next fetch."""
+
+    __slots__ = ()
+
+
+class TruncateTo(Instruction):
+    """Drop everything from `offset` on (`PartitionLog.truncate_to`), and fetch on."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class TruncateFullyAndStartAt(Instruction):
+    """Drop everything; the next record is at `offset`. Fetch on."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class AdvanceLogStart(Instruction):
+    """Everything below `offset` was deleted at the leader."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+class AskOffsets(Instruction):
+    """Send ListOffsets for the earliest (-2) and the latest (-1) offset as a replica, then
+    `offsets_answered`.
+    """
+
+    __slots__ = ("leader_epoch",)
+
+    def __init__(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
+
+
+class AskEpochEnd(Instruction):
+    """Send OffsetForLeaderEpoch for `epoch`, then `epoch_end_answered`."""
+
+    __slots__ = ("epoch", "leader_epoch")
+
+    def __init__(self, epoch: int, leader_epoch: int) -> None:
+        self.epoch = epoch
+        self.leader_epoch = leader_epoch
+
+
+class DelayUntil(Instruction):
+    """Leave the partition out of fetches until `at_ms`."""
+
+    __slots__ = ("at_ms",)
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+
+
+class Stop(Instruction):
+    """Leave the partition out of fetches until metadata has changed."""
+
+    __slots__ = ()
+
+
+APPEND = Append()
+FETCH = Fetch()
+STOP = Stop()
+
+
+class FollowerState:
+    """One partition for as long as this node follows; `new_leader` carries it from one leader to the next."""
+
+    __slots__ = (
+        "_delay_ms",
+        "asks_epoch_end",
+        "backoff_ms_max",
+        "high_watermark",
+        "in_isr",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "phase",
+        "retry_at_ms",
+    )
+
+    def __init__(
+        self,
+        log: LogView,
+        leader_id: int,
+        leader_epoch: int,
+        high_watermark: int,
+        *,
+        in_isr: bool = False,
+        backoff_ms_max: int = 1000,
+        asks_epoch_end: bool = False,
+    ) -> None:
+        self.log = log
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.in_isr = in_isr  # as the metadata say; keeps throttles away from those the leader waits for
+        self.backoff_ms_max = backoff_ms_max
+        self.asks_epoch_end = asks_epoch_end
+        self.phase = FETCHING
+        self.retry_at_ms = 0
+        self._delay_ms = 0
+        self._begin()
+
+    def __repr__(self) -> str:
+        return (
+            f"FollowerState(of {self.leader_id} in epoch {self.leader_epoch}, phase {self.phase},"
+            f" end {self.log.log_end_offset}, high watermark {self.high_watermark})"
+        )
+
+    @property
+    def fetch_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_fetched_epoch(self) -> int:
+        return last_record_epoch(self.log)
+
+    def next_step(self) -> Instruction:
+        """What this follower waits for now, as an instruction."""
+        if self.phase == FETCHING:
+            return FETCH
+        if self.phase == DELAYED:
+            return DelayUntil(self.retry_at_ms)
+        if self.phase == ASKING_OFFSETS:
+            return AskOffsets(self.leader_epoch)
+        if self.phase == ASKING_EPOCH_END:
+            return AskEpochEnd(self.last_fetched_epoch, self.leader_epoch)
+        return STOP
+
+    # -- events
+
+    def new_leader(self, leader_id: int, leader_epoch: int, in_isr: bool = False) -> Instruction:
+        """Metadata named a leader; with the epoch that is known already only the ISR is news."""
+        self.in_isr = in_isr
+        if leader_epoch > self.leader_epoch:
+            self.leader_id = leader_id
+            self.leader_epoch = leader_epoch
+            self._delay_ms = 0
+            self._begin()
+        return self.next_step()
+
+    def due(self, now_ms: int) -> Instruction:
+        """The delay may be over."""
+        if self.phase == DELAYED and now_ms >= self.retry_at_ms:
+            self._begin()
+        return self.next_step()
+
+    def answered(self, data: PartitionData, now_ms: int) -> Instruction:
+        """The leader's answer to the fetch at the log's present end, in the present leader epoch."""
+        error_code = data.error_code
+        if error_code == ErrorCode.NONE:
+            diverging = data.diverging_epoch
+            self._delay_ms = 0
+            if diverging.end_offset >= 0:
+                return self._truncate(diverging.epoch, diverging.end_offset)
+            return APPEND
+        if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.phase = ASKING_OFFSETS
+            return AskOffsets(self.leader_epoch)
+        return self._error(error_code, now_ms)
+
+    def appended(self, leader_high_watermark: int, leader_log_start_offset: int) -> AdvanceLogStart | None:
+        """The answer's records are in the log."""
+        committed = min(leader_high_watermark, self.log.log_end_offset)
+        self.high_watermark = max(self.high_watermark, committed)
+        start_offset = min(leader_log_start_offset, self.high_watermark)
+        return AdvanceLogStart(start_offset) if start_offset > self.log.log_start_offset else None
+
+    def append_failed(self, error_code: int, now_ms: int) -> Instruction:
+        """The records could not be appended: broken on the way, or the disk refused."""
+        if error_code in _RETRIABLE_APPEND:
+            return self._delay(now_ms)
+        self.phase = STOPPED
+        return STOP
+
+    def offsets_answered(
+        self, error_code: int, leader_start_offset: int, leader_end_offset: int, now_ms: int
+    ) -> Instruction:
+        """The answer to AskOffsets."""
+        if self.phase != ASKING_OFFSETS:
+            return self.next_step()
+        if error_code != ErrorCode.NONE:
+            return self._error(error_code, now_ms)
+        self.phase = FETCHING
+        if leader_end_offset < self.log.log_end_offset:
+            return self._cut(leader_end_offset)
+        if leader_start_offset > self.log.log_end_offset:
+            self.high_watermark = leader_start_offset
+            return TruncateFullyAndStartAt(leader_start_offset)
+        # In range by now: the leader has moved while we asked. The wait keeps the two from racing for ever.
+        return self._delay(now_ms)
+
+    def epoch_end_answered(self, error_code: int, epoch: int, end_offset: int, now_ms: int) -> Instruction:
+        """The answer to AskEpochEnd."""
+        if self.phase != ASKING_EPOCH_END:
+            return self.next_step()
+        if error_code != ErrorCode.NONE:
+            return self._error(error_code, now_ms)
+        return self._truncate(epoch, end_offset)
+
+    # -- inside
+
+    def _begin(self) -> None:
+        asks = self.asks_epoch_end and self.last_fetched_epoch != NO_EPOCH
+        self.phase = ASKING_EPOCH_END if asks else FETCHING
+
+    def _truncate(self, epoch: int, end_offset: int) -> Instruction:
+        offset, complete = truncation_point(self.log, epoch, end_offset, self.high_watermark)
+        if complete:
+            self.phase = FETCHING
+        return self._cut(offset)
+
+    def _cut(self, offset: int) -> Instruction:
+        self.high_watermark = min(self.high_watermark, offset)
+        if offset < self.log.log_start_offset:
+            return TruncateFullyAndStartAt(offset)
+        return TruncateTo(offset)
+
+    def _error(self, error_code: int, now_ms: int) -> Instruction:
+        if error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            self.phase = STOPPED
+            return STOP
+        return self._delay(now_ms)
+
+    def _delay(self, now_ms: int) -> Instruction:
+        self._delay_ms = min(max(2 * self._delay_ms, BACKOFF_MS_MIN), self.backoff_ms_max)
+        self.phase = DELAYED
+        self.retry_at_ms = now_ms + self._delay_ms
+        return DelayUntil(self.retry_at_ms)

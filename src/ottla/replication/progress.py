@@ -1,0 +1,107 @@
+"""What a leader knows of one follower: how far its log reaches, and when it last had everything.
+
+The rules (replica.lag.time.max.ms is the lag limit):
+
+- A fetch at offset F says that the follower has everything below F.
+- A fetch at or behind the leader's log end makes the follower caught up as of this fetch.
+- A fetch at or behind the log end that the leader had at the fetch before makes it caught up as of that one:
+  a follower that always fetches what there was a moment ago keeps up, however fast the leader writes.
+- A follower is caught up while its log end is the leader's, or while its last such time is within the limit.
+
+Most partitions of many are idle, and an idle follower says nothing new with each of its fetches. So a fetch
+session shares one `FollowerClock` among its partitions: the shell sets the clock once per fetch, and a
+follower that rests (it had everything when last looked at, nothing was appended since) is as fresh as the
+clock.
+"""
+
+from __future__ import annotations
+
+NEVER_MS = -(2**62)
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+
+
+class FollowerClock:
+    """When a follower's fetch session was last used: one for all the partitions of the session."""
+
+    __slots__ = ("last_fetch_ms",)
+
+    def __init__(self, now_ms: int) -> None:
+        self.last_fetch_ms = now_ms
+
+
+class FollowerProgress:
+    """One follower of one partition, as its leader sees it."""
+
+    __slots__ = (
+        "_clock",
+        "_last_caught_up_ms",
+        "_last_fetch_ms",
+        "broker_epoch",
+        "end_offset",
+        "last_fetch_leader_end",
+        "log_start_offset",
+        "node_id",
+    )
+
+    def __init__(self, node_id: int, in_sync: bool, now_ms: int) -> None:
+        self.node_id = node_id
+        self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.last_fetch_leader_end = UNKNOWN_OFFSET
+        # A member of the ISR gets the whole limit to make itself heard by a new leader.
+        self._last_caught_up_ms = now_ms if in_sync else NEVER_MS
+        self._last_fetch_ms = NEVER_MS
+        self._clock: FollowerClock | None = None  # set while the follower rests
+
+    def __repr__(self) -> str:
+        return f"FollowerProgress({self.node_id}, end {self.end_offset}, broker epoch {self.broker_epoch})"
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        clock = self._clock
+        return self._last_caught_up_ms if clock is None else max(self._last_caught_up_ms, clock.last_fetch_ms)
+
+    @property
+    def last_fetch_ms(self) -> int:
+        clock = self._clock
+        return self._last_fetch_ms if clock is None else max(self._last_fetch_ms, clock.last_fetch_ms)
+
+    def fetched(
+        self,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+        now_ms: int,
+        clock: FollowerClock | None,
+    ) -> None:
+        self.leader_appended()
+        if fetch_offset >= leader_end_offset:
+            self._last_caught_up_ms = max(self._last_caught_up_ms, now_ms)
+            self._clock = clock
+        elif fetch_offset >= self.last_fetch_leader_end:
+            self._last_caught_up_ms = max(self._last_caught_up_ms, self._last_fetch_ms)
+        self.end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.broker_epoch = broker_epoch
+        self.last_fetch_leader_end = leader_end_offset
+        self._last_fetch_ms = now_ms
+
+    def leader_appended(self) -> None:
+        """The rest is over: keep what the clock said until now."""
+        if self._clock is not None:
+            self._last_caught_up_ms = self.last_caught_up_ms
+            self._last_fetch_ms = self.last_fetch_ms
+            self._clock = None
+
+    def new_epoch(self, in_sync: bool, leader_end_offset: int, now_ms: int) -> None:
+        """The same leader begins another epoch: its log is the same, so the follower's offset still holds."""
+        self._clock = None
+        self.last_fetch_leader_end = leader_end_offset
+        self._last_caught_up_ms = now_ms if in_sync else NEVER_MS
+        self._last_fetch_ms = now_ms if in_sync else NEVER_MS
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms
