@@ -145,12 +145,14 @@ class Commands(RuleBasedStateMachine):
             assert sorted(topic.partitions) == list(range(len(topic.partitions)))
             for partition in topic.partitions.values():
                 assert set(partition.isr) <= set(partition.replicas)
-                assert partition.isr
+                assert partition.isr or partition.elr or partition.last_known_elr
                 if partition.leader != -1:
                     assert partition.leader in partition.isr
-                    assert image.brokers[partition.leader].active
+                    alone = partition.replicas == (partition.leader,)
+                    assert alone or image.brokers[partition.leader].active
                 else:
-                    assert not any(image.brokers[each].active for each in partition.isr)
+                    eligible = partition.isr or partition.elr
+                    assert not any(image.brokers[each].active for each in eligible)
 
 
 def test_any_commands(new_harness: Any) -> None:

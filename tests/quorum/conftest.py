@@ -43,7 +43,7 @@ class Node:
         )
         for _ in self.quorum.replay():
             pass
-        self.quorum.begin_epoch(self.now_ms, bootstrap_records())
+        self.quorum.begin_epoch(self.now_ms, bootstrap_records()[:1])
         self.image = ClusterImage()
         self.replayed = list(self.quorum.replay())
         for _, _, message in self.replayed:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ottla.controller.decision import Refusal
+from ottla.controller.directories import first_directory
 from ottla.controller.image_parts import BrokerImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.partition_record import PartitionRecord
-
-DIRECTORY_UNASSIGNED = bytes(16)
-DIRECTORY_LOST = bytes(15) + b"\x01"
 
 
 def check_replicas(
@@ -49,12 +47,5 @@ def new_partition_record(
         leader_recovery_state=0,
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_first_directory(brokers[broker_id]) for broker_id in replicas],
+        directories=[first_directory(brokers[broker_id]) for broker_id in replicas],
     )
-
-
-def _first_directory(broker: BrokerImage) -> bytes:
-    """The controller knows the directory when the broker has just one; else the broker chooses and tells."""
-    if len(broker.log_dirs) == 1:
-        return broker.log_dirs[0]
-    return DIRECTORY_UNASSIGNED if broker.log_dirs else DIRECTORY_LOST

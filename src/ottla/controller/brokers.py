@@ -4,6 +4,9 @@
     active --silence, or its wish--> fenced
     active --wants to stop--> in controlled shutdown --leads nothing--> may stop
 
+A broker that stops in order tells so when it registers again (`previous_broker_epoch`). One that does not may
+have lost the end of its logs, so it does not count as in sync any more.
+
 A broker's epoch is the offset of the record of its registration, so it grows with every start of the
 broker and tells commands of the past from those of the present.
 """
@@ -12,10 +15,18 @@ from __future__ import annotations
 
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, Refusal
-from ottla.controller.elections import broker_arrives, broker_leaves, leads_any
+from ottla.controller.directories import DIRECTORY_IDS_RESERVED, directory_of
+from ottla.controller.elections import (
+    Changes,
+    all_partitions,
+    broker_arrives,
+    broker_leaves,
+    broker_restarts_uncleanly,
+    directories_leave,
+    must_hand_over,
+)
 from ottla.controller.image_parts import BrokerImage
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message import Message
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -26,7 +37,6 @@ from ottla.protocol.messages.unregister_broker_record import UnregisterBrokerRec
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 
-_DIRECTORY_IDS_RESERVED = 100  # the smallest ids stand for states of a directory, not for one
 FENCE, UNFENCE = 1, -1
 
 
@@ -38,21 +48,26 @@ def decide_register_broker(
         _check_registration(context, request, now_ms)
     except Refusal as refusal:
         return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
-    existing = context.image.brokers.get(request.broker_id)
-    same = existing is not None and existing.incarnation_id == request.incarnation_id
-    records: list[Message] = []
-    if existing is not None and not same:
-        records += broker_leaves(context.image, request.broker_id)
+    broker_id = request.broker_id
+    existing = context.image.brokers.get(broker_id)
     record = _registration_record(request)
-    if existing is not None and same:
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
         record.broker_epoch = existing.epoch
         record.fenced = existing.fenced
         record.in_controlled_shutdown = existing.in_controlled_shutdown
+        changes: Changes = ([], [])
+    elif existing is not None and request.previous_broker_epoch == existing.epoch:
+        changes = broker_leaves(context, broker_id, keep_single=True)
     else:
+        changes = broker_restarts_uncleanly(context, broker_id)
+    records, unclean_elections = changes
+    if record.broker_epoch < 0:
         record.broker_epoch = next_offset + len(records)
     records.append(record)
-    context.last_contact_ms[request.broker_id] = now_ms
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+    context.last_contact_ms[broker_id] = now_ms
+    context.metadata_offset.pop(broker_id, None)
+    context.drained_offset.pop(broker_id, None)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), unclean_elections)
 
 
 def _check_registration(context: Context, request: BrokerRegistrationRequest, now_ms: int) -> None:
@@ -71,7 +86,7 @@ def _check_registration(context: Context, request: BrokerRegistrationRequest, no
         if alive and not existing.in_controlled_shutdown:
             raise Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker {broker_id} is alive.")
     directories = request.log_dirs
-    reserved = any(int.from_bytes(each) < _DIRECTORY_IDS_RESERVED for each in directories)
+    reserved = any(int.from_bytes(each) < DIRECTORY_IDS_RESERVED for each in directories)
     if not directories or reserved or len(set(directories)) != len(directories):
         raise Refusal(
             ErrorCode.INVALID_REGISTRATION, "The ids of the log directories must be real and distinct."
@@ -94,6 +109,7 @@ def _registration_record(request: BrokerRegistrationRequest) -> RegisterBrokerRe
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
+        broker_epoch=-1,
         end_points=[
             BrokerEndpoint(
                 name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
@@ -115,47 +131,112 @@ def _registration_record(request: BrokerRegistrationRequest) -> RegisterBrokerRe
 
 
 def decide_broker_heartbeat(
-    context: Context, request: BrokerHeartbeatRequest, now_ms: int
+    context: Context, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Renews the session, and moves the broker on in its life as it wishes and can."""
-    image = context.image
-    broker = image.brokers.get(request.broker_id)
+    """Renews the session, and moves the broker on in its life as it wishes and can. With `next_offset`,
+    the end of the metadata log, a broker that shuts down waits until the others know who leads now."""
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
         return Decision([], BrokerHeartbeatResponse(error_code=code))
-    context.last_contact_ms[request.broker_id] = now_ms
+    broker_id = broker.broker_id
+    context.last_contact_ms[broker_id] = now_ms
+    context.metadata_offset[broker_id] = request.current_metadata_offset
     caught_up = request.current_metadata_offset >= broker.epoch
-    records: list[Message] = []
     reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=broker.fenced)
+    changes: Changes = ([], [])
     if request.want_shut_down:
-        if not broker.in_controlled_shutdown and not broker.fenced:
-            records = [_change(broker, in_controlled_shutdown=1), *broker_leaves(image, broker.broker_id)]
-        else:
-            reply.should_shut_down = not leads_any(image, broker.broker_id)
+        changes = _shut_down(context, broker, reply, next_offset)
     elif request.want_fence and not broker.fenced:
-        records = _fence(context, broker)
+        changes = _fence(context, broker)
         reply.is_fenced = True
     elif not request.want_fence and broker.fenced and caught_up:
-        records = [_change(broker, fenced=UNFENCE), *broker_arrives(image, broker.broker_id)]
+        records, unclean_elections = broker_arrives(context, broker_id)
+        changes = [_change(broker, fenced=UNFENCE), *records], unclean_elections
         reply.is_fenced = False
-    return Decision(records, reply)
+    if not changes[0]:
+        # What the directories need waits for the next heartbeat if the broker itself changed now.
+        changes = _directories(context, broker, request)
+        reply.is_fenced = reply.is_fenced or _all_offline(broker, request)
+    return Decision(changes[0], reply, changes[1])
+
+
+def _shut_down(
+    context: Context, broker: BrokerImage, reply: BrokerHeartbeatResponse, next_offset: int | None
+) -> Changes:
+    broker_id = broker.broker_id
+    if broker.fenced:
+        reply.should_shut_down = True
+        return [], []
+    if not broker.in_controlled_shutdown:
+        records, unclean_elections = broker_leaves(context, broker_id, keep_single=True)
+        records.insert(0, _change(broker, in_controlled_shutdown=1))
+        if next_offset is not None:
+            context.drained_offset[broker_id] = next_offset + len(records) - 1
+        return records, unclean_elections
+    if must_hand_over(context.image, broker_id):
+        return broker_leaves(context, broker_id, keep_single=True)
+    drained = context.drained_offset.get(broker_id, -1)
+    known = context.metadata_offset
+    if any(known.get(each, -1) < drained for each in context.image.active_brokers()):
+        return [], []
+    reply.should_shut_down = True
+    reply.is_fenced = True
+    records, unclean_elections = broker_leaves(context, broker_id, keep_single=True)
+    return [_change(broker, fenced=FENCE), *records], unclean_elections
+
+
+def _directories(context: Context, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Changes:
+    """Directories that the broker lost since it registered, and those that shall take no new partitions."""
+    lost = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
+    if _all_offline(broker, request):
+        return _fence(context, broker) if not broker.fenced else ([], [])
+    cordoned = request.cordoned_log_dirs
+    new_cordon = cordoned is not None and tuple(cordoned) != (broker.cordoned_log_dirs or ())
+    if not lost and not new_cordon:
+        return [], []
+    change = _change(broker)
+    if new_cordon:
+        change.cordoned_log_dirs = cordoned
+    if not lost:
+        return [change], []
+    change.log_dirs = [each for each in broker.log_dirs if each not in lost]
+    on_lost = [
+        (topic, number)
+        for topic, number, partition in all_partitions(context.image)
+        if broker.broker_id in partition.replicas and directory_of(partition, broker.broker_id) in lost
+    ]
+    records, unclean_elections = directories_leave(context, broker.broker_id, on_lost)
+    return [change, *records], unclean_elections
+
+
+def _all_offline(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
+    return bool(broker.log_dirs) and set(broker.log_dirs) <= set(request.offline_log_dirs)
 
 
 def decide_fence_silent(context: Context, now_ms: int) -> Decision[list[int]]:
-    """Fences the brokers whose session is over; the reply names them. To be called from time to time."""
+    """Fences a broker whose session is over; the reply names it. To be called until it names nobody: one at
+    a time, because the next must see what this one changed in the partitions."""
     session_ms = context.config.get_int("broker.session.timeout.ms")
-    silent: list[int] = []
-    records: list[Message] = []
     for broker in context.image.brokers.values():
         if broker.fenced:
             continue
         # A controller that has just begun has heard of nobody: sessions begin when it first looks.
         last_ms = context.last_contact_ms.setdefault(broker.broker_id, now_ms)
         if now_ms - last_ms >= session_ms:
-            silent.append(broker.broker_id)
-            records += _fence(context, broker)
-            break  # one at a time: the next must see what this one changed in the partitions
-    return Decision(records, silent)
+            records, unclean_elections = _fence(context, broker)
+            return Decision(records, [broker.broker_id], unclean_elections)
+    return Decision([], [])
+
+
+def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> Decision[bool]:
+    """Fences a broker that is known to be gone, without waiting for the end of its session. The reply says
+    whether it was fenced: a broker that registered again, or is fenced, is left alone."""
+    broker = context.image.brokers.get(broker_id)
+    if broker is None or broker.epoch != broker_epoch or broker.fenced:
+        return Decision([], False)
+    records, unclean_elections = _fence(context, broker)
+    return Decision(records, True, unclean_elections)
 
 
 def decide_unregister_broker(
@@ -166,17 +247,21 @@ def decide_unregister_broker(
         text = f"Broker ID {request.broker_id} is not currently registered."
         code = ErrorCode.BROKER_ID_NOT_REGISTERED
         return Decision([], UnregisterBrokerResponse(error_code=code, error_message=text))
-    records = broker_leaves(context.image, broker.broker_id)
+    records, unclean_elections = broker_leaves(context, broker.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch))
-    context.last_contact_ms.pop(broker.broker_id, None)
-    return Decision(records, UnregisterBrokerResponse(error_message=None))
+    for known in (context.last_contact_ms, context.metadata_offset, context.drained_offset):
+        known.pop(broker.broker_id, None)
+    return Decision(records, UnregisterBrokerResponse(error_message=None), unclean_elections)
 
 
-def _fence(context: Context, broker: BrokerImage) -> list[Message]:
-    return [_change(broker, fenced=FENCE), *broker_leaves(context.image, broker.broker_id)]
+def _fence(context: Context, broker: BrokerImage) -> Changes:
+    records, unclean_elections = broker_leaves(context, broker.broker_id)
+    return [_change(broker, fenced=FENCE), *records], unclean_elections
 
 
-def _change(broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> Message:
+def _change(
+    broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.epoch,

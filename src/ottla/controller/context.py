@@ -15,7 +15,16 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 class Context:
     """Shared by the decisions; only the sessions of brokers change in it without a record."""
 
-    __slots__ = ("cluster_id", "config", "draw", "image", "last_contact_ms", "new_uuid")
+    __slots__ = (
+        "cluster_id",
+        "config",
+        "drained_offset",
+        "draw",
+        "image",
+        "last_contact_ms",
+        "metadata_offset",
+        "new_uuid",
+    )
 
     def __init__(
         self,
@@ -33,6 +42,10 @@ class Context:
         self.new_uuid = new_uuid
         # When each broker was last heard of. Not in the log: a new controller gives everyone a fresh session.
         self.last_contact_ms: dict[int, int] = {}
+        # How far each broker has read the metadata, by its heartbeats; and for brokers in controlled
+        # shutdown, how far the others must have read to know that it leads nothing any more.
+        self.metadata_offset: dict[int, int] = {}
+        self.drained_offset: dict[int, int] = {}
 
     def layers(self) -> ConfigLayers:
         """The configuration below topics, as it is set for the cluster."""

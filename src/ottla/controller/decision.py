@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -10,14 +11,26 @@ from ottla.protocol.message import Message
 Reply = TypeVar("Reply")
 
 
+class UncleanElection(NamedTuple):
+    """A replica was made leader that may lack records which were acknowledged: to be logged and counted."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+
+
 class Decision(Generic[Reply]):
     """Records and the reply that holds once they are committed; without records it holds at once."""
 
-    __slots__ = ("records", "reply")
+    __slots__ = ("records", "reply", "unclean_elections")
 
-    def __init__(self, records: list[Message], reply: Reply) -> None:
+    def __init__(
+        self, records: list[Message], reply: Reply, unclean_elections: Sequence[UncleanElection] = ()
+    ) -> None:
         self.records = records
         self.reply = reply
+        self.unclean_elections = unclean_elections
 
 
 class Refusal(Exception):

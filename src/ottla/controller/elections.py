@@ -1,61 +1,115 @@
 """What becomes of partitions when a broker comes or goes.
 
-A broker that goes leaves the ISR, unless it is the last one in it: that one alone knows what was
-committed, so the partition waits for it without a leader. A broker that comes leads the partitions that
-waited for it. Every change of the leader is a new leader epoch, also when the same broker leads again
+A broker that goes leaves the ISR, and another leads where it led. A broker that comes leads the partitions
+that waited for it. Every change of the leader is a new leader epoch, also when the same broker leads again
 after a restart: followers and consumers find out by it that the end of the log may not be what it was.
+
+A partition with a single replica has nobody to hand over to and nobody who could be misled, so a planned
+restart of its broker costs it one record instead of two: the partition keeps its leader while that is
+fenced, and has it again in a new epoch when it is back. A fenced leader is thus no leader to anyone who asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ottla.controller.context import Context
+from ottla.controller.decision import UncleanElection
+from ottla.controller.directories import DIRECTORY_UNASSIGNED
 from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import LEADER_UNCHANGED, NO_LEADER, PartitionImage
+from ottla.controller.image_parts import NO_LEADER, PartitionImage, TopicImage
+from ottla.controller.partition_change import PartitionChange
+from ottla.controller.partition_rules import PartitionRules
 from ottla.protocol.message import Message
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 
+Changes = tuple[list[Message], list[UncleanElection]]
 
-def _partitions(image: ClusterImage) -> Iterator[tuple[bytes, int, PartitionImage]]:
+
+def all_partitions(image: ClusterImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
     for topic in image.topics_by_id.values():
         for number, partition in topic.partitions.items():
-            yield topic.topic_id, number, partition
+            yield topic, number, partition
 
 
-def broker_leaves(image: ClusterImage, broker_id: int) -> list[Message]:
-    """Changes of the partitions that have the broker in their ISR."""
+def has_leader(image: ClusterImage, partition: PartitionImage) -> bool:
+    """Whether somebody leads. A leader that is fenced does not."""
+    leader = image.brokers.get(partition.leader)
+    return leader is not None and not leader.fenced
+
+
+def broker_leaves(context: Context, broker_id: int, *, keep_single: bool = False) -> Changes:
+    """The broker goes, with its log as it is. `keep_single`: it comes back, partitions it has alone wait."""
+    rules = PartitionRules(context, leaving=broker_id)
     records: list[Message] = []
-    for topic_id, number, partition in _partitions(image):
-        if broker_id not in partition.isr:
+    for topic, number, partition in all_partitions(context.image):
+        if broker_id not in partition.isr and partition.leader != broker_id:
             continue
-        rest = [each for each in partition.isr if each != broker_id]
-        leader = LEADER_UNCHANGED
-        if partition.leader == broker_id:
-            alive = [each for each in partition.replicas if each in rest and _active(image, each)]
-            leader = alive[0] if alive else NO_LEADER
-        if not rest and leader == LEADER_UNCHANGED:
+        if keep_single and partition.replicas == (broker_id,):
             continue
-        records.append(
-            PartitionChangeRecord(
-                partition_id=number, topic_id=topic_id, isr=rest if rest else None, leader=leader
-            )
-        )
-    return records
+        records += _without(rules, topic, number, broker_id)
+    return records, rules.unclean_elections
 
 
-def broker_arrives(image: ClusterImage, broker_id: int) -> list[Message]:
-    """Elections of the broker in partitions that have no leader and count it in sync."""
-    return [
-        PartitionChangeRecord(partition_id=number, topic_id=topic_id, leader=broker_id)
-        for topic_id, number, partition in _partitions(image)
-        if partition.leader == NO_LEADER and broker_id in partition.isr
-    ]
+def broker_restarts_uncleanly(context: Context, broker_id: int) -> Changes:
+    """The broker did not stop in order: the end of its logs may be lost, so it is not in sync any more."""
+    rules = PartitionRules(context, unclean_restart=broker_id)
+    if not rules.elr_on:
+        return broker_leaves(context, broker_id, keep_single=True)
+    records: list[Message] = []
+    for topic, number, partition in all_partitions(context.image):
+        counted = broker_id in partition.isr or broker_id in partition.elr or partition.leader == broker_id
+        if counted and partition.replicas != (broker_id,):
+            records += _without(rules, topic, number, broker_id)
+    return records, rules.unclean_elections
 
 
-def leads_any(image: ClusterImage, broker_id: int) -> bool:
-    return any(partition.leader == broker_id for _, _, partition in _partitions(image))
+def _without(rules: PartitionRules, topic: TopicImage, number: int, broker_id: int) -> list[Message]:
+    change = PartitionChange(rules, topic, number)
+    change.isr = [each for each in change.isr if each != broker_id]
+    record = change.build()
+    return [] if record is None else [record]
 
 
-def _active(image: ClusterImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.active
+def directories_leave(context: Context, broker_id: int, partitions: list[tuple[TopicImage, int]]) -> Changes:
+    """The broker stays, but cannot use its replicas of these partitions."""
+    rules = PartitionRules(context, leaving=broker_id)
+    records: list[Message] = []
+    for topic, number in partitions:
+        partition = topic.partitions[number]
+        if broker_id in partition.isr or partition.leader == broker_id:
+            records += _without(rules, topic, number, broker_id)
+    return records, rules.unclean_elections
+
+
+def broker_arrives(context: Context, broker_id: int) -> Changes:
+    """Elections in the partitions that have no leader, and new epochs where the broker led all along."""
+    rules = PartitionRules(context, arriving=broker_id)
+    broker = context.image.brokers[broker_id]
+    directories = frozenset((*broker.log_dirs, DIRECTORY_UNASSIGNED))
+    alone = (broker_id,)
+    records: list[Message] = []
+    for topic, number, partition in all_partitions(context.image):
+        leader = partition.leader
+        if leader == broker_id:
+            single = partition.replicas == alone == partition.isr
+            if single and directories.issuperset(partition.directories) and not partition.elr:
+                # The common case of a node alone with thousands of partitions, without the long way.
+                records.append(
+                    PartitionChangeRecord(partition_id=number, topic_id=topic.topic_id, leader=broker_id)
+                )
+                continue
+        elif leader != NO_LEADER or broker_id not in partition.replicas:
+            continue
+        record = PartitionChange(rules, topic, number).build(restarted=True)
+        if record is not None:
+            records.append(record)
+    return records, rules.unclean_elections
+
+
+def must_hand_over(image: ClusterImage, broker_id: int) -> bool:
+    """Whether the broker leads partitions that others could lead."""
+    return any(
+        partition.leader == broker_id and partition.replicas != (broker_id,)
+        for _, _, partition in all_partitions(image)
+    )

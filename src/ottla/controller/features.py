@@ -13,16 +13,24 @@ from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 30  # 4.3-IV0
 METADATA_VERSION_LEVEL_MIN = 7  # 3.3-IV3
+# Replicas that fell out of the ISR while it was too small remain eligible as leaders.
+ELR_VERSION = "eligible.leader.replicas.version"
+ELR_VERSION_LEVEL = 1
+ELR_METADATA_VERSION_MIN = 23  # 4.0-IV1
 
 # The lowest and highest level of each feature that this version can run with.
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_LEVEL_MIN, METADATA_VERSION_LEVEL),
+    ELR_VERSION: (0, ELR_VERSION_LEVEL),
 }
 
 
 def bootstrap_records() -> list[Message]:
     """The records with which a new cluster begins."""
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)]
+    return [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
+        FeatureLevelRecord(name=ELR_VERSION, feature_level=ELR_VERSION_LEVEL),
+    ]
 
 
 def unsupported_features(finalized: dict[str, int]) -> list[str]:

@@ -1,0 +1,42 @@
+"""Log directories of replicas: which are online, and where a new replica is expected to go."""
+
+from __future__ import annotations
+
+from ottla.controller.image_parts import BrokerImage, PartitionImage
+
+# The smallest ids stand for states of a directory, not for one.
+DIRECTORY_IDS_RESERVED = 100
+DIRECTORY_UNASSIGNED = bytes(16)
+DIRECTORY_LOST = bytes(15) + b"\x01"
+
+
+def first_directory(broker: BrokerImage | None) -> bytes:
+    """The controller knows the directory when the broker has just one; else the broker chooses and tells."""
+    if broker is None or not broker.log_dirs:
+        return DIRECTORY_LOST
+    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
+
+
+def directory_of(partition: PartitionImage, broker_id: int) -> bytes:
+    """Where the broker has its replica, as far as it is known."""
+    directories = partition.directories
+    if len(directories) != len(partition.replicas) or broker_id not in partition.replicas:
+        return DIRECTORY_UNASSIGNED
+    return directories[partition.replicas.index(broker_id)]
+
+
+def is_online(broker: BrokerImage, directory: bytes) -> bool:
+    """Whether a replica in this directory can be used. What is not assigned yet counts as usable."""
+    if int.from_bytes(directory) < DIRECTORY_IDS_RESERVED:
+        return directory != DIRECTORY_LOST
+    return not broker.log_dirs or directory in broker.log_dirs
+
+
+def moved_directories(
+    partition: PartitionImage, replicas: list[int], brokers: dict[int, BrokerImage]
+) -> list[bytes]:
+    """The directories for a new list of replicas: those that stay keep theirs."""
+    return [
+        directory_of(partition, each) if each in partition.replicas else first_directory(brokers.get(each))
+        for each in replicas
+    ]

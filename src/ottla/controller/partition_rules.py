@@ -1,0 +1,71 @@
+"""What an election must know besides the partition: who may lead, and what the topic allows."""
+
+from __future__ import annotations
+
+from ottla.controller.context import Context
+from ottla.controller.decision import UncleanElection
+from ottla.controller.directories import directory_of, is_online
+from ottla.controller.features import ELR_VERSION
+from ottla.controller.image_parts import PartitionImage
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+class PartitionRules:
+    """For one decision. A decision runs ahead of its own records, so it says which broker they change:
+    `leaving` is never chosen, `arriving` counts as active, and the log of a broker in `unclean_restart`
+    may have lost its end."""
+
+    __slots__ = (
+        "_defaults",
+        "arriving",
+        "context",
+        "elr_on",
+        "image",
+        "leaving",
+        "unclean_elections",
+        "unclean_restart",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        leaving: int | None = None,
+        arriving: int | None = None,
+        unclean_restart: int | None = None,
+    ) -> None:
+        self.context = context
+        self.image = context.image
+        self.leaving = leaving
+        self.arriving = arriving
+        self.unclean_restart = unclean_restart
+        self.elr_on = context.image.features.get(ELR_VERSION, 0) >= 1
+        self.unclean_elections: list[UncleanElection] = []
+        self._defaults: tuple[int, bool] | None = None
+
+    def _topic_defaults(self) -> tuple[int, bool]:
+        if self._defaults is None:
+            values = self.context.layers().topic_defaults()
+            self._defaults = (values[MIN_ISR], values[UNCLEAN])
+        return self._defaults
+
+    def min_isr(self, topic: str, replicas: int) -> int:
+        """How many replicas must be in sync for the partition to go on; never more than it has."""
+        text = self.image.topic_config(topic).get(MIN_ISR)
+        wanted = self._topic_defaults()[0] if text is None else int(text)
+        return min(wanted, max(1, replicas))
+
+    def unclean_allowed(self, topic: str) -> bool:
+        text = self.image.topic_config(topic).get(UNCLEAN)
+        return self._topic_defaults()[1] if text is None else text.lower() == "true"
+
+    def may_lead(self, partition: PartitionImage, broker_id: int, directory: bytes | None = None) -> bool:
+        """Whether the broker is there and its copy can be read; not whether that copy is in sync."""
+        if broker_id in (self.leaving, self.unclean_restart):
+            return False
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or not (broker.active or broker_id == self.arriving):
+            return False
+        return is_online(broker, directory_of(partition, broker_id) if directory is None else directory)
