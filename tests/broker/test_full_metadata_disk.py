@@ -39,7 +39,10 @@ REQUESTS: list[tuple[Any, Any]] = [
         create_topics,
         CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
     ),
-    (create_partitions, CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2)])),
+    (
+        create_partitions,
+        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    ),
     (
         alter_configs,
         AlterConfigsRequest(
