@@ -137,11 +137,18 @@ class LogManager:
 
     # -- directories -----------------------------------------------------------------------------------------
 
+    def _make_dir(self, path: str) -> None:
+        """Create a directory for good: each name above that is new has to reach the disk as well."""
+        if not self._files.is_dir(path):
+            above = parent(path)
+            if above != path:
+                self._make_dir(above)
+            self._files.mkdir(path)
+            self._files.sync_dir(above)
+
     def _open_dir(self, log_dir: ManagedDir) -> None:
         try:
-            if not self._files.is_dir(log_dir.path):
-                self._files.mkdir(log_dir.path)
-                self._files.sync_dir(parent(log_dir.path))
+            self._make_dir(log_dir.path)
             log_dir.lock = self._files.lock(f"{log_dir.path}/{LOCK_NAME}")
             log_dir.meta = checkpoints.read_meta_properties(self._files, log_dir.path)
             log_dir.clean, log_dir.broker_epoch = checkpoints.take_clean_shutdown(self._files, log_dir.path)
