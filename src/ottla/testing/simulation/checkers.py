@@ -1,0 +1,187 @@
+"""What must hold for every history. A checker gives its complaints, each a line; none means it is content.
+
+The names follow Jepsen's where it has one: lost-write, duplicate, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ottla.testing.simulation.history import OK, History, PartitionName
+
+Checker = Callable[[History], list[str]]
+SHOWN_MAX = 3
+
+
+def lost_write(history: History) -> list[str]:
+    """Every acknowledged record is there at the end, at the offset that was told."""
+    found: dict[PartitionName, dict[str, int]] = {
+        partition: {value: offset for offset, value in records}
+        for partition, records in history.final.items()
+    }
+    complaints = []
+    for operation in history.of_kind("produce", OK):
+        assert isinstance(operation.target, PartitionName)
+        there = found.get(operation.target, {})
+        for position, value in enumerate(operation.value):
+            if value not in there:
+                complaints.append(f"lost: {value} was acknowledged at {operation.target}@{operation.result}")
+            elif operation.result is not None and there[value] != operation.result + position:
+                told = operation.result + position
+                complaints.append(f"moved: {value} was acknowledged at {told} and is at {there[value]}")
+    return complaints
+
+
+def duplicate(history: History) -> list[str]:
+    """No record of an idempotent producer is there twice."""
+    complaints = []
+    for partition, records in history.final.items():
+        seen: dict[str, int] = {}
+        for offset, value in records:
+            if value in seen:
+                complaints.append(f"duplicate: {value} is at {partition}@{seen[value]} and @{offset}")
+            seen[value] = offset
+    return complaints
+
+
+def unwritten_read(history: History) -> list[str]:
+    """Nothing is read that nobody has written to that partition."""
+    written = {
+        (operation.target, value) for operation in history.of_kind("produce") for value in operation.value
+    }
+    return [
+        f"unwritten: {client} read {value} at {partition}@{offset}"
+        for client, partition, offset, value in _all_reads(history)
+        if (partition, value) not in written
+    ]
+
+
+def two_values(history: History) -> list[str]:
+    """An offset has one value, whoever reads it and whenever."""
+    known: dict[tuple[PartitionName, int], tuple[str, str]] = {}
+    complaints = []
+    for client, partition, offset, value in _all_reads(history):
+        first = known.setdefault((partition, offset), (value, client))
+        if first[0] != value:
+            complaints.append(
+                f"two values: {partition}@{offset} was {first[0]} to {first[1]}, {value} to {client}"
+            )
+    return complaints
+
+
+def lost_read(history: History) -> list[str]:
+    """What a consumer has seen is still there at the end."""
+    final = {partition: dict(records) for partition, records in history.final.items()}
+    return [
+        f"lost read: {read.client} saw {read.value} at {read.partition}@{read.offset}"
+        for read in history.reads
+        if read.partition in final and read.offset not in final[read.partition]
+    ]
+
+
+def watermark_back(history: History) -> list[str]:
+    """For a consumer the high watermark only grows."""
+    highest: dict[tuple[str, PartitionName], int] = {}
+    complaints = []
+    for client, partition, offset in history.watermarks:
+        before = highest.get((client, partition), 0)
+        if offset < before:
+            complaints.append(f"watermark went back: {client} {partition} from {before} to {offset}")
+        highest[client, partition] = max(before, offset)
+    return complaints
+
+
+def order(history: History) -> list[str]:
+    """The records of one producer lie in a partition in the order it wrote them, and offsets have no gap."""
+    complaints = []
+    rank = {
+        value: number
+        for number, value in enumerate(
+            value for operation in history.of_kind("produce") for value in operation.value
+        )
+    }
+    writer = {
+        value: operation.client for operation in history.of_kind("produce") for value in operation.value
+    }
+    for partition, records in history.final.items():
+        last: dict[str, tuple[int, str]] = {}
+        for position, (offset, value) in enumerate(records):
+            if position and offset != records[position - 1][0] + 1:
+                complaints.append(f"gap: {partition} has {offset} after {records[position - 1][0]}")
+            before = last.get(writer.get(value, ""))
+            if value in rank:
+                if before is not None and before[0] > rank[value]:
+                    complaints.append(f"order: {partition} has {value} after {before[1]}")
+                last[writer[value]] = (rank[value], value)
+    return complaints
+
+
+def two_leaders(history: History) -> list[str]:
+    """A leader epoch has one leader."""
+    known: dict[tuple[PartitionName, int], int] = {}
+    complaints = []
+    for partition, epoch, leader in history.leaders:
+        first = known.setdefault((partition, epoch), leader)
+        if first != leader:
+            complaints.append(f"two leaders: {partition} epoch {epoch} was led by {first} and {leader}")
+    return complaints
+
+
+def lost_metadata(history: History) -> list[str]:
+    """A topic that was created is there at the end, under the same id."""
+    complaints = []
+    for operation in history.of_kind("create-topic", OK):
+        there = history.final_topics.get(str(operation.target))
+        if there is None:
+            complaints.append(f"lost metadata: topic {operation.target} was created and is gone")
+        elif operation.result is not None and there != operation.result:
+            complaints.append(f"lost metadata: topic {operation.target} has another id now")
+    return complaints
+
+
+def unavailable(history: History) -> list[str]:
+    """When everything is healed, everything that was asked for ends well."""
+    return [
+        f"unavailable: {operation}"
+        for operation in history.operations
+        if operation.kind in ("produce", "create-topic", "final-read") and operation.outcome != OK
+    ]
+
+
+def surprises(history: History) -> list[str]:
+    """No client was told what should not happen: a checksum that fails, a sequence out of order."""
+    return [f"surprise: {text}" for text in history.surprises]
+
+
+LOSSLESS: tuple[Checker, ...] = (
+    lost_write,
+    duplicate,
+    unwritten_read,
+    two_values,
+    lost_read,
+    watermark_back,
+    order,
+    two_leaders,
+    lost_metadata,
+    unavailable,
+    surprises,
+)
+"""What a cluster promises: with acks=all, and with flushes where all machines may lose power at once."""
+
+
+def check(history: History, checkers: Iterable[Checker] = LOSSLESS) -> list[str]:
+    """The complaints of all checkers, a few of each."""
+    complaints = []
+    for checker in checkers:
+        found = checker(history)
+        complaints += found[:SHOWN_MAX]
+        if len(found) > SHOWN_MAX:
+            complaints.append(f"and {len(found) - SHOWN_MAX} more of {checker.__name__}")
+    return complaints
+
+
+def _all_reads(history: History) -> Iterable[tuple[str, PartitionName, int, str]]:
+    yield from history.reads
+    for partition, records in history.final.items():
+        for offset, value in records:
+            yield "the end", partition, offset, value

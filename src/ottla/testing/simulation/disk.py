@@ -1,0 +1,102 @@
+"""The disk of one node: outlives its processes, and treats each of them as badly as it is told to.
+
+A process that was killed leaves the files as it wrote them; a power cut leaves what was synced and a drawn
+part of the rest. Either way the next process gets files of its own, so that nothing of the old one reaches
+them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from ottla.testing.files import FaultyFiles
+
+SYNC_MS = (0.05, 3.0)
+SLOW_SYNC_MS = (20.0, 400.0)
+HICCUP_MS = 50.0
+HICCUP_CHANCE = 0.02
+
+
+class SimulatedFiles(FaultyFiles):
+    """Files whose times of change come from the node's clock."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        super().__init__()
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock()
+
+    @now_ms.setter
+    def now_ms(self, value: int) -> None:
+        """Set by the base class only."""
+
+
+class SimulatedDisk:
+    """`files` is what the process of today uses. `sync_ms`: how long a job on the disk takes, from and to."""
+
+    def __init__(self, rng: random.Random, clock: Callable[[], int]) -> None:
+        self.files = SimulatedFiles(clock)
+        self.sync_ms = SYNC_MS
+        self._rng = rng
+        self._clock = clock
+
+    def job_delay_ns(self) -> int:
+        low_ms, high_ms = self.sync_ms
+        delay_ms = self._rng.uniform(low_ms, high_ms)
+        if self._rng.random() < HICCUP_CHANCE:
+            delay_ms += self._rng.uniform(0, HICCUP_MS)
+        return round(delay_ms * 1_000_000)
+
+    def process_ended(self) -> None:
+        """The process is gone, the machine is not: everything written is there."""
+        heir = SimulatedFiles(self._clock)
+        self.files.hand_over_to(heir)
+        self.files = heir
+
+    def power_cut(self) -> None:
+        """What was not synced is there in part or not at all."""
+        heir = SimulatedFiles(self._clock)
+        self.files.hand_over_to(heir)
+        heir.crash(self._rng)
+        self.files = heir
+
+    # -- faults
+
+    def slow(self, sync_ms: tuple[float, float] = SLOW_SYNC_MS) -> None:
+        self.sync_ms = sync_ms
+
+    def fill(self, room_bytes: int = 0) -> None:
+        """Only so much still fits."""
+        self.files.room_bytes = room_bytes
+
+    def fail_syncs(self, path: str = "/") -> None:
+        self.files.fail_under(path, only_syncs=True)
+
+    def fail(self, path: str = "/") -> None:
+        self.files.fail_under(path)
+
+    def flip_bits(self, suffix: str, *, under: str = "", count: int = 1) -> list[str]:
+        """Change stored bits in files whose paths contain and end so; says which."""
+        flipped = []
+        for _ in range(count):
+            paths = [
+                path
+                for path, node in self.files.nodes.items()
+                if under in path and path.endswith(suffix) and node.data
+            ]
+            if paths:
+                path = self._rng.choice(paths)
+                position = self._rng.randrange(len(self.files.nodes[path].data))
+                self.files.flip_bit(path, position, self._rng.randrange(8))
+                flipped.append(f"{path}@{position}")
+        return flipped
+
+    def heal(self) -> None:
+        """Room, speed and working syncs again; flipped bits stay flipped."""
+        self.sync_ms = SYNC_MS
+        self.files.heal()

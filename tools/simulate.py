@@ -1,0 +1,59 @@
+"""Runs the simulator: many seeds of a story, one line each: `make simulate SEEDS=100`.
+
+    python tools/simulate.py --seeds 100 [--first 1] [--scenario power]    all scenarios if none is named
+    python tools/simulate.py --seeds 1 --first 7 --scenario power --trace  replays one, with every event
+
+Exit code 1 if a seed had complaints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ottla.testing.simulation.scenarios import SCENARIOS, Outcome, run_scenario
+
+REPLAY = "python tools/simulate.py --scenario {} --first {} --seeds 1 --trace"
+HEAD = "scenario       seed  virtual s  real s   events  starts   acked    read  fingerprint       verdict"
+
+
+def line(outcome: Outcome) -> str:
+    return (
+        f"{outcome.scenario:<12} {outcome.seed:>6}  {outcome.virtual_s:>9.1f}  {outcome.real_s:>6.2f}  "
+        f"{outcome.events:>7}  {outcome.starts:>6}  {outcome.acknowledged:>6}  {outcome.read:>6}  "
+        f"{outcome.fingerprint}  {'well' if outcome.well else 'NOT WELL'}"
+    )
+
+
+def simulate(scenarios: list[str], first: int, count: int, *, trace: bool) -> int:
+    bad = 0
+    print(HEAD, flush=True)
+    for name in scenarios:
+        for seed in range(first, first + count):
+            outcome = run_scenario(name, seed, show=print if trace else None)
+            print(line(outcome), flush=True)
+            if not outcome.well:
+                bad += 1
+                for complaint in outcome.complaints:
+                    print(f"    {complaint}")
+                print(f"    replay: {REPLAY.format(name, seed)}", flush=True)
+    total = len(scenarios) * count
+    print(f"{total - bad} of {total} well" + (f", {bad} NOT WELL" if bad else ""))
+    return 1 if bad else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=10, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--scenario", choices=list(SCENARIOS), action="append", help="may be repeated")
+    parser.add_argument("--trace", action="store_true", help="show every event")
+    options = parser.parse_args()
+    scenarios = options.scenario or list(SCENARIOS)
+    return simulate(scenarios, options.first, options.seeds, trace=options.trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
