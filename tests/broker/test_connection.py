@@ -24,7 +24,7 @@ Script = Callable[[Request], Any]
 
 
 class NoLane:
-    def answer(self, frame: memoryview) -> None:
+    def take(self, frame: memoryview) -> None:
         return None
 
 

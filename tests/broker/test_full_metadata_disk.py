@@ -97,12 +97,16 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
                 for handler, message in REQUESTS:
                     answer = await handler.handle(broker, request, message)
                     assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], handler.__name__
-                waiting = init_producer_id.handle(broker, request, InitProducerIdRequest(transactional_id=None))
+                waiting = init_producer_id.handle(
+                    broker, request, InitProducerIdRequest(transactional_id=None)
+                )
                 assert (await waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             for handler, message in REQUESTS:
                 answer = await handler.handle(broker, request, message)
                 assert codes(answer) == [ErrorCode.NONE], handler.__name__
-            given = await init_producer_id.handle(broker, request, InitProducerIdRequest(transactional_id=None))
+            given = await init_producer_id.handle(
+                broker, request, InitProducerIdRequest(transactional_id=None)
+            )
             assert given.error_code == ErrorCode.NONE
         finally:
             await broker.stop()

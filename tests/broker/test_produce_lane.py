@@ -23,7 +23,10 @@ from ottla.protocol.messages.create_topics_request import (
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from ottla.protocol.uuids import ZERO_UUID
+from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
+from ottla.storage.errors import DiskFull
+from ottla.storage.files import OsFile
 
 
 class Collector:
@@ -63,10 +66,28 @@ class Bench:
         )
         await self.broker.controller.submit(lambda c, now_ms: c.decide_create_topics(request, now_ms))
 
+    async def send_together(self, frames: list[bytes]) -> list[bytes]:
+        """Frames of one read; their answers."""
+        data = await self.send(b"".join(frames))
+        answers = []
+        while data or len(answers) < len(frames):
+            if len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
+                await asyncio.sleep(0.001)
+                data = data + self.sender.data[sum(map(len, answers)) + len(data) :]  # type: ignore[attr-defined]
+                continue
+            size = 4 + struct.unpack_from(">i", data)[0]
+            answers.append(data[:size])
+            data = data[size:]
+        return answers
+
     async def send(self, frame: bytes) -> bytes:
         self.sender.data = b""  # type: ignore[attr-defined]
-        self.connection._handle(memoryview(bytearray(frame))[4:])
-        self.connection._process()
+        space = self.connection.get_buffer(0)
+        while len(space) < len(frame):
+            self.connection._buffer._replace(2 * self.connection._buffer.capacity_bytes)
+            space = self.connection.get_buffer(0)
+        space[: len(frame)] = frame
+        self.connection.buffer_updated(len(frame))
         while not self.sender.data:  # type: ignore[attr-defined]
             await asyncio.sleep(0.001)
         return self.sender.data  # type: ignore[attr-defined,no-any-return]
@@ -210,5 +231,85 @@ def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
         await bench.broker.controller.submit(lambda c, now_ms: c.decide_delete_topics(request, now_ms))
         _, answer = answer_of(9, await bench.send(bench.frame(9, "t")))
         assert answer.error_code == 3
+
+    run(tmp_path, scene)
+
+
+def test_requests_of_one_read_are_appended_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(bench: Bench) -> None:
+        for index in (0, 1):
+            await bench.send(bench.frame(9, "t", index=index))
+        writes: list[int] = []
+        append_many = OsFile.append_many
+
+        def counted(file: OsFile, pieces: Any) -> None:
+            writes.append(len(pieces))
+            append_many(file, pieces)
+
+        monkeypatch.setattr(OsFile, "append_many", counted)
+        order = [0] * 5 + [1] * 3 + [0] * 2
+        frames = [bench.frame(9, "t", index=index, correlation_id=n) for n, index in enumerate(order)]
+        answers = [answer_of(9, data) for data in await bench.send_together(frames)]
+        assert [correlation_id for correlation_id, _ in answers] == list(range(10))
+        assert [answer.base_offset for _, answer in answers] == [1, 2, 3, 4, 5, 1, 2, 3, 6, 7]
+        assert writes == [5, 3, 2]
+        data = bench.broker.partitions.by_name("t", 0).log.read(0, 1 << 20).read()  # type: ignore[union-attr]
+        headers = [header for _, header in iter_headers(data)]
+        assert [header.base_offset for header in headers] == list(range(8))
+
+    run(tmp_path, scene)
+
+
+def test_a_group_with_repetitions_and_gaps(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        def frame(sequence: int) -> bytes:
+            return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
+
+        await bench.send(frame(0))
+        sequences = [1, 2, 1, 9, 3, 3, 4]
+        answers = [answer_of(9, data)[1] for data in await bench.send_together([frame(n) for n in sequences])]
+        assert [answer.error_code for answer in answers] == [0, 0, 0, 45, 0, 0, 0]
+        assert [answer.base_offset for answer in answers] == [1, 2, 1, -1, 3, 3, 4]
+
+    run(tmp_path, scene)
+
+
+def test_a_group_that_finds_no_room_leaves_nothing_behind(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(bench: Bench) -> None:
+        def frame(sequence: int) -> bytes:
+            return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
+
+        await bench.send(frame(0))
+        log = bench.broker.partitions.by_name("t", 0).log  # type: ignore[union-attr]
+
+        def no_room(file: OsFile, *_: Any) -> None:
+            raise DiskFull(file.path, "no space left on device")
+
+        frames = [frame(n) for n in (1, 2, 3)]
+        with monkeypatch.context() as full:
+            full.setattr(OsFile, "append_many", no_room)
+            full.setattr(OsFile, "append", no_room)
+            answers = [answer_of(9, data)[1] for data in await bench.send_together(frames)]
+            # Without the first the others are out of order: the producer sends all of them again.
+            assert [answer.error_code for answer in answers] == [56, 45, 45]
+            assert log.log_end_offset == 1
+        answers = [answer_of(9, data)[1] for data in await bench.send_together(frames)]
+        assert [answer.base_offset for answer in answers] == [1, 2, 3]
+
+    run(tmp_path, scene)
+
+
+def test_a_group_waits_for_the_disk(tmp_path: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.create("durable", {"flush.messages": "1"})
+        partition = bench.broker.partitions.by_name("durable", 0)
+        assert partition is not None
+        await bench.send(bench.frame(9, "durable"))
+        frames = [bench.frame(9, "durable", correlation_id=n) for n in range(20)]
+        answers = [answer_of(9, data) for data in await bench.send_together(frames)]
+        assert [(n, answer.base_offset) for n, answer in answers] == [(n, n + 1) for n in range(20)]
+        assert partition.log.recovery_point == 21
 
     run(tmp_path, scene)

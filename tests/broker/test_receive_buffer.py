@@ -25,8 +25,11 @@ def feed(buffer: ReceiveBuffer, data: bytes, cuts: list[int]) -> list[bytes]:
         space[:count] = data[position : position + count]
         buffer.received(count)
         position += count
+        views = []
         while (frame := buffer.next_frame()) is not None:
-            frames.append(bytes(frame))
+            views.append(frame)
+        frames += [bytes(view) for view in views]
+        buffer.make_room()
     return frames
 
 

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
+from ottla.broker.produce_lane import Taken
 from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.broker.sender import Part, SocketSender, TransportSender
 from ottla.protocol.errors import DecodeError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.connection")
 
+GROUP_MAX = 64  # produce requests that share one write
 PENDING_MAX = 64  # unanswered requests per connection before its socket rests
 OUTBOX_MAX_BYTES = 64 * 1024  # small responses of one pass are gathered up to this
 
@@ -72,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         "_buffer",
         "_dispatcher",
         "_exclusive",
+        "_group",
         "_lane",
         "_loop",
         "_outbox",
@@ -101,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = ReceiveBuffer(frame_bytes_max)
         self._transport: asyncio.Transport | None = None
         self._sender: SocketSender | TransportSender
+        self._group: list[Taken] = []  # produce requests for one partition, to be appended together
         self._pending: deque[_Pending] = deque()
         self._outbox: list[Part] = []
         self._outbox_bytes = 0
@@ -174,23 +178,63 @@ class Connection(asyncio.BufferedProtocol):
         if self._processing or self.closed:
             return
         self._processing = True
-        next_frame = self._buffer.next_frame
         try:
-            while not self._held():
-                frame = next_frame()
-                while frame is not None and self._handle(frame) and self._outbox_bytes < OUTBOX_MAX_BYTES:
-                    frame = next_frame()
-                if frame is None:
-                    break
-                if self._outbox_bytes >= OUTBOX_MAX_BYTES:
-                    self._flush_outbox()
+            self._take_frames()
         except BadFrame as error:
+            self._settle_group()
             self._refuse(str(error))
+        except Exception:
+            self._fail()
         finally:
             self._processing = False
         if not self.closed:
             self._flush_outbox()
             self._read_or_rest()
+
+    def _take_frames(self) -> None:
+        next_frame, take = self._buffer.next_frame, self._lane.take
+        held = self._held()
+        while not held:
+            frame = next_frame()
+            if frame is None:
+                self._settle_group()
+                self._buffer.make_room()
+                return
+            taken = take(frame)
+            if taken is None:
+                self._settle_group()
+                self._handle(frame)
+                held = self._held()
+                continue
+            group = self._group
+            if group and (group[0].way.partition is not taken.way.partition or len(group) >= GROUP_MAX):
+                self._settle_group()
+                held = self._held()
+            self._group.append(taken)
+        self._settle_group()
+
+    def _settle_group(self) -> None:
+        """Carry out the produce requests that were put together."""
+        while self._group:
+            group, self._group = self._group, []
+            answers = self._lane.append(group)
+            for taken, answer in zip(group, answers, strict=False):
+                if type(answer) is bytes and not self._pending:
+                    self._outbox.append(answer)
+                    self._outbox_bytes += len(answer)
+                else:
+                    self._take_answer(self._request_of(taken.frame)[0], answer)
+            if len(answers) < len(group):
+                self._handle(group[len(answers)].frame)
+                self._group = group[len(answers) + 1 :]
+        if self._outbox_bytes >= OUTBOX_MAX_BYTES:
+            self._flush_outbox()
+
+    def _request_of(self, frame: memoryview) -> tuple[Request, int]:
+        """The request's head, and where its message begins."""
+        head = read_request_header(frame)
+        request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
+        return request, head.body_pos
 
     def _held(self) -> bool:
         return self.closed or self._exclusive or self._sender.busy or len(self._pending) >= PENDING_MAX
@@ -205,26 +249,21 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _handle(self, frame: memoryview) -> bool:
-        """Take one request; True if nothing has changed that could hold the next one back."""
+    def _handle(self, frame: memoryview) -> None:
+        """Take one request the long way."""
+        if self.closed:
+            return
         try:
-            answer = self._lane.answer(frame)
-            if type(answer) is bytes and not self._pending:
-                self._outbox.append(answer)
-                self._outbox_bytes += len(answer)
-                return True
-            head = read_request_header(frame)
-            request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
-            if answer is None:
-                answer = self._dispatcher.dispatch(request, frame, head.body_pos)
-            self._take_answer(request, answer)
+            request, body_pos = self._request_of(frame)
+            self._take_answer(request, self._dispatcher.dispatch(request, frame, body_pos))
+            if self._outbox_bytes >= OUTBOX_MAX_BYTES:
+                self._flush_outbox()
         except DecodeError as error:
             self._refuse(f"request not understood: {error}")
         except CloseConnection as error:
             self._refuse(str(error))
         except Exception:
             self._fail()
-        return False
 
     def _take_answer(self, request: Request, answer: Any) -> None:
         if answer is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import RecordsError
-from ottla.records.validate import AppendRules, check_produce
+from ottla.records.validate import AppendRules, CheckedRecords, check_produce
 
 if TYPE_CHECKING:
     from ottla.broker.flusher import Flusher
@@ -66,6 +66,17 @@ class Partition:
             return result  # committed before, or when the disk says so
         self.commit(log.log_end_offset)
         return result
+
+    def append_group(self, group: list[CheckedRecords], now_ms: int) -> list[AppendResult]:
+        """Append batches that were checked by `rules`; may end early, see PartitionLog.append_group."""
+        log = self.log
+        results = log.append_group(group, self.leader_epoch, now_ms)
+        end_offset = log.log_end_offset
+        if end_offset > self.high_watermark and not (
+            log.config.has_flush_policy and self._flusher.after_append(self)
+        ):
+            self.commit(end_offset)
+        return results
 
     def commit(self, offset: int) -> None:
         """Everything below `offset` is committed: let consumers see it and release whoever waits."""

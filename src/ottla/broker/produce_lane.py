@@ -3,8 +3,10 @@
 Between two such requests of a producer only the correlation id and the records differ. So everything else,
 from the client id to the partition's number, is one key: its first request takes the long way through
 `handlers/produce.py`, which understands it byte for byte, and is remembered; the next ones find partition and
-answer by one look-up. Whatever is not remembered, or goes wrong here, takes the long way and is answered
-there: this file decides nothing by itself, and nothing has been appended when it gives up.
+answer by one look-up. Requests of one partition that arrive together are appended with one write.
+
+Whatever is not remembered, or goes wrong here, takes the long way and is answered there: this file decides
+nothing by itself, and nothing of the request has been appended when it gives up.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from ottla.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from ottla.records.batch import ATTRIBUTES_POS, TRANSACTIONAL_BIT, RecordsError
+from ottla.records.validate import CheckedRecords, check_produce
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.protocol.messages.produce_request import ProduceRequest
+    from ottla.storage.log import AppendResult
 
 PRODUCE_KEY = 0
 FIRST_VERSION = 7  # below it zstd must be refused, which is the long way's business
@@ -43,6 +47,10 @@ _int32 = Struct(">i").unpack_from
 _PLACEHOLDER = 0x1122334455667788
 _PLACEHOLDERS = Struct(">qqq").pack(_PLACEHOLDER, _PLACEHOLDER, _PLACEHOLDER)
 _LOW_ATTRIBUTES_POS = ATTRIBUTES_POS + 1
+
+
+# A whole frame; a message, or the future of one, where the records are not committed yet.
+Answer = bytes | ProduceResponse | asyncio.Future[ProduceResponse]
 
 
 class _Way:
@@ -76,6 +84,18 @@ class _Way:
         return ProduceResponse(responses=[topic])
 
 
+class Taken:
+    """A request on the short way; its frame is kept for the long one."""
+
+    __slots__ = ("checked", "correlation_id", "frame", "way")
+
+    def __init__(self, frame: memoryview, way: _Way, correlation_id: int, checked: CheckedRecords) -> None:
+        self.frame = frame
+        self.way = way
+        self.correlation_id = correlation_id
+        self.checked = checked
+
+
 class ProduceLane:
     __slots__ = ("_broker", "_ways")
 
@@ -91,8 +111,8 @@ class ProduceLane:
         for ways in self._ways:
             ways.clear()
 
-    def answer(self, frame: memoryview) -> bytes | asyncio.Future[ProduceResponse] | None:
-        """The whole response, a future of the message where it has to wait, or None: take the long way."""
+    def take(self, frame: memoryview) -> Taken | None:
+        """A request whose way is known and whose records are fit to be appended; None: take the long way."""
         try:
             api_key, version, correlation_id, client_id_bytes = _head(frame)
             if api_key != PRODUCE_KEY or version < FIRST_VERSION:
@@ -104,32 +124,45 @@ class ProduceLane:
             records = _records(frame, version, start)
             if records is None or records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT:
                 return None
-        except (IndexError, StructError):
+            checked = check_produce(records, way.partition.rules, self._broker.clock())
+        except (IndexError, StructError, RecordsError):
             return None
-        partition = way.partition
+        return Taken(frame, way, correlation_id, checked)
+
+    def append(self, group: list[Taken]) -> list[Answer]:
+        """Append requests of one partition; the answers, fewer than requests if one needs the long way."""
+        partition = group[0].way.partition
         try:
-            result = partition.append(records, self._broker.clock())
+            results = partition.append_group([taken.checked for taken in group], self._broker.clock())
         except (RecordsError, StorageError):
-            return None
-        committed = partition.committed(result.last_offset + 1)
-        if committed is not None:
-            answer = PartitionProduceResponse(
-                index=partition.index,
-                base_offset=result.first_offset,
-                log_append_time_ms=result.log_append_time_ms,
-                log_start_offset=partition.log.log_start_offset,
+            return []
+        log_start_offset = partition.log.log_start_offset
+        if results[-1].last_offset >= partition.high_watermark:
+            return [
+                self._when_committed(taken, result) for taken, result in zip(group, results, strict=False)
+            ]
+        answers: list[Answer] = []
+        for taken, result in zip(group, results, strict=False):
+            way = taken.way
+            answer = way.pack(
+                way.size, taken.correlation_id, way.before, result[0], result[2], log_start_offset, way.after
             )
-            return when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
-        response: bytes = way.pack(
-            way.size,
-            correlation_id,
-            way.before,
-            result.first_offset,
-            result.log_append_time_ms,
-            partition.log.log_start_offset,
-            way.after,
+            answers.append(answer)
+        return answers
+
+    def _when_committed(self, taken: Taken, result: AppendResult) -> Answer:
+        way = taken.way
+        answer = PartitionProduceResponse(
+            index=way.partition.index,
+            base_offset=result.first_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=way.partition.log.log_start_offset,
         )
-        return response
+        committed = way.partition.committed(result.last_offset + 1)
+        response = way.response_with(answer)
+        return (
+            response if committed is None else when_committed(response, [(committed, answer)], way.timeout_ms)
+        )
 
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""
@@ -144,8 +177,8 @@ class ProduceLane:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
-        if partition is None or data.records is None:
-            return
+        if partition is None or data.records is None or not partition.rules.plain:
+            return  # a batch that the topic wants changed may not be given to the long way afterwards
         start = _records_length_pos(frame, version, _head(frame)[3])
         records = _records(frame, version, start) if start < len(frame) else None
         if records is None or len(records) != len(data.records) or start > KEY_BYTES_MAX:

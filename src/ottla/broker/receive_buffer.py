@@ -46,10 +46,9 @@ class ReceiveBuffer:
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length field, or None after making room for the rest of it."""
+        """The next whole frame without its length field, or None; it is valid until `make_room`."""
         available = self._end - self._start
         if available < 4:
-            self._make_room(INITIAL_BYTES)
             return None
         size = _read_size(self._view, self._start)[0]
         if size < 0 or size > self._frame_bytes_max:
@@ -57,7 +56,6 @@ class ReceiveBuffer:
                 f"frame of {size} bytes; 0 to {self._frame_bytes_max} are allowed (socket.request.max.bytes)"
             )
         if available - 4 < size:
-            self._make_room(size + 4)
             return None
         begin = self._start + 4
         self._start = begin + size
@@ -68,8 +66,14 @@ class ReceiveBuffer:
         if self._start == self._end and len(self._view) > INITIAL_BYTES:
             self._replace(INITIAL_BYTES)
 
+    def make_room(self) -> None:
+        """Arrange that the next read can go on with what has begun; frames given out become invalid."""
+        if self._end - self._start < 4:
+            self._make_room(INITIAL_BYTES)
+        else:
+            self._make_room(_read_size(self._view, self._start)[0] + 4)
+
     def _make_room(self, frame_bytes: int) -> None:
-        """Arrange that the next read can go on with the frame that begins at `_start`."""
         capacity = len(self._view)
         pending = self._end - self._start
         if self._end == capacity < COMFORT_BYTES:

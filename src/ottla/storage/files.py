@@ -11,7 +11,7 @@ import fcntl
 import os
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
@@ -51,6 +51,10 @@ class File(ABC):
     @abstractmethod
     def append(self, data: Bytes) -> None:
         """Write all of `data` at the end, or leave the file as it was and raise."""
+
+    def append_many(self, pieces: Sequence[Bytes]) -> None:
+        """Write all of the pieces, one behind the other, or leave the file as it was and raise."""
+        self.append(b"".join(pieces))
 
     @abstractmethod
     def read(self, position: int, nbytes: int) -> bytes:
@@ -239,11 +243,28 @@ class OsFile(File):
             if written < total:
                 self._write_rest(fd, memoryview(data), size, written)
         except OSError as error:
-            # What was written in part is no record: cut it off, so that the next write finds a whole log.
-            with _Naming(self.path):
-                os.ftruncate(fd, size)
+            self._take_back(fd, size)
             raise storage_error(self.path, error) from error
         self._size = size + total
+
+    def append_many(self, pieces: Sequence[Bytes]) -> None:
+        fd = self._fd if self._fd >= 0 else self._open(os.O_RDWR | os.O_CREAT)
+        size = self.size
+        self.used = True
+        total = sum(map(len, pieces))
+        try:
+            written = os.pwritev(fd, pieces, size)
+            if written < total:
+                self._write_rest(fd, memoryview(b"".join(pieces)), size, written)
+        except OSError as error:
+            self._take_back(fd, size)
+            raise storage_error(self.path, error) from error
+        self._size = size + total
+
+    def _take_back(self, fd: int, size: int) -> None:
+        """What was written in part is no record: cut it off, so that the next write finds a whole log."""
+        with _Naming(self.path):
+            os.ftruncate(fd, size)
 
     def _write_rest(self, fd: int, data: memoryview, size: int, written: int) -> None:
         while written < len(data):

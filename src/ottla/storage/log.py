@@ -5,9 +5,10 @@ All methods belong to one thread. Only `FlushJob.run` may run elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.records.batch import CorruptBatch, crc_ok, iter_headers, stamp
+from ottla.records.batch import CorruptBatch, RecordsError, crc_ok, iter_headers, stamp
 from ottla.storage import log_read
 from ottla.storage.errors import (
     CorruptLog,
@@ -111,6 +112,77 @@ class PartitionLog(LogBase):
             self.leader_epochs.assign(leader_epoch, first_offset)
         return AppendResult(first_offset, last_offset, append_time_ms, False)
 
+    def append_group(
+        self, group: Sequence[CheckedRecords], leader_epoch: int, now_ms: int
+    ) -> list[AppendResult]:
+        """Append batches one after the other, with a single write where that is possible.
+
+        Ends before the first batch that cannot be appended; if that is the very first its error is raised.
+        What came back is in the log, the rest is untouched.
+        """
+        last_offset = self.log_end_offset + sum(checked.header[6] + 1 for checked in group) - 1
+        nbytes = sum(len(checked.buffer) for checked in group)
+        latest = max(checked.header[8] for checked in group)
+        active = self._segments.active
+        if len(group) > 1 and not active.should_roll(nbytes, latest, last_offset, self.config, now_ms):
+            return self._append_together(group, leader_epoch)
+        results: list[AppendResult] = []
+        for checked in group:
+            try:
+                results.append(self.append_as_leader(checked, leader_epoch, now_ms))
+            except (RecordsError, StorageError):
+                if not results:
+                    raise
+                break
+        return results
+
+    def _append_together(self, group: Sequence[CheckedRecords], leader_epoch: int) -> list[AppendResult]:
+        if self.log_dir.error is not None or self._closed:
+            self._require_usable()
+        state = self._producer_state or self.producer_state
+        results: list[AppendResult] = []
+        buffers: list[bytearray | memoryview] = []
+        batches: list[Appended] = []
+        offset = first_offset = self.log_end_offset
+        for checked in group:
+            buffer, header = checked.buffer, checked.header
+            if header[9] >= 0:
+                try:
+                    duplicate = state.check(header)
+                except RecordsError:
+                    if not results:
+                        raise
+                    break
+                if duplicate is not None:
+                    append_time_ms = duplicate.timestamp if checked.log_append_time_ms >= 0 else -1
+                    found = AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
+                    results.append(found)
+                    continue
+                state.update(header, offset)  # so that the next of its batches is checked against this one
+            last_offset = offset + header[6]
+            stamp(buffer, 0, offset, leader_epoch)
+            buffers.append(buffer)
+            batches.append(Appended(len(buffer), last_offset, header[8]))
+            results.append(AppendResult(offset, last_offset, checked.log_append_time_ms, False))
+            offset = last_offset + 1
+        if not buffers:
+            return results
+        try:
+            self._segments.active.append(buffers, batches, self.config.index_interval_bytes)
+        except StorageError as error:
+            # As it was: the records may be tried again, and the producers are read from the log again.
+            for buffer in buffers:
+                stamp(buffer, 0, 0, leader_epoch)
+            self._producer_state = None
+            if isinstance(error, DiskFull | CorruptLog):
+                raise
+            raise self.log_dir.fail(error) from error
+        self.log_end_offset = state.map_end_offset = offset
+        self._changed = True
+        if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+        return results
+
     def append_own(self, buffer: bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
         """Append batches that this process has built itself: coordinators' records, control batches."""
         headers = list(iter_headers(buffer))
@@ -171,7 +243,7 @@ class PartitionLog(LogBase):
             active = self._segments.active
             if active.should_roll(len(buffer), max_timestamp, last_offset, self.config, now_ms):
                 active = self._roll(offsets[0], now_ms)
-            active.append(buffer, batches, self.config.index_interval_bytes)
+            active.append((buffer,), batches, self.config.index_interval_bytes)
             self.log_end_offset = last_offset + 1
             self._changed = True
             if has_producer:

@@ -234,31 +234,30 @@ class Segment:
         self._first_timestamp = header.max_timestamp
         return self._first_timestamp
 
-    def append(self, data: Bytes, batches: Sequence[Appended], interval_bytes: int) -> None:
-        """Write whole batches at the end, all or nothing, then index them."""
-        position = self._write(data)
+    def append(self, pieces: Sequence[Bytes], batches: Sequence[Appended], interval_bytes: int) -> None:
+        """Write whole batches, in one piece or several, at the end, all or nothing; then index them."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        position = self.size
+        self.log.append_many(pieces)
+        self.size = position + sum(map(len, pieces))
         for batch in batches:
             self._index(position, batch, interval_bytes)
             position += batch[0]
         self._write_indexes_if_many()
 
     def append_batch(self, data: Bytes, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
-        """The same for a single batch, which is what every produce request appends."""
-        position = self._write(data)
-        if max_timestamp > self._max_timestamp or self._bytes_since_index > interval_bytes:
-            self._index(position, Appended(len(data), last_offset, max_timestamp), interval_bytes)
-            self._write_indexes_if_many()
-        else:
-            self._bytes_since_index += len(data)
-
-    def _write(self, data: Bytes) -> int:
-        """Write at the end; returns where that was."""
+        """The same for a single batch, which is what a produce request appends."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         position = self.size
         self.log.append(data)
         self.size = position + len(data)
-        return position
+        if max_timestamp > self._max_timestamp or self._bytes_since_index > interval_bytes:
+            self._index(position, Appended(len(data), last_offset, max_timestamp), interval_bytes)
+            self._write_indexes_if_many()
+        else:
+            self._bytes_since_index += len(data)
 
     def _write_indexes_if_many(self) -> None:
         if self._offset_index is not None and self._offset_index.wants_write:
