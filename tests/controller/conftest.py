@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 from ottla.config.load import broker_config
 from ottla.controller.controller import Controller
+from ottla.controller.decision import UncleanElection
 from ottla.controller.features import SUPPORTED_FEATURES, bootstrap_records
 from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image_parts import ImageDelta, PartitionImage
 from ottla.protocol.message import Message
+from ottla.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration_request import (
     BrokerRegistrationRequest,
     Feature,
     Listener,
+)
+from ottla.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
 )
 from ottla.protocol.metadata_frame import decode_metadata_record, encode_metadata_record
 
@@ -31,6 +45,7 @@ class Harness:
         rng = random.Random(seed)
         self.image = ClusterImage()
         self.log: list[Message] = []
+        self.lost: list[UncleanElection] = []
         self.controller = Controller(
             self.image,
             broker_config(config or {}),
@@ -50,7 +65,14 @@ class Harness:
         self.log += stored
         return self.controller.apply(stored)
 
-    def register(self, broker_id: int, rack: str | None = None, incarnation: int = 1, dirs: int = 1) -> int:
+    def register(
+        self,
+        broker_id: int,
+        rack: str | None = None,
+        incarnation: int = 1,
+        dirs: int = 1,
+        previous_epoch: int = -1,
+    ) -> int:
         """Registers and unfences a broker; gives its epoch, or the error code if that fails."""
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
@@ -63,9 +85,10 @@ class Harness:
             ],
             rack=rack,
             log_dirs=[(1_000_000 + broker_id * 100 + i).to_bytes(16) for i in range(dirs)],
+            previous_broker_epoch=previous_epoch,
         )
         decision = self.controller.decide_register_broker(request, self.now_ms, len(self.log))
-        self.append(decision.records)
+        self.take(decision)
         return -decision.reply.error_code if decision.reply.error_code else decision.reply.broker_epoch
 
     def heartbeat(self, broker_id: int, epoch: int, **fields: object) -> object:
@@ -73,9 +96,83 @@ class Harness:
         request.current_metadata_offset = len(self.log)
         for name, value in fields.items():
             setattr(request, name, value)
-        decision = self.controller.decide_broker_heartbeat(request, self.now_ms)
+        return self.take(self.controller.decide_broker_heartbeat(request, self.now_ms))
+
+    def take(self, decision: Any) -> Any:
+        """Takes a decision over; gives its reply, and keeps what was lost."""
         self.append(decision.records)
+        self.lost += decision.unclean_elections
         return decision.reply
+
+    def fence(self, broker_id: int) -> None:
+        broker = self.image.brokers[broker_id]
+        assert self.take(self.controller.decide_fence_broker(broker_id, broker.epoch, self.now_ms))
+
+    def restart(self, broker_id: int, *, clean: bool) -> None:
+        """Registers the broker anew, as it does after an orderly stop or a crash, and lets it in."""
+        broker = self.image.brokers[broker_id]
+        if not broker.fenced:
+            self.fence(broker_id)
+        self.back(broker_id, clean=clean)
+
+    def back(self, broker_id: int, *, clean: bool, admit: bool = True) -> None:
+        broker = self.image.brokers[broker_id]
+        incarnation = int.from_bytes(broker.incarnation_id) - broker_id * 1000 + 1
+        epoch = self.register(
+            broker_id,
+            rack=broker.rack,
+            incarnation=incarnation,
+            dirs=len(broker.log_dirs),
+            previous_epoch=broker.epoch if clean else -1,
+        )
+        if admit:
+            self.heartbeat(broker_id, epoch)
+
+    def create(self, name: str, *replicas: list[int], **configs: str) -> None:
+        """A topic with these replicas; in the names of configs, _ stands for a dot."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=i, broker_ids=ids)
+                for i, ids in enumerate(replicas)
+            ],
+            configs=[
+                CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()
+            ],
+        )
+        reply = self.take(self.controller.decide_create_topics(CreateTopicsRequest(topics=[topic]), 0))
+        assert reply.topics[0].error_code == 0, reply.topics[0].error_message
+
+    def partition(self, name: str, number: int = 0) -> PartitionImage:
+        return self.image.topics_by_name[name].partitions[number]
+
+    def alter(self, name: str, isr: list[int], number: int = 0, **fields: Any) -> Any:
+        """The leader says who is in sync; gives the answer for the partition."""
+        partition = self.partition(name, number)
+        asked = PartitionData(
+            partition_index=number,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr_with_epochs=[
+                BrokerState(broker_id=each, broker_epoch=self.image.brokers[each].epoch)
+                for each in isr
+                if each in self.image.brokers
+            ],
+        )
+        for key, value in fields.items():
+            setattr(asked, key, value)
+        broker_id = partition.leader
+        topic_id = self.image.topics_by_name[name].topic_id
+        request = AlterPartitionRequest(
+            broker_id=broker_id,
+            broker_epoch=self.image.brokers[broker_id].epoch,
+            topics=[TopicData(topic_id=topic_id, partitions=[asked])],
+        )
+        reply = self.take(self.controller.decide_alter_partition(request, self.now_ms))
+        assert reply.error_code == 0
+        return reply.topics[0].partitions[0]
 
     def start_broker(
         self, broker_id: int, rack: str | None = None, incarnation: int = 1, dirs: int = 1

@@ -12,9 +12,15 @@ from ottla.protocol.messages.partition_record import PartitionRecord
 
 
 def check_replicas(
-    brokers: Mapping[int, BrokerImage], number: int, replicas: Sequence[int], factor: int | None
+    brokers: Mapping[int, BrokerImage],
+    number: int,
+    replicas: Sequence[int],
+    factor: int | None,
+    *,
+    needs_active: bool = True,
 ) -> None:
-    """Refuses a list of replicas that cannot be; `factor` is the length that the other partitions have."""
+    """Refuses a list of replicas that cannot be; `factor` is the length that the other partitions have.
+    A new partition needs one that can lead at once, a partition that moves (`needs_active=False`) does not."""
     problem = None
     unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
     if not replicas:
@@ -25,7 +31,7 @@ def check_replicas(
         problem = "names a broker more than once"
     elif factor is not None and len(replicas) != factor:
         problem = f"has {len(replicas)} replica(s), but other partitions have {factor}"
-    elif not any(brokers[broker_id].active for broker_id in replicas):
+    elif needs_active and not any(brokers[broker_id].active for broker_id in replicas):
         problem = "names only brokers that are fenced or in controlled shutdown"
     if problem is not None:
         text = f"The manual assignment of partition {number} {problem}."

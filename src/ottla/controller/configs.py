@@ -13,6 +13,7 @@ from ottla.config.topic_config import check_dynamic_broker_config, check_topic_c
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, Refusal
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from ottla.controller.min_isr import check_min_isr_change, elr_after
 from ottla.controller.topic_names import check_topic_name
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -53,6 +54,7 @@ def _each_resource(
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     records: list[Message] = []
     answers: list[dict[str, Any]] = []
+    accepted: dict[tuple[int, str], dict[str, str]] = {}
     for resource in resources:
         resource_type, name = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
@@ -65,6 +67,8 @@ def _each_resource(
             after = new_values(context, resource, before)
             _check_values(context, resource_type, name, before, after)
             _check_exists(context, resource_type, name)
+            check_min_isr_change(context, resource_type, name, before, after)
+            accepted[resource_type, name] = after
             records += _config_records(resource, before, after)
         except Refusal as refusal:
             code, message = refusal.code, refusal.message
@@ -76,7 +80,7 @@ def _each_resource(
                 "resource_name": name,
             }
         )
-    return records, answers
+    return records + elr_after(context, accepted), answers
 
 
 def _check_request(resource: Any) -> None:

@@ -30,13 +30,3 @@ def is_online(broker: BrokerImage, directory: bytes) -> bool:
     if int.from_bytes(directory) < DIRECTORY_IDS_RESERVED:
         return directory != DIRECTORY_LOST
     return not broker.log_dirs or directory in broker.log_dirs
-
-
-def moved_directories(
-    partition: PartitionImage, replicas: list[int], brokers: dict[int, BrokerImage]
-) -> list[bytes]:
-    """The directories for a new list of replicas: those that stay keep theirs."""
-    return [
-        directory_of(partition, each) if each in partition.replicas else first_directory(brokers.get(each))
-        for each in replicas
-    ]

@@ -17,7 +17,7 @@ copy is known to be complete. With them, members of the ISR that fall out while 
 from __future__ import annotations
 
 from ottla.controller.decision import UncleanElection
-from ottla.controller.directories import moved_directories
+from ottla.controller.directories import DIRECTORY_UNASSIGNED, first_directory
 from ottla.controller.image_parts import LEADER_UNCHANGED, NO_LEADER, PartitionImage, TopicImage
 from ottla.controller.partition_rules import PartitionRules
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -69,7 +69,7 @@ class PartitionChange:
         """`restarted`: the leader stays, but is a new process: that is a new leader epoch."""
         self._end_reassignment()
         if self.replicas != list(self.partition.replicas):
-            self.directories = moved_directories(self.partition, self.replicas, self._rules.image.brokers)
+            self._move_directories()
         self._find_eligible()
         self._elect()
         if not self.isr and not self._rules.elr_on:
@@ -86,6 +86,17 @@ class PartitionChange:
                 UncleanElection(self._topic.name, self.number, self.leader, epoch)
             )
         return record
+
+    def _move_directories(self) -> None:
+        """Replicas that stay keep their directories."""
+        before = self.partition.replicas
+        if len(self.directories) != len(before):
+            self.directories = [DIRECTORY_UNASSIGNED] * len(before)
+        known = dict(zip(before, self.directories, strict=True))
+        brokers = self._rules.image.brokers
+        self.directories = [
+            known[each] if each in known else first_directory(brokers.get(each)) for each in self.replicas
+        ]
 
     def _end_reassignment(self) -> None:
         """Ends it when every replica of the target is in sync."""

@@ -1,0 +1,74 @@
+"""Decides on AssignReplicasToDirs: a broker tells in which directories its replicas are."""
+
+from __future__ import annotations
+
+from ottla.controller.context import Context
+from ottla.controller.decision import Decision
+from ottla.controller.directories import DIRECTORY_UNASSIGNED, is_online
+from ottla.controller.image_parts import TopicImage
+from ottla.controller.partition_change import PartitionChange
+from ottla.controller.partition_rules import PartitionRules
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
+from ottla.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from ottla.protocol.messages.assign_replicas_to_dirs_response import (
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+
+
+def decide_assign_replicas_to_dirs(
+    context: Context, request: AssignReplicasToDirsRequest
+) -> Decision[AssignReplicasToDirsResponse]:
+    """Each replica for itself. One that is told to be in a directory which is offline cannot be used."""
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
+        return Decision([], AssignReplicasToDirsResponse(error_code=code))
+    rules = PartitionRules(context)
+    records: list[Message] = []
+    seen: set[tuple[bytes, int]] = set()
+    reply = AssignReplicasToDirsResponse()
+    for directory in request.directories:
+        answers = DirectoryData(id=directory.id)
+        reply.directories.append(answers)
+        online = is_online(broker, directory.id)
+        for asked in directory.topics:
+            topic = context.image.topics_by_id.get(asked.topic_id)
+            answer = TopicData(topic_id=asked.topic_id)
+            answers.topics.append(answer)
+            for each in asked.partitions:
+                number = each.partition_index
+                code = _problem(topic, number, broker.broker_id)
+                if (asked.topic_id, number) in seen:
+                    code = ErrorCode.INVALID_REQUEST
+                seen.add((asked.topic_id, number))
+                answer.partitions.append(PartitionData(partition_index=number, error_code=code))
+                if code == ErrorCode.NONE:
+                    assert topic is not None
+                    records += _assign(rules, topic, number, broker.broker_id, directory.id, online)
+    return Decision(records, reply, rules.unclean_elections)
+
+
+def _problem(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if broker_id in partition.replicas else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _assign(
+    rules: PartitionRules, topic: TopicImage, number: int, broker_id: int, directory: bytes, online: bool
+) -> list[Message]:
+    change = PartitionChange(rules, topic, number)
+    if len(change.directories) != len(change.replicas):
+        change.directories = [DIRECTORY_UNASSIGNED] * len(change.replicas)
+    change.directories[change.replicas.index(broker_id)] = directory
+    if not online:
+        change.isr = [each for each in change.isr if each != broker_id]
+    record = change.build()
+    return [] if record is None else [record]
