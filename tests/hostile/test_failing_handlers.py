@@ -21,7 +21,7 @@ BROKEN = ApiVersionsResponse(api_keys=[ApiVersion(api_key=1 << 40)])
 class NoLane:
     """The short way of produce requests, taken by none."""
 
-    def answer(self, frame: memoryview) -> None:
+    def take(self, frame: memoryview) -> None:
         return None
 
 
