@@ -91,12 +91,14 @@ def test_what_they_send_we_read(mock_cluster, compression):
 def test_leaders_on_several_brokers_are_found(mock_cluster):
     async def work():
         async with ClusterClient(mock_cluster) as cluster:
-            await cluster.topic("spread", create=True)
-            groups = await cluster.leaders_of(("spread", partition) for partition in range(4))
-            assert len(groups) > 1
+            # The mock draws its leaders: with 20 topics of four partitions they cannot all be one broker.
+            places = [(f"spread{n}", partition) for n in range(20) for partition in range(4)]
+            for topic in dict(places):
+                await cluster.topic(topic, create=True)
+            assert len(await cluster.leaders_of(places)) > 1
             async with Producer(cluster) as producer:
-                for partition in range(4):
-                    delivery = await producer.send_and_wait("spread", b"v", partition=partition)
-                    assert delivery[:3] == ("spread", partition, 0)
+                for topic, partition in places:
+                    delivery = await producer.send_and_wait(topic, b"v", partition=partition)
+                    assert delivery[:3] == (topic, partition, 0)
 
     asyncio.run(work())
