@@ -67,8 +67,13 @@ def _assign(
     change = PartitionChange(rules, topic, number)
     if len(change.directories) != len(change.replicas):
         change.directories = [DIRECTORY_UNASSIGNED] * len(change.replicas)
-    change.directories[change.replicas.index(broker_id)] = directory
-    if not online:
+    index = change.replicas.index(broker_id)
+    replaced = change.directories[index] not in (directory, DIRECTORY_UNASSIGNED)
+    if replaced and not is_online(rules.image.brokers[broker_id], change.directories[index]):
+        # The directory with the broker's copy is gone; what it has now began empty.
+        change.lost_copy = broker_id
+    change.directories[index] = directory
+    if not online or (change.lost_copy is not None and change.partition.leader != broker_id):
         change.isr = [each for each in change.isr if each != broker_id]
     record = change.build()
     return [] if record is None else [record]

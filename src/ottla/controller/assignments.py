@@ -20,7 +20,7 @@ def check_replicas(
     needs_active: bool = True,
 ) -> None:
     """Refuses a list of replicas that cannot be; `factor` is the length that the other partitions have.
-    A new partition needs one that can lead at once, a partition that moves (`needs_active=False`) does not."""
+    A new partition needs one that can lead at once; one that moves (`needs_active=False`) does not."""
     problem = None
     unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
     if not replicas:

@@ -150,6 +150,8 @@ def decide_broker_heartbeat(
     elif request.want_fence and not broker.fenced:
         changes = _fence(context, broker)
         reply.is_fenced = True
+    elif broker.in_controlled_shutdown:
+        pass  # there is no way back from it but a new registration
     elif not request.want_fence and broker.fenced and caught_up:
         records, unclean_elections = broker_arrives(context, broker_id)
         changes = [_change(broker, fenced=UNFENCE), *records], unclean_elections

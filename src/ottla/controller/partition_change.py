@@ -41,6 +41,7 @@ class PartitionChange:
         "election",
         "isr",
         "leader",
+        "lost_copy",
         "number",
         "partition",
         "recovery_state",
@@ -61,6 +62,7 @@ class PartitionChange:
         self.recovery_state = self.partition.leader_recovery_state
         self.election = UNCLEAN if rules.unclean_allowed(topic.name) else ANY
         self.leader = self.partition.leader
+        self.lost_copy: int | None = None  # a broker whose replica is a new, empty one
         self._elr = list(self.partition.elr)
         self._last_known = list(self.partition.last_known_elr)
         self._unclean = False
@@ -119,7 +121,7 @@ class PartitionChange:
         self._elr = [
             each
             for each in dict.fromkeys(fell_out)
-            if each not in self.isr and each != self._rules.unclean_restart
+            if each not in self.isr and each not in (self._rules.unclean_restart, self.lost_copy)
         ]
 
     def _may_lead(self, broker_id: int) -> bool:
@@ -161,8 +163,8 @@ class PartitionChange:
                 return each
         if self.election == PREFERRED:
             return NO_LEADER
-        if self._rules.elr_on and not self.isr and not self._elr and len(self._last_known) == 1:
-            (last,) = self._last_known
+        if self._rules.elr_on and not self.isr and not self._elr:
+            last = self._last_leader()
             if last in replicas and self._may_lead(last):
                 self._unclean = True
                 return last
@@ -172,6 +174,12 @@ class PartitionChange:
                     self._unclean = True
                     return each
         return NO_LEADER
+
+    def _last_leader(self) -> int:
+        if len(self._last_known) == 1:
+            return self._last_known[0]
+        waited_for = self.partition.isr
+        return waited_for[0] if self.partition.leader == NO_LEADER and len(waited_for) == 1 else NO_LEADER
 
     def _remember_last_leader(self) -> None:
         if not self._rules.elr_on:
