@@ -1,0 +1,48 @@
+"""Candidate: a voter that has begun a new epoch, voted for itself and asks the others to do the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.quorum.raft.election import Election
+
+if TYPE_CHECKING:
+    from ottla.quorum.raft.machine import RaftMachine
+
+
+class Candidate(Election):
+    """Leads with the votes of a majority; else it waits a while and tries again."""
+
+    name = "candidate"
+    __slots__ = ("_backoff_until_ms",)
+
+    def __init__(self, machine: RaftMachine, now_ms: int) -> None:
+        super().__init__(machine, now_ms)
+        self._backoff_until_ms: int | None = None
+
+    def poll(self, now_ms: int) -> None:
+        machine = self.machine
+        if self.is_won:
+            machine.become_leader(now_ms, sorted(self.granted))
+            return
+        if self.is_lost and self._backoff_until_ms is None:
+            # The others voted for somebody, who should have the time to be heard.
+            self._backoff_until_ms = now_ms + 1 + machine.draw(max(1, machine.config.election_backoff_max_ms))
+        if now_ms >= self._end_ms:
+            machine.become_prospective(now_ms)
+        elif self._backoff_until_ms is None:
+            self.ask_voters(now_ms)
+
+    @property
+    def _end_ms(self) -> int:
+        if self._backoff_until_ms is None:
+            return self.deadline_ms
+        return min(self.deadline_ms, self._backoff_until_ms)
+
+    def wake_ms(self, now_ms: int) -> int | None:
+        return self._end_ms
+
+    def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
+        if pre_vote:
+            return log_is_up_to_date
+        return voted_for is True

@@ -1,0 +1,94 @@
+"""DescribeQuorum: what the leader knows of everybody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from ottla.protocol.messages.describe_quorum_request import PartitionData as AskedPartition
+from ottla.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from ottla.quorum.raft.leader import Leader
+from ottla.quorum.raft.replicas import Replica
+from ottla.quorum.raft.requests import TOPIC, only_partition
+
+if TYPE_CHECKING:
+    from ottla.quorum.raft.machine import RaftMachine
+
+
+def describe_quorum(
+    machine: RaftMachine, request: DescribeQuorumRequest, now_ms: int
+) -> DescribeQuorumResponse:
+    """The whole answer; an error unless this node leads and is asked for the metadata partition."""
+    role = machine.role_state
+    if not isinstance(role, Leader):
+        return DescribeQuorumResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message=None)
+    if only_partition(request.topics, "topic_name") is None:
+        unknown = [_unknown_topic(topic.topic_name, topic.partitions) for topic in request.topics]
+        return DescribeQuorumResponse(topics=unknown, error_message=None)
+    voters = machine.voters
+    partition = PartitionData(
+        error_message=None,
+        leader_id=machine.config.node_id,
+        leader_epoch=machine.epoch,
+        high_watermark=machine.high_watermark,
+        current_voters=[
+            _leader_state(machine, now_ms)
+            if voter.node_id == machine.config.node_id
+            else _state(role.replicas.of_voter(voter) or Replica(voter.node_id, voter.directory_id))
+            for voter in sorted(voters)
+        ],
+        observers=[_state(replica) for replica in role.replicas.observers(voters, now_ms)],
+    )
+    nodes = [
+        Node(
+            node_id=voter.node_id,
+            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints],
+        )
+        for voter in sorted(voters)
+    ]
+    topic = TopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumResponse(error_message=None, topics=[topic], nodes=nodes)
+
+
+def _unknown_topic(name: str, partitions: list[AskedPartition]) -> TopicData:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return TopicData(
+        topic_name=name,
+        partitions=[
+            PartitionData(
+                partition_index=each.partition_index,
+                error_code=error,
+                error_message=None,
+            )
+            for each in partitions
+        ],
+    )
+
+
+def _leader_state(machine: RaftMachine, now_ms: int) -> ReplicaState:
+    voter = machine.voters.by_id[machine.config.node_id]
+    return ReplicaState(
+        replica_id=voter.node_id,
+        replica_directory_id=voter.directory_id,
+        log_end_offset=machine.log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+
+
+def _state(replica: Replica) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.node_id,
+        replica_directory_id=replica.directory_id,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=replica.fetched_ms,
+        last_caught_up_timestamp=replica.caught_up_ms,
+    )

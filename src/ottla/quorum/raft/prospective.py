@@ -1,0 +1,56 @@
+"""Prospective: a voter that asks whether it would be elected, without starting a new epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.quorum.raft.election import Election
+from ottla.quorum.raft.voters import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.quorum.raft.machine import RaftMachine
+
+
+class Prospective(Election):
+    """Wins pre-votes of a majority and becomes Candidate, or goes back to where it came from."""
+
+    name = "prospective"
+    PRE_VOTE = True
+    __slots__ = ("_leader_endpoint", "_leader_id")
+
+    def __init__(
+        self, machine: RaftMachine, now_ms: int, leader_id: int = -1, leader_endpoint: Endpoint | None = None
+    ) -> None:
+        super().__init__(machine, now_ms)
+        self._leader_id = leader_id
+        self._leader_endpoint = leader_endpoint
+
+    @property
+    def leader_id(self) -> int:
+        return self._leader_id
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        return self._leader_endpoint
+
+    def poll(self, now_ms: int) -> None:
+        machine = self.machine
+        if not machine.may_stand or self.is_lost or now_ms >= self.deadline_ms:
+            if self._leader_endpoint is not None:
+                machine.become_follower(machine.epoch, self._leader_id, self._leader_endpoint, now_ms)
+            else:
+                machine.become_unattached(machine.epoch, now_ms, self._leader_id)
+        elif self.is_won:
+            machine.become_candidate(now_ms)
+        else:
+            self.ask_voters(now_ms)
+
+    def wake_ms(self, now_ms: int) -> int | None:
+        return self.deadline_ms
+
+    def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
+        if pre_vote:
+            return log_is_up_to_date
+        if voted_for is not None:
+            return voted_for
+        return log_is_up_to_date and self._leader_id < 0

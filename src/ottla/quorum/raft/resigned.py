@@ -1,0 +1,59 @@
+"""Resigned: a node that has led in this epoch and does so no longer, or was restarted since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.quorum.raft.peers import Sent
+from ottla.quorum.raft.requests import end_request
+from ottla.quorum.raft.responses import Answer
+from ottla.quorum.raft.role import Role
+from ottla.quorum.raft.voters import Voter
+
+if TYPE_CHECKING:
+    from ottla.quorum.raft.machine import RaftMachine
+
+
+class Resigned(Role):
+    """Tells the voters that the epoch is over, and leaves it after as long as an election takes."""
+
+    name = "resigned"
+    __slots__ = ("_successors", "_untold", "deadline_ms")
+
+    def __init__(self, machine: RaftMachine, now_ms: int, successors: Sequence[Voter] = ()) -> None:
+        super().__init__(machine)
+        self._successors = tuple(successors)
+        self._untold = set(machine.voters.by_id) - {machine.config.node_id}
+        self.deadline_ms = now_ms if machine.is_only_voter else now_ms + machine.election_timeout_ms()
+
+    @property
+    def leader_id(self) -> int:
+        return self.machine.config.node_id
+
+    @property
+    def has_told_all(self) -> bool:
+        return not self._untold
+
+    def poll(self, now_ms: int) -> None:
+        machine = self.machine
+        if now_ms >= self.deadline_ms:
+            machine.become_unattached(machine.epoch + 1, now_ms)
+            return
+        for node_id in sorted(self._untold):
+            if machine.peers.is_ready(node_id, now_ms):
+                request = end_request(machine.config, machine.epoch, self._successors)
+                machine.send(node_id, machine.voters.endpoint_of(node_id), request, now_ms)
+
+    def wake_ms(self, now_ms: int) -> int | None:
+        return self.deadline_ms
+
+    def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
+        if answer.error:
+            self.machine.peers.failed(sent.node_id, now_ms)
+        else:
+            self._untold.discard(sent.node_id)
+
+    def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
+        # The vote of this epoch went to this node itself, so only the next one can be wished for.
+        return pre_vote and log_is_up_to_date
