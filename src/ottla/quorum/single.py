@@ -8,187 +8,27 @@ begun by a LeaderChange control batch, as Kafka's own quorum of one does it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from ottla.protocol.message import Message
-from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ottla.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
-from ottla.protocol.messages.voters_record import VotersRecord
-from ottla.protocol.uuids import METADATA_TOPIC_ID
 from ottla.quorum.errors import QuorumError
-from ottla.quorum.framing import batch_messages, frame_batches
+from ottla.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
 from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
-from ottla.quorum.settings import MetadataLogSettings
-from ottla.quorum.snapshot import (
-    SnapshotId,
-    SnapshotJob,
-    list_snapshots,
-    read_snapshot,
-    snapshot_batches,
-    snapshot_header_messages,
-    snapshot_timestamp_ms,
-)
-from ottla.records.batch import BatchHeader, crc_ok, iter_headers
-from ottla.records.control import leader_change_batch, parse_control_record
-from ottla.records.record import iter_records
-from ottla.storage.errors import DiskFull
-from ottla.storage.files import Files
+from ottla.records.control import leader_change_batch
 from ottla.storage.flush import FlushJob
-from ottla.storage.log import PartitionLog
-from ottla.storage.log_dir import LogDir
+
+__all__ = ["DIRECTORY_NAME", "SingleVoterQuorum"]
 
 logger = logging.getLogger("ottla.quorum")
 
-DIRECTORY_NAME = "__cluster_metadata-0"
 KRAFT_VERSION_MAX = 1
-_READ_BYTES = 1 << 20
-# A snapshot closes the segment it covers, so that the segment can go; below this it is not worth a file.
-_ROLL_BYTES_MIN = 1 << 20
 
 
-class SingleVoterQuorum:
-    """The metadata log of a node that needs no other to commit. Only its jobs may run in other threads."""
+class SingleVoterQuorum(MetadataLog):
+    """The metadata log of a node that needs no other to commit."""
 
-    __slots__ = (
-        "_bytes_since_snapshot",
-        "_files",
-        "_has_records",
-        "_kraft_version",
-        "_last_timestamp_ms",
-        "_replayed",
-        "_settings",
-        "_snapshot_due_ms",
-        "_snapshot_running",
-        "_snapshots",
-        "_voters",
-        "directory",
-        "epoch",
-        "high_watermark",
-        "log",
-        "node_id",
-    )
-
-    def __init__(self, files: Files, log: PartitionLog, settings: MetadataLogSettings, node_id: int) -> None:
-        self._files = files
-        self._settings = settings
-        self.log = log
-        self.directory = log.directory
-        self.node_id = node_id
-        self.epoch = 0
-        self.high_watermark = 0
-        self._snapshots: list[SnapshotId] = []
-        self._bytes_since_snapshot = 0
-        self._snapshot_due_ms = 0
-        self._snapshot_running = False
-        self._last_timestamp_ms = -1
-        self._replayed = False
-        self._has_records = False
-        # Both only in the log of a dynamic quorum; what is known of it is kept as it is.
-        self._kraft_version: KRaftVersionRecord | None = None
-        self._voters: VotersRecord | None = None
-
-    @classmethod
-    def open(
-        cls,
-        files: Files,
-        log_dir: str | LogDir,
-        settings: MetadataLogSettings,
-        *,
-        node_id: int,
-        now_ms: int,
-        clean: bool = False,
-        recovery_point: int | None = None,
-    ) -> SingleVoterQuorum:
-        """Opens or creates the log in `log_dir`. The caller replays, then begins an epoch, then appends."""
-        place = LogDir(log_dir) if isinstance(log_dir, str) else log_dir
-        directory = f"{place.path}/{DIRECTORY_NAME}"
-        log = PartitionLog.open(
-            files,
-            directory,
-            settings.log_config(),
-            now_ms=now_ms,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_dir=place,
-        )
-        quorum = cls(files, log, settings, node_id)
-        log.set_topic_id(METADATA_TOPIC_ID)
-        quorum._find_snapshots(now_ms)
-        return quorum
-
-    # -- opening ---------------------------------------------------------------------------------------------
-
-    def _find_snapshots(self, now_ms: int) -> None:
-        self._snapshots = list_snapshots(self._files, self.directory)
-        while self._snapshots:
-            try:
-                read_snapshot(self._files, self.directory, self._snapshots[-1])
-                break
-            except QuorumError as error:
-                # The file stays for whoever wants to look at it; the log behind an older one may do as well.
-                logger.error("%s: using the one before it", error)
-                self._snapshots.pop()
-        latest = self.latest_snapshot
-        log = self.log
-        if latest is not None and latest.end_offset > log.log_end_offset:
-            # The snapshot is whole and newer than what the log still has, so the log goes on behind it.
-            logger.warning("%s ends at %d, before its snapshot", self.directory, log.log_end_offset)
-            log.truncate_fully_and_start_at(latest.end_offset)
-        self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
-        self._bytes_since_snapshot = log.size_bytes if latest is None else 0
-
-    def replay(self) -> Iterator[tuple[int, int, Message]]:
-        """(offset, epoch, record) of everything, from the newest whole snapshot and the log behind it.
-
-        Records of a snapshot carry the offset and epoch of its end.
-        """
-        start = 0
-        snapshot = self.latest_snapshot
-        if snapshot is not None:
-            self._take_controls(snapshot_header_messages(self._files, self.directory, snapshot))
-            for message in read_snapshot(self._files, self.directory, snapshot):
-                self._has_records = True
-                yield snapshot.end_offset - 1, snapshot.epoch, message
-            start = snapshot.end_offset
-        if start < self.log.log_start_offset:
-            text = (
-                f"{self.directory} begins at {self.log.log_start_offset}, without a whole snapshot of before"
-            )
-            raise QuorumError(text)
-        nbytes = 0
-        for data, position, header in self._batches_from(start):
-            nbytes += header.size_bytes
-            if header.is_control:
-                records = iter_records(data, position, header)
-                self._take_controls(parse_control_record(record).message for record in records)
-                continue
-            self._has_records = True
-            self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
-            for offset, message in batch_messages(data, position, header):
-                if offset >= start:
-                    yield offset, header.leader_epoch, message
-        self._bytes_since_snapshot = nbytes
-        self._replayed = True
-
-    def _take_controls(self, messages: Iterable[object]) -> None:
-        for message in messages:
-            if isinstance(message, KRaftVersionRecord):
-                self._kraft_version = message
-            elif isinstance(message, VotersRecord):
-                self._voters = message
-
-    def _batches_from(self, offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        log = self.log
-        while offset < log.log_end_offset:
-            data = log.read(offset, _READ_BYTES).read()
-            before = offset
-            for position, header in iter_headers(data):
-                if not crc_ok(data, position, header):
-                    raise QuorumError(f"{self.directory} is damaged at offset {header.base_offset}")
-                yield data, position, header
-                offset = header.next_offset
-            if offset == before:
-                raise QuorumError(f"{self.directory} cannot be read at offset {offset}")
+    __slots__ = ()
 
     # -- leading ---------------------------------------------------------------------------------------------
 
@@ -227,11 +67,6 @@ class SingleVoterQuorum:
         first, _ = self.append(bootstrap, now_ms)
         return list(enumerate(bootstrap, first))
 
-    @property
-    def kraft_version(self) -> int:
-        """0: the voters are fixed by configuration; 1: they stand in the log."""
-        return 0 if self._kraft_version is None else self._kraft_version.kraft_version
-
     def _check_voters(self, known: Sequence[int]) -> None:
         if self.kraft_version > KRAFT_VERSION_MAX:
             supported = f"this version supports 0 to {KRAFT_VERSION_MAX}"
@@ -243,28 +78,7 @@ class SingleVoterQuorum:
             text = f"{self.directory} belongs to a quorum of {voters}, not of node.id={self.node_id} alone"
             raise QuorumError(text)
 
-    # -- appending -------------------------------------------------------------------------------------------
-
-    @property
-    def next_offset(self) -> int:
-        return self.log.log_end_offset
-
-    def append(self, messages: Iterable[Message], now_ms: int) -> tuple[int, int]:
-        """Writes the records; (first offset, last offset). If it fails nothing of them is in the log."""
-        base = self.log.log_end_offset
-        written = 0
-        try:
-            for batch in frame_batches(messages, now_ms, leader_epoch=self.epoch):
-                self.log.append_own(batch, self.epoch, now_ms)
-                written += len(batch)
-        except DiskFull:
-            if self.log.log_end_offset > base:
-                self.log.truncate_to(base)
-            raise
-        assert written, "a decision without records needs no append"
-        self._bytes_since_snapshot += written
-        self._last_timestamp_ms = now_ms
-        return base, self.log.log_end_offset - 1
+    # -- committing -----------------------------------------------------------------------------------------
 
     def begin_sync(self) -> FlushJob | None:
         """What has to reach the disk; None if everything is there and thus committed."""
@@ -285,81 +99,3 @@ class SingleVoterQuorum:
             job.run()
             self.finish_sync(job, now_ms)
         return self.high_watermark
-
-    # -- snapshots -------------------------------------------------------------------------------------------
-
-    @property
-    def latest_snapshot(self) -> SnapshotId | None:
-        return self._snapshots[-1] if self._snapshots else None
-
-    def wants_snapshot(self, now_ms: int) -> bool:
-        """Is there enough that is new, and is all of it committed."""
-        if self._snapshot_running or self.high_watermark < self.log.log_end_offset:
-            return False
-        settings = self._settings
-        if self._bytes_since_snapshot >= settings.snapshot_after_bytes:
-            return True
-        due = settings.snapshot_interval_ms > 0 and now_ms >= self._snapshot_due_ms
-        return due and self._bytes_since_snapshot > 0
-
-    def maybe_snapshot(
-        self, image_records: Callable[[], Iterable[Message]], now_ms: int, *, force: bool = False
-    ) -> SnapshotJob | None:
-        """A job that writes a snapshot, if one is due; `image_records` is the image at the end of the log."""
-        if not force and not self.wants_snapshot(now_ms):
-            return None
-        assert self.high_watermark == self.log.log_end_offset, "a snapshot holds only what is committed"
-        snapshot_id = SnapshotId(self.log.log_end_offset, self.epoch)
-        batches = snapshot_batches(
-            image_records(),
-            snapshot_id,
-            self._last_timestamp_ms,
-            now_ms,
-            kraft_version=self._kraft_version,
-            voters=self._voters,
-        )
-        self._snapshot_running = True
-        self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
-        return SnapshotJob(self._files, self.directory, snapshot_id, batches)
-
-    def finish_snapshot(self, job: SnapshotJob, now_ms: int) -> None:
-        """Takes note of the snapshot and drops what is older than what is to be kept.
-
-        A snapshot that could not be written costs nothing but room: the next one that is due makes up for it.
-        """
-        self._snapshot_running = False
-        if job.error is not None:
-            logger.error("snapshot of the metadata failed: %s", job.error)
-            return
-        if job.snapshot_id not in self._snapshots:
-            self._snapshots.append(job.snapshot_id)
-        if self._bytes_since_snapshot >= _ROLL_BYTES_MIN:
-            self.log.roll(now_ms)
-        self._bytes_since_snapshot = 0
-        self.clean(now_ms)
-
-    def clean(self, now_ms: int) -> None:
-        """Keeps the newest snapshot always, older ones and the log behind them as long as retention says."""
-        while len(self._snapshots) > 1 and self._over_retention(now_ms):
-            oldest = self._snapshots.pop(0)
-            self._files.remove(f"{self.directory}/{oldest.file_name}")
-        if self._snapshots:
-            self.log.advance_log_start_offset(self._snapshots[0].end_offset)
-            self.log.delete_old_segments(now_ms, self.high_watermark)
-            self.log.remove_due(now_ms)
-
-    def _over_retention(self, now_ms: int) -> bool:
-        settings = self._settings
-        if settings.retention_bytes >= 0:
-            paths = [f"{self.directory}/{snapshot.file_name}" for snapshot in self._snapshots]
-            total = self.log.size_bytes + sum(max(0, self._files.size(path)) for path in paths)
-            if total > settings.retention_bytes:
-                return True
-        taken_ms = snapshot_timestamp_ms(self._files, self.directory, self._snapshots[0])
-        return settings.retention_ms >= 0 and now_ms - taken_ms > settings.retention_ms
-
-    # -- ending ----------------------------------------------------------------------------------------------
-
-    def close(self, now_ms: int) -> None:
-        """A clean end: everything is on disk, and the next start scans nothing if it is told so."""
-        self.log.close(now_ms)
