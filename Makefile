@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.installed-to-run
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help run test check fmt bench fuzz clean
+.PHONY: help run test check fmt bench fuzz simulate clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ bench: $(STAMP)  ## measure speed and size; prints a table, writes bench/results
 
 fuzz: $(STAMP)  ## mutate recorded frames against a live broker for a minute (FUZZ_SECONDS=60)
 	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)
+
+simulate: $(STAMP)  ## play every story of the simulator with many seeds (SEEDS=20 FIRST=1)
+	$(BIN)/python tools/simulate.py --seeds $(or $(SEEDS),20) --first $(or $(FIRST),1)
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c

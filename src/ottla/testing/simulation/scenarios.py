@@ -82,9 +82,8 @@ class Cast:
             configs=self._configs,
         )
         await world.spawn(self.admin.process, create)
-        self._running = [
-            world.spawn(client.process, client.run()) for client in (*self.producers, *self.consumers)
-        ]
+        self._running = [world.spawn(producer.process, producer.run()) for producer in self.producers]
+        self._running += [world.spawn(consumer.process, consumer.run()) for consumer in self.consumers]
 
     async def finish(self) -> None:
         """Everything is healed: let the producers finish, read everything, look at the metadata."""
@@ -123,7 +122,7 @@ class Cast:
 # -- stories of one node
 
 
-def one_node(faults: Sequence[str], *, duration_s: float = 8.0) -> Story:
+def one_node(faults: Sequence[str], *, duration_s: float = 6.0) -> Story:
     """A node that flushes before it acknowledges, and a nemesis."""
 
     async def story(world: World) -> None:

@@ -1,0 +1,92 @@
+"""The simulator has to find bugs: known ones are planted in the broker, and each must be caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.flusher import Flusher
+from ottla.broker.partition import Partition
+from ottla.storage import recovery
+from ottla.storage.log import PartitionLog
+from ottla.storage.segment import Segment
+from ottla.testing.files import FaultySyncHandle
+from ottla.testing.simulation.scenarios import run_scenario
+
+SEEDS_MAX = 15
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledge_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    after_append = Flusher.after_append
+
+    def hasty(self: Flusher, partition: Partition) -> bool:
+        after_append(self, partition)
+        return False
+
+    patch.setattr(Flusher, "after_append", hasty)
+
+
+def commit_more_than_was_flushed(patch: pytest.MonkeyPatch) -> None:
+    commit = Partition.commit
+    patch.setattr(Partition, "commit", lambda self, offset: commit(self, self.log.log_end_offset))
+
+
+def leave_the_torn_tail(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Segment, "cut", lambda self, nbytes: None)
+
+
+def believe_every_checksum(patch: pytest.MonkeyPatch) -> None:
+    iter_checked = recovery.iter_checked
+
+    def trusting(*args: Any) -> Any:
+        for position, header, _ in iter_checked(*args):
+            yield position, header, True
+
+    patch.setattr(recovery, "iter_checked", trusting)
+
+
+def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "replay", lambda *args: None)
+
+
+def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    read = PartitionLog.read
+
+    def generous(
+        self: PartitionLog, offset: int, max_bytes: int, upper: int | None = None, **options: bool
+    ) -> Any:
+        return read(self, offset, max_bytes, None, **options)
+
+    patch.setattr(PartitionLog, "read", generous)
+
+
+def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FaultySyncHandle, "sync", lambda self: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "scenario", "signs"),
+    [
+        (acknowledge_before_the_flush, "power", ("lost", "two values")),
+        (commit_more_than_was_flushed, "power", ("lost", "two values")),
+        (leave_the_torn_tail, "unflushed", ("no beginning", "checksum", "TooLong", "NodeDoes")),
+        (believe_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
+        (forget_producers_in_recovery, "power", ("surprise", "duplicate")),
+        (show_what_is_not_committed, "power", ("lost read", "two values", "surprise")),
+        (fsync_does_nothing, "power", ("lost", "NodeDoes")),
+    ],
+)
+def test_a_planted_bug_is_caught(
+    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(1, SEEDS_MAX + 1):
+        complaints = run_scenario(scenario, seed).complaints
+        if any(sign in complaint for complaint in complaints for sign in signs):
+            return
+        assert not complaints, f"caught, but by something else: {complaints}"
+    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
