@@ -7,6 +7,7 @@ committed, the decision must have said that the election was unclean.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -20,8 +21,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ottla.controller import brokers as brokers_module
+from ottla.controller import configs as configs_module
+from ottla.controller import elections
 from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
+from ottla.controller.partition_change import PartitionChange
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -299,3 +304,83 @@ def test_any_failures(new_harness: Any, elr: bool) -> None:
     run_state_machine_as_test(
         machine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )
+
+
+def _keep_eligible(change: PartitionChange) -> None:
+    """Forgets that eligible leaders fall behind when the elected one commits alone."""
+
+
+def _trust_after_crash(context: Any, broker_id: int) -> Any:
+    return elections.broker_leaves(context, broker_id, keep_single=True)
+
+
+def _ignore_minimum(context: Any, changed: Any) -> list[Any]:
+    return []
+
+
+def drive(machine: Failures, seed: int, steps: int) -> None:
+    """A long run with much traffic between failures, and no election that is allowed to lose anything."""
+    rng = random.Random(seed)
+    for step in range(steps):
+        name = rng.choice(("a", "a", "a", "b"))
+        broker_id = rng.choice(BROKERS)
+        dice = rng.random()
+        if dice < 0.45:
+            machine.produce(name=name)
+            machine.replicate(name=name, followers=[each for each in BROKERS if rng.random() < 0.8])
+        elif dice < 0.6:
+            wanted = [each for each in BROKERS if rng.random() < 0.6]
+            machine.change_isr(name=name, wanted=wanted)
+        elif dice < 0.68:
+            machine.fence(broker_id=broker_id)
+        elif dice < 0.76:
+            kept = rng.choice((0, 5, step))
+            machine.crash(broker_id=broker_id, kept=kept, admit=rng.random() < 0.8)
+        elif dice < 0.84:
+            machine.restart_in_order(broker_id=broker_id, admit=rng.random() < 0.8)
+        elif dice < 0.92:
+            machine.heartbeat(broker_id=broker_id, stop=rng.random() < 0.2)
+        elif dice < 0.95:
+            machine.change_minimum(name=name, minimum=rng.randint(1, 3))
+        elif dice < 0.97:
+            machine.reassign(name=name, replicas=rng.sample(BROKERS, rng.randint(2, 3)))
+        else:
+            machine.elect(unclean=False)
+        machine.nothing_committed_is_lost_unsaid()
+        machine.partitions_make_sense()
+    machine.the_log_gives_the_same_image()
+    machine.teardown()
+
+
+def failing(new_harness: Any) -> Failures:
+    machine = type("Machine", (Failures,), {"harness_class": new_harness})()
+    assert isinstance(machine, Failures)
+    return machine
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_long_runs_lose_nothing_unsaid(new_harness: Any, seed: int) -> None:
+    machine = failing(new_harness)
+    drive(machine, seed, steps=400)
+    assert machine.written > 50
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "planted"),
+    [
+        (PartitionChange, "_find_eligible_after_election", _keep_eligible),
+        (brokers_module, "broker_restarts_uncleanly", _trust_after_crash),
+        (configs_module, "elr_after", _ignore_minimum),
+    ],
+)
+def test_planted_mistakes_are_found(
+    new_harness: Any, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, planted: Any
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    for seed in range(100):
+        try:
+            drive(failing(new_harness), seed, steps=400)
+        except AssertionError as error:
+            assert "without a word" in str(error)
+            return
+    raise AssertionError(f"{name} was not missed")
