@@ -135,8 +135,8 @@ class TruncatesToMark(FollowerState):
 
     def new_leader(self, leader_id: int, leader_epoch: int, in_isr: bool = False) -> Any:
         if leader_epoch > self.leader_epoch:
-            self.log.truncate_to(max(self.high_watermark, self.log.log_start_offset))  # type:
-            ignore[attr - defined]
+            log: Any = self.log
+            log.truncate_to(max(self.high_watermark, log.log_start_offset))
         return super().new_leader(leader_id, leader_epoch, in_isr)
 
 
