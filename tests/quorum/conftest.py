@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from ottla.quorum.settings import MetadataLogSettings
 from ottla.quorum.single import SingleVoterQuorum
 from ottla.storage.files import Files
 from ottla.testing.files import FaultyFiles
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
 
 DIRECTORY = "/data/__cluster_metadata-0"
 

@@ -67,10 +67,14 @@ class Follower(Role):
                 return
             if not machine.is_voter:
                 machine.probe(now_ms)
-        log = machine.log
-        busy = machine.log_is_stale or machine.installing is not None or log.flushed_offset < log.end_offset
+        busy = machine.log_is_stale or machine.installing is not None or self._waits_for_disk
         if not busy and machine.peers.is_ready(self._leader_id, now_ms):
             machine.send(self._leader_id, self._endpoint, self._next_request(now_ms), now_ms)
+
+    @property
+    def _waits_for_disk(self) -> bool:
+        """The leader takes the offset of a fetch for a promise that all before it is kept."""
+        return self.machine.log.flushed_offset < self.machine.log.end_offset
 
     @property
     def _give_up_ms(self) -> int:
