@@ -23,6 +23,7 @@ from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
 from ottla.broker.topic_creator import TopicCreator
 from ottla.broker.upkeep import Upkeep
+from ottla.config.definitions import ConfigError
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.controller import Controller
@@ -57,6 +58,7 @@ class Broker:
         rng: random.Random | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
     ) -> None:
+        _check_alone(config)
         self.config = config
         self.clock = clock
         self.node_id = config.node_id
@@ -280,6 +282,17 @@ class Broker:
 
     async def _start_controller(self) -> None:
         self.controller.start()
+
+
+def _check_alone(config: BrokerConfig) -> None:
+    """A member of a cluster that would lead all by itself is worse than none."""
+    voters = [voter.node_id for voter in config.voters]
+    if not (config.is_broker and config.is_controller) or voters not in ([], [config.node_id]):
+        raise ConfigError(
+            "controller.quorum.voters",
+            config.static.get("controller.quorum.voters", ""),
+            "this version serves one node with process.roles=broker,controller and no other voter",
+        )
 
 
 def _exit_now(error: BaseException) -> None:
