@@ -275,6 +275,8 @@ class TestAnswers:
         leader = lead(partition(isr=(1, 2)))
         assert leader.alter_partition_result(proposed(leader), code, 0) == 0
         assert (leader.pending, leader.maximal_isr) == (None, (1, 2))
+        assert not fetch(leader, 3, 10, now_ms=49) & ISR_CHANGE_WANTED  # the controller gets a rest
+        assert fetch(leader, 3, 10, now_ms=50) & ISR_CHANGE_WANTED
 
     @pytest.mark.parametrize(
         "code",
@@ -377,6 +379,21 @@ class TestMetadata:
         leader.metadata_changed(partition(leader_epoch=6, partition_epoch=11), 0)
         assert (leader.leader_epoch, leader.epoch_start_offset) == (6, 15)
         assert leader.followers[2].end_offset == 10
+
+    def test_after_somebody_else_led_nothing_is_known_of_followers(self) -> None:
+        leader = lead()
+        fetch(leader, 2, 10)
+        fetch(leader, 3, 10)
+        leader.metadata_changed(partition(leader_epoch=7, partition_epoch=12), 0)
+        assert [each.end_offset for each in leader.followers.values()] == [-1, -1]
+        assert leader.log_appended(11, 0) == 0
+
+    def test_offsets_are_settled_when_the_epoch_start_is_committed(self) -> None:
+        leader = lead(high_watermark=9)
+        assert not leader.offsets_are_settled
+        fetch(leader, 2, 10)
+        fetch(leader, 3, 10)
+        assert leader.offsets_are_settled
 
     def test_of_another_leader_are_not_for_us(self) -> None:
         image = partition(partition_epoch=11)

@@ -14,7 +14,7 @@ The rules:
     fetched lately, and it is eligible: unfenced, not shutting down, and the same incarnation that fetched.
 5.  A follower leaves when it has not been caught up for replica.lag.time.max.ms (see `progress.py`).
 6.  A proposal ends by the controller's answer or by newer metadata. OPERATION_NOT_ATTEMPTED and
-    INELIGIBLE_REPLICA say that it was not and will not be applied: back to the committed ISR.
+    INELIGIBLE_REPLICA say that it was not and will not be applied: back to the committed ISR, and a pause.
     FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED, INVALID_UPDATE_VERSION, INVALID_REQUEST and unknown topics leave
     it open: metadata that tells more is under way, and only it may end the caution. Everything else
     (timeouts, NOT_CONTROLLER, STALE_BROKER_EPOCH...) may or may not have been applied: send the same again.
@@ -33,7 +33,10 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.replication.isr_change import IsrChange
-from ottla.replication.progress import UNKNOWN_OFFSET, FollowerClock, FollowerProgress
+from ottla.replication.progress import NEVER_MS, UNKNOWN_OFFSET, FollowerClock, FollowerProgress
+
+# Followers fetch every few milliseconds: a controller that refuses one must not be asked with each fetch.
+REFUSAL_PAUSE_MS = 50
 
 # What an event asks of the shell.
 HIGH_WATERMARK_MOVED = 1  # complete what waits for it; tell followers and consumers
@@ -84,6 +87,7 @@ class LeaderState:
 
     __slots__ = (
         "_eligible",
+        "_join_after_ms",
         "counted_end_offset",
         "epoch_start_offset",
         "followers",
@@ -134,6 +138,7 @@ class LeaderState:
         self.isr: tuple[int, ...] = tuple(partition.isr)
         self.maximal_isr = self.isr
         self.pending: IsrChange | None = None
+        self._join_after_ms = NEVER_MS
         self.followers: dict[int, FollowerProgress] = {}
         self._assign(tuple(partition.replicas), now_ms)
         self._advance(now_ms)
@@ -243,6 +248,7 @@ class LeaderState:
             return 0
         if error_code in _NOT_APPLIED:
             self._settle(self.isr)
+            self._join_after_ms = now_ms + REFUSAL_PAUSE_MS
             return self._advance(now_ms)
         if error_code != ErrorCode.NONE:
             return RETRY_ISR_CHANGE
@@ -260,7 +266,11 @@ class LeaderState:
         assert partition.leader_epoch >= self.leader_epoch, (partition.leader_epoch, self.leader_epoch)
         self.partition_epoch = partition.partition_epoch
         self._settle(tuple(partition.isr))
+        self._join_after_ms = NEVER_MS
         if partition.leader_epoch > self.leader_epoch:
+            if partition.leader_epoch > self.leader_epoch + 1:
+                # Somebody else may have led in between, and followers may have cut their logs for it.
+                self.followers, self.replicas = {}, ()
             self.leader_epoch = partition.leader_epoch
             self.epoch_start_offset = self.log_end_offset
             for follower in self.followers.values():
@@ -299,6 +309,13 @@ class LeaderState:
             if follower.log_start_offset < low and is_alive(follower.node_id):
                 low = follower.log_start_offset
         return low
+
+    @property
+    def offsets_are_settled(self) -> bool:
+        """Has the high watermark reached what was there when this epoch began? Before, it may be smaller than
+        the one a former leader told: consumers that ask for offsets are told OFFSET_NOT_AVAILABLE.
+        """
+        return self.high_watermark >= self.epoch_start_offset
 
     @property
     def is_under_replicated(self) -> bool:
@@ -347,7 +364,8 @@ class LeaderState:
 
     def _may_join(self, follower: FollowerProgress, now_ms: int) -> bool:
         return (
-            follower.end_offset != UNKNOWN_OFFSET
+            now_ms >= self._join_after_ms
+            and follower.end_offset != UNKNOWN_OFFSET
             and follower.end_offset >= self.high_watermark
             and follower.end_offset >= self.epoch_start_offset
             and now_ms - follower.last_fetch_ms <= self.lag_time_max_ms
