@@ -1,8 +1,13 @@
-"""Bringing the producer state up to the log: the newest usable snapshot, then the batches behind it."""
+"""Bringing the producer state up to the log: the newest usable snapshot, then the batches behind it.
+
+A snapshot holds the last batch of each producer only, but a producer that was cut off may repeat any of the
+last five. When one comes that could be such a repetition, the batches before are looked for in the log.
+"""
 
 from __future__ import annotations
 
 from ottla.storage.batch_scan import iter_batches
+from ottla.storage.errors import CorruptLog
 from ottla.storage.files import Files
 from ottla.storage.markers import read_marker
 from ottla.storage.producer_snapshot import (
@@ -11,9 +16,13 @@ from ottla.storage.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.producer_state import BATCHES_KEPT, KeptBatch, ProducerEntry, ProducerState
 from ottla.storage.report import logger
+from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
+
+RECALL_STEP_BYTES = 64 * 1024
+RECALL_BYTES_MAX = 5 << 20  # five batches of the default max.message.bytes
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -82,6 +91,7 @@ class Snapshots:
 def replay(state: ProducerState, segments: Segments, log_start_offset: int, log_end_offset: int) -> None:
     """Apply the batches from the state's offset on, and write their aborted transactions again."""
     start = max(state.map_end_offset, log_start_offset)
+    state.recall = lambda entry: recall(entry, segments)
     for index in range(segments.floor(start), len(segments)):
         segment = segments[index]
         if segment.size and segments.end_offset(index, log_end_offset) > start:
@@ -109,3 +119,47 @@ def _replay_segment(state: ProducerState, segments: Segments, index: int, start:
             )
             if completed is not None and completed.aborted:
                 segment.txn_index.append(state.aborted_entry(completed))
+
+
+def recall(entry: ProducerEntry, segments: Segments) -> None:
+    """Go back from the oldest known batch of a producer until it has as many as are kept."""
+    entry.complete = True  # as complete as it gets: this is done once
+    try:
+        index = segments.floor(entry.batches[0].first_offset)
+        found = segments[index].find(entry.batches[0].first_offset)
+        end = 0 if found is None else found[0]
+        step, left = RECALL_STEP_BYTES, RECALL_BYTES_MAX
+        while left > 0 and len(entry.batches) < BATCHES_KEPT and entry.batches[0].first_sequence:
+            if end == 0:
+                index -= 1
+                if index < 0:
+                    return
+                end = segments[index].size
+                continue
+            start = segments[index].offset_index.position_at_or_before(max(0, end - step))
+            _recall_range(entry, segments[index], start, end)
+            left -= end - start
+            end = start
+            step *= 2
+    except CorruptLog as error:
+        logger.warning("batches of producer %d cannot be read: %s", entry.producer_id, error)
+
+
+def _recall_range(entry: ProducerEntry, segment: Segment, start: int, end: int) -> None:
+    """Put the producer's batches of [start, end) before those that are known."""
+    older = [
+        KeptBatch(
+            header.base_sequence,
+            header.last_sequence,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
+        )
+        for _, header in iter_batches(segment.log, start, end)
+        if header.producer_id == entry.producer_id
+        and header.producer_epoch == entry.producer_epoch
+        and header.base_sequence >= 0
+        and not header.is_control
+    ]
+    room = BATCHES_KEPT - len(entry.batches)
+    entry.batches[:0] = older[-room:]

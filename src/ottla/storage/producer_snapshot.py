@@ -68,6 +68,7 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
     entry.coordinator_epoch = coordinator_epoch
     entry.current_txn_first_offset = txn_first
     if last_sequence >= 0:
+        entry.complete = False
         first_sequence = (last_sequence - delta) & SEQUENCE_MAX
         entry.batches.append(
             KeptBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)

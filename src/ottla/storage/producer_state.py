@@ -17,7 +17,7 @@ oldest transaction that is open, or whose marker is not yet below the high water
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.protocol.errors import ErrorCode
@@ -46,6 +46,7 @@ class CompletedTransaction(NamedTuple):
 class ProducerEntry:
     __slots__ = (
         "batches",
+        "complete",
         "coordinator_epoch",
         "current_txn_first_offset",
         "last_timestamp",
@@ -57,6 +58,7 @@ class ProducerEntry:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.batches: list[KeptBatch] = []
+        self.complete = True  # False: the log may hold earlier batches that would be kept
         self.coordinator_epoch = -1
         self.current_txn_first_offset = NO_OFFSET
         self.last_timestamp = -1
@@ -64,6 +66,11 @@ class ProducerEntry:
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def next_sequence(self) -> int:
+        last = self.last_sequence
+        return 0 if last == SEQUENCE_MAX else last + 1
 
     @property
     def last_offset(self) -> int:
@@ -82,6 +89,7 @@ class ProducerEntry:
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches.clear()
+            self.complete = True
 
     def keep(self, batch: KeptBatch) -> None:
         if len(self.batches) == BATCHES_KEPT:
@@ -93,7 +101,7 @@ class ProducerEntry:
 class ProducerState:
     """The state after every batch below `map_end_offset`."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset", "recall")
 
     def __init__(self, map_end_offset: int = 0) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -102,6 +110,8 @@ class ProducerState:
         # Ended transactions whose marker the high watermark has not passed: first offset -> marker offset.
         self._unreplicated: dict[int, int] = {}
         self.map_end_offset = map_end_offset
+        # Fills up an entry that a snapshot gave in part.
+        self.recall: Callable[[ProducerEntry], None] | None = None
 
     # -- before the append -----------------------------------------------------------------------------------
 
@@ -118,6 +128,8 @@ class ProducerState:
             )
         if header.base_sequence >= 0:
             duplicate = entry.duplicate_of(header)
+            if duplicate is None and not entry.complete:
+                duplicate = self._recalled(entry, header)
             if duplicate is not None:
                 return duplicate
             _check_sequence(entry, header.producer_epoch, header.base_sequence)
@@ -127,6 +139,13 @@ class ProducerState:
                 f"producer {header.producer_id} sends outside of its open transaction",
             )
         return None
+
+    def _recalled(self, entry: ProducerEntry, header: BatchHeader) -> KeptBatch | None:
+        """What is out of order may repeat a batch that the snapshot did not tell of."""
+        if self.recall is None or header.base_sequence == entry.next_sequence:
+            return None
+        self.recall(entry)
+        return entry.duplicate_of(header)
 
     def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
         """Refuse a transaction marker of a fenced producer or coordinator."""
@@ -239,11 +258,7 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerEntry, producer_epoch: int, base_sequence: int) -> None:
-    if producer_epoch != entry.producer_epoch:
-        expected = 0
-    else:
-        last = entry.last_sequence
-        expected = 0 if last == SEQUENCE_MAX else last + 1
+    expected = 0 if producer_epoch != entry.producer_epoch else entry.next_sequence
     if base_sequence != expected:
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
