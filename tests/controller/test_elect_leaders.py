@@ -1,0 +1,102 @@
+"""Elections that people ask for, and leadership that goes back to preferred replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+
+
+def elect(harness: Any, kind: int, named: dict[str, list[int]] | None) -> dict[tuple[str, int], int]:
+    asked = None
+    if named is not None:
+        asked = [TopicPartitions(topic=name, partitions=numbers) for name, numbers in named.items()]
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
+    reply = harness.take(harness.controller.decide_elect_leaders(request, 0))
+    assert reply.error_code == 0
+    return {
+        (topic.topic, each.partition_id): each.error_code
+        for topic in reply.replica_election_results
+        for each in topic.partition_result
+    }
+
+
+def away_from_1(cluster: Any) -> None:
+    """Broker 1 was away: it is in sync again, but leads nothing."""
+    cluster.restart(1, clean=True)
+    for name, topic in cluster.image.topics_by_name.items():
+        for number, partition in topic.partitions.items():
+            if partition.leader != -1:
+                cluster.alter(name, [*partition.isr, 1], number)
+
+
+def test_preferred(cluster: Any) -> None:
+    cluster.create("t", [1, 2], [2, 1], [1, 3])
+    away_from_1(cluster)
+    cluster.alter("t", [3], 2)
+    assert elect(cluster, 0, {"t": [0, 0, 1, 2, 7], "u": [0]}) == {
+        ("t", 0): ErrorCode.NONE,
+        ("t", 1): ErrorCode.ELECTION_NOT_NEEDED,
+        ("t", 2): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ("t", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.leader_epoch) == (1, 2)
+
+
+def test_for_all_only_what_needed_an_election_is_told(cluster: Any) -> None:
+    cluster.create("t", [1, 2], [2, 1])
+    away_from_1(cluster)
+    assert elect(cluster, 0, None) == {("t", 0): ErrorCode.NONE}
+    assert elect(cluster, 0, None) == {}
+
+
+def test_unclean_when_asked_for(cluster: Any) -> None:
+    cluster.create("t", [1, 2], [2, 1])
+    cluster.create("u", [3])
+    cluster.alter("t", [1])
+    cluster.fence(1)
+    assert cluster.partition("t").leader == -1
+    cluster.fence(3)
+    assert elect(cluster, 1, {"t": [0, 1], "u": [0]}) == {
+        ("t", 0): ErrorCode.NONE,
+        ("t", 1): ErrorCode.ELECTION_NOT_NEEDED,
+        ("u", 0): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    }
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.elr) == (2, (2,), ())
+    assert partition.leader_recovery_state == 1
+    assert len(cluster.lost) == 1
+
+
+def test_there_are_two_kinds_of_elections(cluster: Any) -> None:
+    decision = cluster.controller.decide_elect_leaders(ElectLeadersRequest(election_type=2), 0)
+    assert decision.reply.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_balance(cluster: Any, new_harness: Any) -> None:
+    cluster.create("t", *([1, 2],) * 10, [2, 1])
+    away_from_1(cluster)
+    moved = cluster.take(cluster.controller.decide_balance_leaders(0))
+    assert moved == [("t", number) for number in range(10)]
+    assert all(cluster.partition("t", number).leader == 1 for number in range(10))
+    assert cluster.take(cluster.controller.decide_balance_leaders(0)) == []
+
+
+def test_a_small_imbalance_is_left_alone(cluster: Any) -> None:
+    cluster.create("t", *([1, 2],) * 10)
+    away_from_1(cluster)
+    elect(cluster, 0, {"t": list(range(1, 10))})
+    assert cluster.take(cluster.controller.decide_balance_leaders(0)) == [], "one of ten is not above 10 %"
+
+
+def test_balance_can_be_switched_off(new_harness: Any) -> None:
+    harness = new_harness({"auto.leader.rebalance.enable": "false"})
+    for broker_id in (1, 2):
+        harness.start_broker(broker_id)
+    harness.create("t", [1, 2])
+    away_from_1(harness)
+    assert harness.partition("t").leader == 2
+    assert harness.take(harness.controller.decide_balance_leaders(0)) == []
