@@ -504,3 +504,17 @@ def test_the_first_record_at_a_time_inside_a_batch(files: FaultyFiles, codec: in
     found = log.offset_for_timestamp(0)
     assert found is not None
     assert found.offset == 6
+
+
+def test_a_flush_without_room_for_the_epochs_is_still_a_flush(files: FaultyFiles) -> None:
+    log = open_log(files)
+    produce(log, batch(), epoch=1)
+    log.flush(NOW)
+    produce(log, batch(), epoch=2)
+    files.room_bytes = 0
+    log.flush(NOW)
+    assert log.recovery_point == 2 and log.log_dir.error is None
+    assert b"2 1" not in (files.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") or b"")
+    files.heal()
+    log.flush(NOW)
+    assert b"2 1" in (files.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") or b"")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.files import File, Files, SyncHandle
 
 
@@ -60,8 +60,7 @@ class FlushJob:
         try:
             while self._handles:
                 self._handles.pop().sync()
-            if self._epochs is not None:
-                self._files.write_atomic(*self._epochs)
+            self._write_epochs()
             for directory in self._directories:
                 self._files.sync_dir(directory)
         except StorageError as error:
@@ -69,3 +68,10 @@ class FlushJob:
         finally:
             for handle in self._handles:
                 handle.close()
+
+    def _write_epochs(self) -> None:
+        if self._epochs is not None:
+            try:
+                self._files.write_atomic(*self._epochs)
+            except DiskFull:
+                self.epochs_version = -1  # the batches tell them as well, and the next flush tries again

@@ -162,7 +162,10 @@ async def unflushed(world: World) -> None:
             await asyncio.sleep(0.2)
             await Nemesis(world, f"nemesis{number}").revive(node)
         else:
-            await Nemesis(world, f"nemesis{number}").stop(node)
+            # Not cut short: the producer still writes, and what it was told would be gone.
+            await node.stop()
+            await asyncio.sleep(rng.uniform(0, 0.3))
+            await node.start()
             producer.stopping = True
             await writing
             before = _with_acknowledged(world, before, producer.name)
