@@ -333,6 +333,7 @@ class MemoryCluster:
         self.serial = 0
         self.loss = self.rng.choice((0.0, 0.02, 0.2))
         self.late = self.rng.choice((0.02, 0.2))
+        self.controller_late = 0.2
         self.controller_loss = self.rng.choice((0.0, 0.1, 0.4))
         self.metadata_late = self.rng.choice((0.02, 0.4))
         self.cut: set[tuple[int, int]] = set()
@@ -382,7 +383,7 @@ class MemoryCluster:
                     result = lost  # applied, but the leader does not hear of it
             self.after(self.rng.randint(1, 6), self.at, node, node.altered, leader, change, result)
 
-        late = self.rng.random() < max(0.2, self.late)
+        late = self.rng.random() < self.controller_late
         self.after(self.rng.randint(5, 80) if late else self.rng.randint(1, 4), arrive)
 
     def run_until(self, end_ms: int) -> None:
@@ -439,6 +440,8 @@ class MemoryCluster:
         return not self.controller.unclean and bool({*meta.isr, *meta.elr} - {node_id})
 
     def mischief(self, until_ms: int) -> None:
+        if self.now_ms >= until_ms:
+            return
         rng = self.rng
         node = self.nodes[rng.choice(NODES)]
         what = rng.random()
@@ -458,8 +461,7 @@ class MemoryCluster:
             node.delete_records()
         elif node.alive:
             node.log.flushed_end = node.log.log_end_offset
-        if self.now_ms < until_ms:
-            self.after(rng.randint(5, 60), self.mischief, until_ms)
+        self.after(rng.randint(5, 60), self.mischief, until_ms)
 
     def revive(self, node: Node) -> None:
         if not node.alive:
@@ -489,7 +491,8 @@ class MemoryCluster:
         self.mischief(troubled_ms)
         self.clients(troubled_ms + healed_ms // 2)
         self.run_until(troubled_ms)
-        self.loss = self.late = self.controller_loss = self.metadata_late = 0.0
+        self.loss = self.late = self.metadata_late = 0.0
+        self.controller_loss = self.controller_late = 0.0
         self.cut.clear()
         for node in self.nodes.values():
             self.revive(node)

@@ -14,7 +14,7 @@ from ottla.replication.follower import APPEND, FollowerState
 from ottla.replication.leader import LeaderState
 from ottla.replication.progress import FollowerProgress
 
-SCHEDULES = 2000
+SCHEDULES = 1000
 MUTANT_SCHEDULES_MAX = 4000
 
 
