@@ -31,7 +31,7 @@ class MetadataPublisher:
         self._broker = broker
         self.image = ClusterImage()
         self.offset = -1  # of the last record applied
-        self._waiting_for_room: set[tuple[bytes, int]] = set()  # new partitions whose disk was full
+        self._waiting_for_room: dict[tuple[bytes, int], None] = {}  # new partitions whose disk was full
 
     async def publish(self, records: list[Message], last_offset: int) -> None:
         """Apply committed records and carry out what they change here.
@@ -62,7 +62,7 @@ class MetadataPublisher:
 
     def host_what_waits(self) -> None:
         """Try again to open the new partitions that found no room."""
-        waiting, self._waiting_for_room = self._waiting_for_room, set()
+        waiting, self._waiting_for_room = self._waiting_for_room, {}
         for topic_id, index in waiting:
             topic = self.image.topics_by_id.get(topic_id)
             if topic is not None and index in topic.partitions:
@@ -156,7 +156,7 @@ class MetadataPublisher:
             )
         except StorageError as error:
             if is_new and isinstance(error, DiskFull):
-                self._waiting_for_room.add((topic.topic_id, index))
+                self._waiting_for_room[topic.topic_id, index] = None
             log.error("partition is offline: partition=%s-%d error=%s", topic.name, index, error)
             return None
 
