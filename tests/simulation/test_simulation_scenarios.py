@@ -68,3 +68,33 @@ def test_a_new_directory_outlives_a_power_cut() -> None:
 
     before, after = world.run(story)
     assert before == after
+
+
+def test_several_nodes_live_side_by_side() -> None:
+    world = World(1)
+    nodes = [world.add_node(1), world.add_node(2)]
+
+    async def story(world: World) -> None:
+        for node in nodes:
+            await node.start()
+        nodes[0].power_cut()
+        assert [node.up for node in nodes] == [False, True]
+        nodes[1].pause()
+        await nodes[0].start()
+        assert world.nodes_up == nodes
+        world.heal()
+        for node in nodes:
+            await node.stop()
+        assert world.nodes_up == []
+
+    world.run(story)
+    assert world.loop.errors == []
+
+
+def test_a_cluster_has_the_properties_of_one() -> None:
+    world = World(1)
+    first, _, third = world.add_cluster(3, {"broker.rack": "r"})
+    assert first.properties["controller.quorum.voters"] == "1@node1:9093,2@node2:9093,3@node3:9093"
+    assert first.properties["broker.rack"] == "r"
+    assert third.properties["listeners"] == "PLAINTEXT://node3:9092,CONTROLLER://node3:9093"
+    assert third.properties["node.id"] == "3"

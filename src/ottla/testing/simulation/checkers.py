@@ -127,6 +127,20 @@ def two_leaders(history: History) -> list[str]:
     return complaints
 
 
+def replicas_differ(history: History) -> list[str]:
+    """Below the high watermark an offset has one value on all replicas: the one that clients read."""
+    complaints = []
+    for partition, by_node in history.replicas.items():
+        known = {offset: (value, "clients") for offset, value in history.final.get(partition, ())}
+        for node_id, records in by_node.items():
+            for offset, value in records:
+                first = known.setdefault(offset, (value, f"node{node_id}"))
+                if first[0] != value:
+                    text = f"{partition}@{offset} is {first[0]} to {first[1]} and {value} on node{node_id}"
+                    complaints.append(f"replicas differ: {text}")
+    return complaints
+
+
 def lost_metadata(history: History) -> list[str]:
     """A topic that was created is there at the end, under the same id."""
     complaints = []
@@ -162,6 +176,7 @@ LOSSLESS: tuple[Checker, ...] = (
     watermark_back,
     order,
     two_leaders,
+    replicas_differ,
     lost_metadata,
     unavailable,
     surprises,

@@ -33,7 +33,7 @@ from ottla.records.batch import CorruptBatch, crc_ok, iter_headers
 from ottla.records.build import build_batch
 from ottla.records.record import iter_records
 from ottla.testing.simulation.history import Operation, PartitionName
-from ottla.testing.simulation.world import World
+from ottla.testing.simulation.world import Node, World
 
 REQUEST_TIMEOUT_MS = 3_000
 BACKOFF_S = (0.02, 0.2)
@@ -401,19 +401,37 @@ class Consumer(Client):
 
     def _records(self, name: PartitionName, data: PartitionData, position: int) -> Iterable[tuple[int, str]]:
         """(offset, value) from `position` on; a batch that is damaged is a surprise and ends it."""
-        batches = bytes(data.records or b"")
         try:
-            for start, header in iter_headers(batches):
-                if not crc_ok(batches, start, header):
-                    self.world.history.surprise(self.name, f"{name}@{header.base_offset} fails its checksum")
-                    return
-                if header.is_control:
-                    continue
-                for record in iter_records(batches, start, header):
-                    if record.offset >= position:
-                        yield record.offset, bytes(record.value or b"").decode("latin-1").rstrip()
+            yield from values_in(bytes(data.records or b""), position)
         except CorruptBatch as error:
             self.world.history.surprise(self.name, f"{name}@{position}: {error}")
+
+
+def values_in(batches: bytes, position: int = 0) -> Iterable[tuple[int, str]]:
+    """(offset, value) of the records from `position` on; raises CorruptBatch."""
+    for start, header in iter_headers(batches):
+        if not crc_ok(batches, start, header):
+            raise CorruptBatch(f"the batch at offset {header.base_offset} fails its checksum")
+        if not header.is_control:
+            for record in iter_records(batches, start, header):
+                if record.offset >= position:
+                    yield record.offset, bytes(record.value or b"").decode("latin-1").rstrip()
+
+
+def replica_records(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:
+    """What a node holds of a partition below its high watermark, looked at behind its back, or None."""
+    partition = node.broker.partitions.by_name(*name) if node.broker is not None else None
+    if partition is None:
+        return None
+    found: list[tuple[int, str]] = []
+    position = partition.log.log_start_offset
+    while position < partition.high_watermark:
+        region = partition.log.read(position, FETCH_BYTES, partition.high_watermark)
+        found += values_in(region.read(), position)
+        if not found or found[-1][0] < position:
+            break
+        position = found[-1][0] + 1
+    return found
 
 
 def _padded(value: str, nbytes: int) -> bytes:

@@ -103,6 +103,8 @@ class History:
             PartitionName, list[tuple[int, str]]
         ] = {}  # (offset, value) of every record at the end
         self.final_topics: dict[str, bytes] = {}
+        # What each replica held below its high watermark at the end, by node id.
+        self.replicas: dict[PartitionName, dict[int, list[tuple[int, str]]]] = {}
         self._trace = trace
 
     def invoke(

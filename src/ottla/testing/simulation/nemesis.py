@@ -53,17 +53,16 @@ class Nemesis:
         await self.make_good()
 
     async def make_good(self) -> None:
+        """Heal everything and start who is down, all at once: they may need each other."""
         self.world.heal()
-        for node in self.world.nodes.values():
-            if not node.up:
-                await self.revive(node, cut_short=False)
+        await asyncio.gather(*(self.revive(node, cut_short=False) for node in self.world.nodes.values()))
 
     async def revive(self, node: Node, *, cut_short: bool = True) -> None:
         """Start a node that is down; sometimes it goes down again in the middle of its recovery."""
         for _ in range(STARTS_MAX):
             if node.up:
                 return
-            starting = asyncio.ensure_future(node.start())
+            starting = asyncio.ensure_future(self._start(node))
             if cut_short and self.rng.random() < CUT_SHORT_CHANCE:
                 await asyncio.sleep(self.rng.uniform(0, 0.01))
                 node.power_cut(silent=self._coin())
@@ -78,6 +77,10 @@ class Nemesis:
                 await self._sleep((0.1, 0.5))
         if not node.up:
             raise NodeDoesNotStart(f"{node.name} is down after {STARTS_MAX} starts")
+
+    async def _start(self, node: Node) -> None:
+        if not node.up:  # somebody else may have been faster
+            await node.start()
 
     # -- faults
 
@@ -99,7 +102,7 @@ class Nemesis:
         await asyncio.gather(*starts)
 
     async def stop(self, node: Node) -> None:
-        if node.up:
+        if node.serving:
             with contextlib.suppress(NodeEnded):
                 await node.stop()
         await self._sleep((0.0, 0.5))

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.testing.simulation.checkers import LOSSLESS, Checker, check, duplicate, order, unwritten_read
-from ottla.testing.simulation.clients import Admin, Consumer, Producer
+from ottla.testing.simulation.clients import Admin, Consumer, Producer, replica_records
 from ottla.testing.simulation.history import OK, OPEN, PartitionName
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
-from ottla.testing.simulation.nemesis import Nemesis, NodeDoesNotStart
+from ottla.testing.simulation.nemesis import Nemesis, NodeDoesNotStart, quarrel
 from ottla.testing.simulation.world import Story, World
 
 TOPIC = "events"
@@ -107,6 +107,10 @@ class Cast:
         topics = world.spawn(self.admin.process, self.admin.topics())
         done, _ = await asyncio.wait([topics], timeout=FINISH_S)
         history.final_topics = topics.result() if done else {}
+        for index in range(self.partitions):
+            name = PartitionName(TOPIC, index)
+            held = {node.id: replica_records(node, name) for node in world.nodes_up}
+            history.replicas[name] = {node_id: found for node_id, found in held.items() if found is not None}
         for operation in history.operations:
             if operation.outcome == OPEN:
                 operation.info("never ended")
@@ -131,6 +135,30 @@ def one_node(faults: Sequence[str], *, duration_s: float = 6.0) -> Story:
         cast = Cast(world, configs={**FLUSHED, **SHORT_SEGMENTS})
         await cast.begin()
         await Nemesis(world).run(duration_s, faults)
+        await cast.finish()
+
+    return story
+
+
+def cluster(
+    count: int,
+    faults: Sequence[str],
+    *,
+    duration_s: float = 15.0,
+    properties: Mapping[str, str] | None = None,
+    configs: Mapping[str, str] | None = None,
+    nemeses: int = 1,
+) -> Story:
+    """Nodes that replicate among them, and one nemesis or several."""
+
+    async def story(world: World) -> None:
+        nodes = world.add_cluster(count, properties)
+        await asyncio.gather(*(node.start() for node in nodes))
+        cast = Cast(world, replication_factor=count, configs=configs)
+        await cast.begin()
+        await quarrel(world, nemeses, duration_s, faults)
+        world.heal()
+        await Nemesis(world, "the last").make_good()
         await cast.finish()
 
     return story

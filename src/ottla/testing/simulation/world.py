@@ -52,6 +52,7 @@ class Node:
         self.process: Process | None = None
         self.broker: Broker | None = None
         self.starts = 0
+        self.serving = False  # its start is over and it has not been asked to stop
         self._waiting: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -84,12 +85,14 @@ class Node:
             if self.process is process:
                 self.kill()  # a start that failed ends the process
             raise
+        self.serving = True
         world.trace("node", self.name, "serves")
 
     async def stop(self) -> None:
         """A clean stop, as after SIGTERM."""
         process, broker = self.process, self.broker
         assert process is not None and broker is not None, f"{self} does not run"
+        self.serving = False
         self.world.trace("node", self.name, "stop")
         stopping = self.world.loop.create_task(broker.stop(), context=process.context.copy())
         await self._wait_for(stopping)
@@ -165,6 +168,7 @@ class Node:
 
     def _end(self, *, silent: bool) -> None:
         process, self.process, self.broker = self.process, None, None
+        self.serving = False
         assert process is not None
         self.world.network.process_ended(process, silent=silent)
         self.world.loop.end_process(process)

@@ -1,0 +1,112 @@
+"""Each checker has to be able to complain: a small history with one thing wrong for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.testing.simulation import checkers
+from ottla.testing.simulation.history import History, PartitionName
+from ottla.testing.simulation.trace import Trace
+
+PARTITION = PartitionName("t", 0)
+
+
+def good() -> History:
+    """Two batches of one producer, read by a consumer and at the end."""
+    history = History(Trace())
+    history.invoke("admin", "create-topic", "t").ok(b"id")
+    for offset, value in enumerate(("a", "b", "c")):
+        history.invoke("p", "produce", PARTITION, (value,)).ok(offset)
+        history.read("c", PARTITION, offset, value)
+        history.saw_watermark("c", PARTITION, offset + 1)
+    history.final[PARTITION] = [(0, "a"), (1, "b"), (2, "c")]
+    history.replicas[PARTITION] = {1: [(0, "a"), (1, "b")]}
+    history.final_topics = {"t": b"id"}
+    history.saw_leader(PARTITION, 1, 1)
+    return history
+
+
+def a_record_is_gone(history: History) -> None:
+    history.final[PARTITION].pop()
+
+
+def a_record_has_moved(history: History) -> None:
+    history.final[PARTITION] = [(0, "a"), (1, "c"), (2, "b")]
+
+
+def a_record_is_there_twice(history: History) -> None:
+    history.final[PARTITION].append((3, "c"))
+
+
+def a_record_from_nowhere(history: History) -> None:
+    history.final[PARTITION].append((3, "z"))
+
+
+def a_reader_saw_something_else(history: History) -> None:
+    history.read("d", PARTITION, 1, "c")
+
+
+def a_gap(history: History) -> None:
+    history.final[PARTITION][2] = (3, "c")
+
+
+def the_watermark_goes_back(history: History) -> None:
+    history.saw_watermark("c", PARTITION, 2)
+
+
+def another_leader_in_the_epoch(history: History) -> None:
+    history.saw_leader(PARTITION, 1, 2)
+
+
+def a_replica_differs(history: History) -> None:
+    history.replicas[PARTITION][2] = [(0, "a"), (1, "c")]
+
+
+def the_topic_is_gone(history: History) -> None:
+    history.final_topics.clear()
+
+
+def the_topic_is_another(history: History) -> None:
+    history.final_topics["t"] = b"other"
+
+
+def something_never_ends(history: History) -> None:
+    history.invoke("p", "produce", PARTITION, ("d",))
+
+
+def a_surprise(history: History) -> None:
+    history.surprise("c", "a checksum fails")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "checker"),
+    [
+        (a_record_is_gone, checkers.lost_write),
+        (a_record_is_gone, checkers.lost_read),
+        (a_record_has_moved, checkers.lost_write),
+        (a_record_has_moved, checkers.two_values),
+        (a_record_has_moved, checkers.order),
+        (a_record_is_there_twice, checkers.duplicate),
+        (a_record_from_nowhere, checkers.unwritten_read),
+        (a_reader_saw_something_else, checkers.two_values),
+        (a_gap, checkers.order),
+        (the_watermark_goes_back, checkers.watermark_back),
+        (another_leader_in_the_epoch, checkers.two_leaders),
+        (a_replica_differs, checkers.replicas_differ),
+        (the_topic_is_gone, checkers.lost_metadata),
+        (the_topic_is_another, checkers.lost_metadata),
+        (something_never_ends, checkers.unavailable),
+        (a_surprise, checkers.surprises),
+    ],
+)
+def test_what_is_wrong_is_told(spoil: Callable[[History], None], checker: checkers.Checker) -> None:
+    history = good()
+    assert checker(history) == []
+    spoil(history)
+    assert checker(history)
+
+
+def test_a_good_history_has_no_complaints() -> None:
+    assert checkers.check(good()) == []
