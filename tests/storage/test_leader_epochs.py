@@ -87,3 +87,10 @@ def test_an_unusable_file_is_told(data: bytes) -> None:
     files.mkdir("/d")
     files.write_atomic("/d/leader-epoch-checkpoint", data)
     assert not LeaderEpochs().load(files, "/d")
+
+
+def test_an_epoch_that_wrote_nothing_gives_way_to_an_older_one() -> None:
+    """A leader of epoch 2 without a record follows the leader of epoch 1 again: epoch 1 still begins at 0."""
+    made = epochs((1, 0), (2, 3), (1, 3))
+    assert made.entries() == [(1, 0)]
+    assert made.end_offset_for(1, 7) == (1, 7)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.broker.controller_loop import ControllerLoop, Decide, Reply
+from ottla.broker.controller_loop import ControllerLoop, ControllerStopped, Decide, Reply
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
 from ottla.broker.flusher import Flusher
@@ -172,6 +172,10 @@ class Broker:
             await listener.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
+        try:
+            await self._registration.leave()
+        except (StorageError, ControllerStopped) as error:
+            log.warning("the broker stops without its leave: %s", error)
         await self.controller.stop()
         await self.flusher.drain()
         watermarks = {(p.topic, p.index): p.high_watermark for p in self.partitions}

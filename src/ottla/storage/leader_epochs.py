@@ -43,12 +43,14 @@ class LeaderEpochs:
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return
-        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+        while self._epochs and (self._epochs[-1] > epoch or self._starts[-1] >= start_offset):
             self._epochs.pop()
             self._starts.pop()
+        self.version += 1
+        if self._epochs and self._epochs[-1] == epoch:
+            return  # a later epoch that wrote nothing stood in between
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self.version += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if it is not known."""
