@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.protocol.message import Message
+from ottla.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
+from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
@@ -38,6 +40,28 @@ def voter_set(ids: Iterable[int], *, directory: bool = False) -> VoterSet:
 
 def data_batch(value: bytes, epoch: int) -> bytearray:
     return build_batch([(0, None, value, ())], leader_epoch=epoch)
+
+
+def add_request(node_id: int, **fields: Any) -> AddRaftVoterRequest:
+    endpoint = voter(node_id).endpoints[0]
+    listener = Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+    defaults: dict[str, Any] = {
+        "cluster_id": CLUSTER,
+        "timeout_ms": 1000,
+        "voter_id": node_id,
+        "voter_directory_id": directory_of(node_id),
+        "listeners": [listener],
+    }
+    return AddRaftVoterRequest(**(defaults | fields))
+
+
+def remove_request(node_id: int, **fields: Any) -> RemoveRaftVoterRequest:
+    defaults: dict[str, Any] = {
+        "cluster_id": CLUSTER,
+        "voter_id": node_id,
+        "voter_directory_id": directory_of(node_id),
+    }
+    return RemoveRaftVoterRequest(**(defaults | fields))
 
 
 class MemoryLog:
@@ -217,6 +241,7 @@ class Cluster:
         **settings: Any,
     ) -> None:
         self.rng = random.Random(seed)
+        self.draws_below = 1 << 30
         self.now_ms = 1000
         self.voters = voter_set(voters, directory=dynamic)
         self.dynamic = dynamic
@@ -224,6 +249,7 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         # (due, serial, from, to, incarnation of the sender, what to do at the receiver)
         self.wire: list[tuple[int, int, int, int, Callable[[], None]]] = []
+        self.timers: list[tuple[int, Callable[[], None]]] = []
         self.serial = 0
         self.cut: set[tuple[int, int]] = set()
         self.delay: Callable[[], int] = lambda: 1
@@ -252,11 +278,14 @@ class Cluster:
             listeners=own.endpoints,
             **self.settings,
         )
-        node = Node(node_id, config, self.rng.randrange, self.now_ms)
+        node = Node(node_id, config, self.draw, self.now_ms)
         if self.dynamic and node_id in self.voters.by_id:
             node.format(self.voters)
         self.nodes[node_id] = node
         return node
+
+    def draw(self, n: int) -> int:
+        return self.rng.randrange(min(n, self.draws_below))
 
     # -- doing effects ---------------------------------------------------------------------------------------
 
@@ -349,6 +378,8 @@ class Cluster:
 
         def answer(response: Message) -> None:
             self.pending.discard(pending)
+            if node.incarnation != pending[1]:
+                return
             received = ev.ResponseReceived(effect.request_id, response)
             self._transmit(target, source, lambda: self.step(node, received))
 
@@ -401,11 +432,15 @@ class Cluster:
             wake_ms = node.machine.next_wake_ms
             if node.is_up and wake_ms is not None:
                 due.append((max(wake_ms, self.now_ms), 1, node.node_id))
+        if self.timers:
+            due.append(min((due_ms, 2, index) for index, (due_ms, _) in enumerate(self.timers)))
         if not due or min(due)[0] > end_ms:
             return False
         due_ms, kind, index = min(due)
         self.now_ms = max(self.now_ms, due_ms)
-        if kind == 1:
+        if kind == 2:
+            self.timers.pop(index)[1]()
+        elif kind == 1:
             self.step(self.nodes[index], ev.Tick())
         else:
             self.deliver(index)

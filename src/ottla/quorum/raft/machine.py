@@ -260,6 +260,7 @@ class RaftMachine:
         sent = self.peers.take(event.request_id)
         if sent is None:
             return
+        assert event.response.API_KEY == sent.request.API_KEY, "an answer to another request"
         self.peers.succeeded(sent.node_id)
         role = self.role_state
         if isinstance(sent.request, ApiVersionsRequest):
@@ -343,7 +344,18 @@ class RaftMachine:
     @property
     def may_stand(self) -> bool:
         """Could this node lead? Not while its log is about to be replaced by a snapshot."""
-        return self.is_voter and not self.is_shutting_down and self.installing is None
+        could_lead = self.is_voter or self._is_being_removed
+        return could_lead and not self.is_shutting_down and self.installing is None
+
+    @property
+    def _is_being_removed(self) -> bool:
+        """Does only an uncommitted record say that this node is no voter? The voters before it may then need
+        it: nobody else may have a log as long, and thus be able to commit that very record.
+        """
+        history = self.history
+        if not self.config.can_vote or history.voters_offset < self.high_watermark:
+            return False
+        return history.voters_before.has(self.config.node_id, self.config.directory_id)
 
     @property
     def is_listed_wrongly(self) -> bool:

@@ -128,6 +128,11 @@ class VoterHistory:
         return self._sets[-1][1] if self._sets else self._static
 
     @property
+    def voters_before(self) -> VoterSet:
+        """The set that the present one has replaced."""
+        return self._sets[-2][1] if len(self._sets) > 1 else self._static
+
+    @property
     def voters_offset(self) -> int:
         """The offset of the record with the present voters, BEFORE_THE_LOG if no record has them."""
         return self._sets[-1][0] if self._sets else BEFORE_THE_LOG
@@ -157,9 +162,9 @@ class VoterHistory:
         _drop_tail(self._versions, end_offset)
 
     def forget_before(self, start_offset: int) -> None:
-        """The log now begins at `start_offset`: of older entries only the last one counts."""
+        """The log now begins at `start_offset`: of older entries only the last two count."""
         for entries in (self._sets, self._versions):
-            while len(entries) > 1 and entries[1][0] < start_offset:
+            while len(entries) > 2 and entries[2][0] < start_offset:
                 entries.pop(0)
 
     def restart(self, end_offset: int, kraft_version: int, voters: VoterSet | None) -> None:
