@@ -296,6 +296,9 @@ class Cluster:
             self.seen.append((node.node_id, effect))
             self._do(node, effect)
             self.on_effect(node, effect)
+        wake_ms = node.machine.next_wake_ms
+        is_later = wake_ms is None or wake_ms > self.now_ms
+        assert is_later or node.machine.log_is_stale, f"would spin: {self.describe()}"
 
     def _do(self, node: Node, effect: fx.Effect) -> None:
         if isinstance(effect, fx.Persist):

@@ -343,6 +343,8 @@ PLANTED = [
 @pytest.mark.parametrize(("plant", "storm"), PLANTED)
 def test_a_planted_bug_is_found(plant: Any, storm: Storm, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    with pytest.raises((AssertionError, QuorumError), match="two leaders|two values|lacks what is committed"):
+    with pytest.raises(
+        (AssertionError, QuorumError), match=r"two leaders|two values|lacks what is committed"
+    ):
         for seed in range(2000):
             Schedule(seed, storm).run()
