@@ -28,6 +28,7 @@ class Upkeep:
         self._executor = executor
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: set[asyncio.Future[Any]] = set()
+        self._checkpointed: tuple[int, ...] = ()
 
     def start(self) -> None:
         config = self._broker.config
@@ -85,9 +86,14 @@ class Upkeep:
 
     async def _checkpoint(self) -> None:
         broker = self._broker
+        positions = _positions(broker)
+        if positions == self._checkpointed:
+            return  # many partitions at rest should cost nothing
         job = broker.logs.checkpoint({(p.topic, p.index): p.high_watermark for p in broker.partitions})
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         broker.logs.finish_checkpoint(job)
+        if not job.failures:
+            self._checkpointed = positions
 
     def _flush(self) -> None:
         """Segments that were closed since the last look go to the disk, so that recovery stays short."""
@@ -103,3 +109,15 @@ class Upkeep:
         if job is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
             self._quorum.finish_snapshot(job, broker.clock())
+
+
+def _positions(broker: Broker) -> tuple[int, ...]:
+    """Differs when anything in the checkpoints does: the offsets only rise, or a log has come or gone."""
+    logs = broker.logs.logs.values()
+    return (
+        len(logs),
+        sum(partition.high_watermark for partition in broker.partitions),
+        sum(each.recovery_point for each in logs),
+        sum(each.log_start_offset for each in logs),
+        broker.image_offset,
+    )
