@@ -14,6 +14,7 @@ import uvloop
 
 from ottla.broker.connection import PENDING_MAX, CloseConnection, Request
 from ottla.broker.listener import Limits, Listener
+from ottla.broker.receive_budget import ReceiveBudget
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -50,7 +51,9 @@ def answer(size: int = 0) -> ApiVersionsResponse:
 
 
 @asynccontextmanager
-async def listening(script: Script, **limits: int) -> AsyncIterator[tuple[Listener, ScriptedDispatcher]]:
+async def listening(
+    script: Script, budget: ReceiveBudget | None = None, **limits: int
+) -> AsyncIterator[tuple[Listener, ScriptedDispatcher]]:
     allowed = {
         "frame_bytes_max": 1_000_000,
         "connections_max": 100,
@@ -59,7 +62,7 @@ async def listening(script: Script, **limits: int) -> AsyncIterator[tuple[Listen
         **limits,
     }
     dispatcher = ScriptedDispatcher(script)
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0, dispatcher, Limits(**allowed))  # type: ignore[arg-type]
+    listener = Listener("PLAINTEXT", "127.0.0.1", 0, dispatcher, Limits(**allowed), budget)  # type: ignore[arg-type]
     await listener.bind()
     await listener.serve()
     try:
@@ -333,3 +336,40 @@ def test_idle_connections_are_closed() -> None:
 
 def test_error_codes_are_plain_integers_on_the_wire() -> None:
     assert ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST).encode(0)[:2] == b"\x00\x2a"
+
+
+def test_large_requests_share_a_budget_and_small_ones_do_not_wait() -> None:
+    async def main() -> None:
+        budget = ReceiveBudget(1_500_000)
+        large = [request_frame(n, body=bytes(900_000)) for n in range(3)]
+        async with (
+            listening(lambda request: answer(), budget) as (listener, dispatcher),
+            client(listener) as (r0, w0),
+            client(listener) as (r1, w1),
+            client(listener) as (r2, w2),
+        ):
+            w0.write(large[0][:-1])
+            await until(lambda: budget.free_bytes == 1_500_000 - len(large[0]))
+            w1.write(large[1])
+            w2.write(request_frame(77))
+            assert await next_correlation_id(r2) == 77
+            await asyncio.sleep(0.05)
+            assert dispatcher.seen == [77]
+            w0.write(large[0][-1:])
+            assert [await next_correlation_id(r0), await next_correlation_id(r1)] == [0, 1]
+            # One that leaves in the middle gives its part back.
+            w0.write(large[2][:-1])
+            await until(lambda: budget.free_bytes < 1_500_000 - len(large[0]) + 100)
+            w0.close()
+            w1.write(large[1])
+            assert await next_correlation_id(r1) == 1
+        await until(lambda: budget.free_bytes == 1_500_000)
+
+    run(main)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 5
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.001)

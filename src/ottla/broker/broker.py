@@ -19,6 +19,7 @@ from ottla.broker.listener import Limits, Listener
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.partition_table import PartitionTable
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.receive_budget import ReceiveBudget
 from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
 from ottla.broker.topic_creator import TopicCreator
@@ -30,6 +31,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.features import bootstrap_records, unsupported_features
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.frames import SIZE_BYTES
 from ottla.protocol.message import Message
 from ottla.quorum.settings import MetadataLogSettings
 from ottla.quorum.single import SingleVoterQuorum
@@ -279,13 +281,27 @@ class Broker:
             connections_per_ip=config.connections_per_ip,
             idle_ms_max=config.get_int("connections.max.idle.ms"),
         )
+        budget = ReceiveBudget(_receive_bytes_max(config), self._shrink_idle)
         for endpoint in config.broker_endpoints:
-            listener = Listener(endpoint.name, endpoint.host, endpoint.port, self.dispatcher, limits)
+            listener = Listener(endpoint.name, endpoint.host, endpoint.port, self.dispatcher, limits, budget)
             self.listeners.append(listener)
             await listener.bind()
 
+    def _shrink_idle(self) -> None:
+        for listener in self.listeners:
+            listener.shrink_idle()
+
     async def _start_controller(self) -> None:
         self.controller.start()
+
+
+def _receive_bytes_max(config: BrokerConfig) -> int:
+    """queued.max.request.bytes; if that is not set, a quarter of the machine's memory."""
+    configured = config.get_int("queued.max.request.bytes")
+    if configured > 0:
+        return configured + SIZE_BYTES
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(memory_bytes // 4, 2 * (config.get_int("socket.request.max.bytes") + SIZE_BYTES))
 
 
 def _check_alone(config: BrokerConfig) -> None:

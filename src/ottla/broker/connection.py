@@ -84,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         "_processing",
         "_reading",
         "_sender",
+        "_starved",
         "_transport",
         "client_software",
         "closed",
@@ -101,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatcher = dispatcher
         self._lane = dispatcher.produce_lane
         self._loop = asyncio.get_running_loop()
-        self._buffer = ReceiveBuffer(frame_bytes_max)
+        self._buffer = ReceiveBuffer(frame_bytes_max, listener.budget)
         self._transport: asyncio.Transport | None = None
         self._sender: SocketSender | TransportSender
         self._group: list[Taken] = []  # produce requests for one partition, to be appended together
@@ -112,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._exclusive = False  # a coroutine handler runs: the next request waits for it
         self._processing = False
+        self._starved = False  # a large frame waits for memory
 
     # -- transport callbacks
 
@@ -198,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
             frame = next_frame()
             if frame is None:
                 self._settle_group()
-                self._buffer.make_room()
+                self._find_room()
                 return
             taken = take(frame)
             if taken is None:
@@ -212,6 +214,17 @@ class Connection(asyncio.BufferedProtocol):
                 held = self._held()
             self._group.append(taken)
         self._settle_group()
+
+    def _find_room(self) -> None:
+        """Get the buffer ready for the next read, or stand in line for the memory of a large frame."""
+        self._starved = not self._buffer.make_room()
+        if self._starved:
+            self.listener.budget.wait(self._room_again)
+
+    def _room_again(self) -> None:
+        if not self.closed and self._starved:
+            self._find_room()
+            self._read_or_rest()
 
     def _settle_group(self) -> None:
         """Carry out the produce requests that were put together."""
@@ -237,7 +250,8 @@ class Connection(asyncio.BufferedProtocol):
         return request, head.body_pos
 
     def _held(self) -> bool:
-        return self.closed or self._exclusive or self._sender.busy or len(self._pending) >= PENDING_MAX
+        waiting = self._exclusive or self._starved or self._sender.busy
+        return self.closed or waiting or len(self._pending) >= PENDING_MAX
 
     def _read_or_rest(self) -> None:
         """Read the socket only while requests are being taken from the buffer."""
@@ -373,6 +387,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed:
             return
         self.closed = True
+        self._buffer.release()
         self._sender.close()
         self.listener.gone(self)
         for pending in self._pending:

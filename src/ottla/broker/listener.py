@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.connection import Connection
+from ottla.broker.receive_budget import ReceiveBudget
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -18,6 +19,7 @@ log = logging.getLogger("ottla.listener")
 SWEEP_SECONDS_MAX = 5.0
 SHRINK_AFTER_SECONDS = 10.0
 BACKLOG = 1024
+UNBOUNDED_BYTES = 1 << 62
 
 
 class Limits:
@@ -50,11 +52,21 @@ class Limits:
 class Listener:
     """One endpoint of the broker, for example PLAINTEXT://127.0.0.1:9092."""
 
-    def __init__(self, name: str, host: str, port: int, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        budget: ReceiveBudget | None = None,
+    ) -> None:
+        """`budget` is shared by the listeners of a node."""
         self.name = name
         self.host = host
         self.port = port
         self.connections: dict[Connection, None] = {}  # in the order of their coming
+        self.budget = budget or ReceiveBudget(max(UNBOUNDED_BYTES, limits.frame_bytes_max))
         self._dispatcher = dispatcher
         self._limits = limits
         self._per_ip: Counter[str] = Counter()
@@ -91,6 +103,11 @@ class Listener:
             connection.close()
         if self._server is not None:
             await self._server.wait_closed()
+
+    def shrink_idle(self) -> None:
+        """Take back the buffers of connections that are between two requests."""
+        for connection in self.connections:
+            connection.shrink()
 
     def admit(self, connection: Connection) -> str | None:
         """Count a new connection in, or say why it must go."""

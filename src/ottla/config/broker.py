@@ -53,7 +53,7 @@ max.connection.creation.rate         int    max         >=0            all  | Ne
 connections.max.idle.ms              long   600000      >=-1           ro   | Idle time after which a connection is closed; -1 is never.
 connection.failed.authentication.delay.ms int 100       >=0            ro   | Wait before closing after a failed authentication.
 queued.max.requests                  int    500         >=1            ro   | Requests of one connection in work before reading stops.
-queued.max.request.bytes             long   -1          -              ro   | Bytes of requests in work before reading stops; -1 is none.
+queued.max.request.bytes             long   -1          -              ro   | Memory for large requests of all connections; -1 is a quarter of the machine's.
 fetch.max.bytes                      int    57671680    >=1024         ro   | Largest answer to a fetch.
 max.incremental.fetch.session.cache.slots int 1000      >=0            ro   | Fetch sessions that are kept.
 max.request.partition.size.limit     int    2000        >=1            ro   | Partitions in one answer of DescribeTopicPartitions.
