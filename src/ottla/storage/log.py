@@ -120,11 +120,13 @@ class PartitionLog(LogBase):
         Ends before the first batch that cannot be appended; if that is the very first its error is raised.
         What came back is in the log, the rest is untouched.
         """
+        if len(group) == 1:
+            return [self.append_as_leader(group[0], leader_epoch, now_ms)]
         last_offset = self.log_end_offset + sum(checked.header[6] + 1 for checked in group) - 1
         nbytes = sum(len(checked.buffer) for checked in group)
         latest = max(checked.header[8] for checked in group)
         active = self._segments.active
-        if len(group) > 1 and not active.should_roll(nbytes, latest, last_offset, self.config, now_ms):
+        if not active.should_roll(nbytes, latest, last_offset, self.config, now_ms):
             return self._append_together(group, leader_epoch)
         results: list[AppendResult] = []
         for checked in group:
