@@ -280,6 +280,8 @@ class Broker:
             connections_per_ip_max=config.get_int("max.connections.per.ip"),
             connections_per_ip=config.connections_per_ip,
             idle_ms_max=config.get_int("connections.max.idle.ms"),
+            receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
+            send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
         )
         budget = ReceiveBudget(_receive_bytes_max(config), self._shrink_idle)
         for endpoint in config.broker_endpoints:

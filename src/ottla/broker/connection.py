@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.produce_lane import Taken
 from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
-from ottla.broker.sender import Part, SocketSender, TransportSender
+from ottla.broker.sender import OS_DEFAULT, Part, SocketSender, TransportSender
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_response, read_request_header
 from ottla.protocol.message import Message
@@ -83,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         "_pending",
         "_processing",
         "_reading",
+        "_send_buffer_bytes",
         "_sender",
         "_starved",
         "_transport",
@@ -93,7 +94,13 @@ class Connection(asyncio.BufferedProtocol):
         "peer",
     )
 
-    def __init__(self, listener: Listener, dispatcher: Dispatcher, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        dispatcher: Dispatcher,
+        frame_bytes_max: int,
+        send_buffer_bytes: int = OS_DEFAULT,
+    ) -> None:
         self.listener = listener
         self.peer = "?"
         self.client_software = ""
@@ -113,6 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._exclusive = False  # a coroutine handler runs: the next request waits for it
         self._processing = False
+        self._send_buffer_bytes = send_buffer_bytes
         self._starved = False  # a large frame waits for memory
 
     # -- transport callbacks
@@ -125,7 +133,9 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self._loop.time()
         sock = transport.get_extra_info("socket")
         if sock is not None and transport.get_extra_info("sslcontext") is None:
-            self._sender = SocketSender(self._loop, sock.fileno(), self._process, self._send_failed)
+            self._sender = SocketSender(
+                self._loop, sock.fileno(), self._process, self._send_failed, self._send_buffer_bytes
+            )
         else:
             self._sender = TransportSender(transport, self._process)
         refusal = self.listener.admit(self)

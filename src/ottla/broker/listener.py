@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.connection import Connection
 from ottla.broker.receive_budget import ReceiveBudget
+from ottla.broker.sender import OS_DEFAULT
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -31,6 +34,8 @@ class Limits:
         "connections_per_ip_max",
         "frame_bytes_max",
         "idle_seconds_max",
+        "receive_buffer_bytes",
+        "send_buffer_bytes",
     )
 
     def __init__(
@@ -41,7 +46,11 @@ class Limits:
         connections_per_ip_max: int,
         idle_ms_max: int,
         connections_per_ip: Mapping[str, int] | None = None,
+        receive_buffer_bytes: int = OS_DEFAULT,
+        send_buffer_bytes: int = OS_DEFAULT,
     ) -> None:
+        self.receive_buffer_bytes = receive_buffer_bytes
+        self.send_buffer_bytes = send_buffer_bytes
         self.connections_per_ip = connections_per_ip or {}
         self.frame_bytes_max = frame_bytes_max
         self.connections_max = connections_max
@@ -86,6 +95,8 @@ class Listener:
                 f"cannot listen on {self.host or '*'}:{self.port} ({error.strerror or error}); "
                 "is another broker running? Choose another port with --listen HOST:PORT",
             ) from error
+        for listening in self._server.sockets:
+            _set_receive_buffer(listening.fileno(), self._limits.receive_buffer_bytes)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
@@ -131,7 +142,8 @@ class Listener:
                 del self._per_ip[ip]
 
     def _new_connection(self) -> Connection:
-        return Connection(self, self._dispatcher, self._limits.frame_bytes_max)
+        limits = self._limits
+        return Connection(self, self._dispatcher, limits.frame_bytes_max, limits.send_buffer_bytes)
 
     def _sweep(self) -> None:
         """Close what has been idle for too long and take back the buffers of what is quiet."""
@@ -146,3 +158,10 @@ class Listener:
                 connection.shrink()
         period = min(SWEEP_SECONDS_MAX, max(0.05, self._limits.idle_seconds_max / 4))
         self._sweeper = loop.call_later(period, self._sweep)
+
+
+def _set_receive_buffer(fileno: int, buffer_bytes: int) -> None:
+    """On the listening socket, from which connections inherit it."""
+    if buffer_bytes != OS_DEFAULT:
+        with socket.socket(fileno=os.dup(fileno)) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)

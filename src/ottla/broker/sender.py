@@ -24,6 +24,7 @@ SENDFILE_MIN_BYTES = 64 * 1024  # below this one pread and a gathered send are c
 SENDFILE_MAX_BYTES = 1024 * 1024
 TURN_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their turn of the loop
 GATHER_MAX_PARTS = 512  # below the kernel's IOV_MAX of 1024
+OS_DEFAULT = -1
 _WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
 
 
@@ -47,10 +48,14 @@ class SocketSender:
         fileno: int,
         on_drained: Callable[[], None],
         on_error: Callable[[OSError], None],
+        buffer_bytes: int = OS_DEFAULT,
     ) -> None:
+        """A small `buffer_bytes` keeps what is sent in the processor's cache until it is received."""
         self._loop = loop
         self._socket = socket.socket(fileno=os.dup(fileno))
         self._socket.setblocking(False)
+        if buffer_bytes != OS_DEFAULT:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         self._queue: deque[Part] = deque()
         self.busy = False  # waiting for the peer to take what it was sent
         self._closed = False

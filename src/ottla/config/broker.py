@@ -43,7 +43,7 @@ inter.broker.listener.name           string null        -              ro   | Li
 security.inter.broker.protocol       string PLAINTEXT   PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL ro | Security protocol among brokers.
 controller.listener.names            list   ""          -              ro   | Listeners that belong to the controller.
 socket.send.buffer.bytes             int    102400      >=-1           ro   | SO_SNDBUF of connections; -1 leaves it to the system.
-socket.receive.buffer.bytes          int    102400      >=-1           ro   | SO_RCVBUF of connections; -1 leaves it to the system.
+socket.receive.buffer.bytes          int    -1          >=-1           ro   | SO_RCVBUF of connections; -1 leaves it to the system.
 socket.request.max.bytes             int    104857600   >=1            ro   | Largest request that is read.
 socket.listen.backlog.size           int    50          >=1            ro   | Connections waiting to be accepted.
 max.connections                      int    max         >=0            all  | Connections of this broker.
