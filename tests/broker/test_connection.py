@@ -15,6 +15,7 @@ import uvloop
 from ottla.broker.connection import PENDING_MAX, CloseConnection, Request
 from ottla.broker.listener import Limits, Listener
 from ottla.broker.receive_budget import ReceiveBudget
+from ottla.broker.sender import SocketSender
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -373,3 +374,22 @@ async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
         await asyncio.sleep(0.001)
+
+
+def test_socket_buffers_are_as_asked() -> None:
+    async def main() -> None:
+        limits = {"receive_buffer_bytes": 20_000, "send_buffer_bytes": 30_000}
+        async with (
+            listening(lambda request: answer(), **limits) as (listener, _),
+            client(listener) as (reader, writer),
+        ):
+            writer.write(request_frame(1))
+            assert await next_correlation_id(reader) == 1
+            (connection,) = listener.connections
+            sender = connection._sender
+            assert isinstance(sender, SocketSender)
+            # The kernel doubles what it is asked for, to have room for its own books.
+            assert sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 60_000
+            assert sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 40_000
+
+    run(main)

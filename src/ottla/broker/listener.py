@@ -95,8 +95,9 @@ class Listener:
                 f"cannot listen on {self.host or '*'}:{self.port} ({error.strerror or error}); "
                 "is another broker running? Choose another port with --listen HOST:PORT",
             ) from error
-        for listening in self._server.sockets:
-            _set_receive_buffer(listening.fileno(), self._limits.receive_buffer_bytes)
+        if self._limits.receive_buffer_bytes != OS_DEFAULT:
+            for listening in self._server.sockets:
+                _set_receive_buffer(listening.fileno(), self._limits.receive_buffer_bytes)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
@@ -162,6 +163,5 @@ class Listener:
 
 def _set_receive_buffer(fileno: int, buffer_bytes: int) -> None:
     """On the listening socket, from which connections inherit it."""
-    if buffer_bytes != OS_DEFAULT:
-        with socket.socket(fileno=os.dup(fileno)) as same:
-            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    with socket.socket(fileno=os.dup(fileno)) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
