@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import OsFile
+from ottla.storage.flush import FlushJob
 
 
 class Collector:
@@ -311,5 +313,35 @@ def test_a_group_waits_for_the_disk(tmp_path: Any) -> None:
         answers = [answer_of(9, data) for data in await bench.send_together(frames)]
         assert [(n, answer.base_offset) for n, answer in answers] == [(n, n + 1) for n in range(20)]
         assert partition.log.recovery_point == 21
+
+    run(tmp_path, scene)
+
+
+def test_a_repetition_at_the_end_of_a_group_acknowledges_nothing_early(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last answer of a group is old and committed; the others are not on the disk yet and must wait."""
+
+    async def scene(bench: Bench) -> None:
+        def frame(sequence: int) -> bytes:
+            return bench.frame(9, "durable", producer_id=5, producer_epoch=0, base_sequence=sequence)
+
+        await bench.create("durable", {"flush.messages": "1"})
+        await bench.send(frame(0))
+        gate = threading.Event()
+        flush = FlushJob.run
+
+        def when_let_go(job: FlushJob) -> None:
+            gate.wait(10)
+            flush(job)
+
+        monkeypatch.setattr(FlushJob, "run", when_let_go)
+        sending = asyncio.ensure_future(bench.send_together([frame(1), frame(2), frame(0)]))
+        try:
+            await asyncio.sleep(0.05)
+            assert not bench.sender.data  # type: ignore[attr-defined]
+        finally:
+            gate.set()
+        assert [answer_of(9, data)[1].base_offset for data in await sending] == [1, 2, 0]
 
     run(tmp_path, scene)

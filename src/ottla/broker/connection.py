@@ -169,11 +169,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- public
 
-    @property
-    def idle(self) -> bool:
-        """True while no request is being handled and nothing waits to be sent."""
-        return not self._pending and not self._exclusive and not self._sender.busy
-
     def shrink(self) -> None:
         self._buffer.shrink()
 

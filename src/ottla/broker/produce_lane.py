@@ -137,7 +137,8 @@ class ProduceLane:
         except (RecordsError, StorageError):
             return []
         log_start_offset = partition.log.log_start_offset
-        if results[-1].last_offset >= partition.high_watermark:
+        # Not just the last one: that may repeat a batch of long ago, which says nothing of those before it.
+        if max(result[1] for result in results) >= partition.high_watermark:
             return [
                 self._when_committed(taken, result) for taken, result in zip(group, results, strict=False)
             ]

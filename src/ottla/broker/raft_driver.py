@@ -17,7 +17,7 @@ from ottla.broker.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
 from ottla.quorum.errors import QuorumError
-from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as do
 from ottla.quorum.raft import events
 from ottla.quorum.raft.config import RaftConfig, RaftState
@@ -83,7 +83,7 @@ class RaftDriver:
 
     def start(self) -> None:
         state = RaftState(
-            read_quorum_state(self.log._files, self.log.directory),
+            self.log.quorum_state(),
             self.log.voter_history(self._config.static_voters),
         )
         self.machine = RaftMachine(self._config, self.log, state, self._clock(), self._draw)
@@ -190,9 +190,7 @@ class RaftDriver:
 
     async def _persist(self, state: QuorumState) -> None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(
-            self._executor, write_quorum_state, self.log._files, self.log.directory, state
-        )
+        await loop.run_in_executor(self._executor, self.log.persist, state)
 
     def _send(self, effect: do.Send) -> None:
         task = asyncio.get_running_loop().create_task(self._call(effect))

@@ -11,6 +11,7 @@ from ottla.protocol.messages.voters_record import VotersRecord
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.framing import batch_messages
 from ottla.quorum.metadata_log import MetadataLog
+from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.quorum.raft.voters import VoterHistory, VoterSet
 from ottla.quorum.snapshot import (
     TEMPORARY_SUFFIX,
@@ -70,6 +71,15 @@ class RaftLog(MetadataLog):
         if snapshot_id not in self._snapshots:
             return None
         return max(0, self._files.size(f"{self.directory}/{snapshot_id.file_name}"))
+
+    # -- epoch and vote
+
+    def quorum_state(self) -> QuorumState | None:
+        return read_quorum_state(self._files, self.directory)
+
+    def persist(self, state: QuorumState) -> None:
+        """Durable on return; may be called in another thread."""
+        write_quorum_state(self._files, self.directory, state)
 
     # -- reading
 
