@@ -53,7 +53,8 @@ class _Route:
 
     def _load(self) -> None:
         module = importlib.import_module(f"ottla.broker.handlers.{self._module}")
-        assert self.key == module.API_KEY, f"{self._module} handles API {module.API_KEY}, not {self.key}"
+        keys = getattr(module, "API_KEYS", None) or (module.API_KEY,)
+        assert self.key in keys, f"{self._module} handles {keys}, not API {self.key}"
         self._handle, self._read = module.handle, API_BY_KEY[self.key].request_class().read
 
 

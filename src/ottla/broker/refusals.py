@@ -74,10 +74,62 @@ def _alter_configs(message: Any, code: int, reason: str) -> Message:
     )
 
 
-def _producer_ids(message: Any, code: int, reason: str) -> Message:
-    from ottla.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+def _elect_leaders(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.elect_leaders_response import (
+        ElectLeadersResponse,
+        PartitionResult,
+        ReplicaElectionResult,
+    )
 
-    return AllocateProducerIdsResponse(error_code=code)
+    if message.topic_partitions is None:
+        return ElectLeadersResponse(error_code=code)
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=each.topic,
+                partition_result=[
+                    PartitionResult(partition_id=number, error_code=code, error_message=reason)
+                    for number in each.partitions
+                ],
+            )
+            for each in message.topic_partitions
+        ]
+    )
+
+
+def _reassign(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.alter_partition_reassignments_response import (
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartitionResponse,
+        ReassignableTopicResponse,
+    )
+
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change,
+        error_code=code,
+        error_message=reason,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.partition_index, error_code=code, error_message=reason
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ],
+    )
+
+
+def _as_a_whole(message: Any, code: int, reason: str) -> Message:
+    """For answers with one error for everything, with or without words to it."""
+    answer: Any = API_BY_KEY[message.API_KEY].response_class()()
+    answer.error_code = code
+    if "error_message" in type(answer).__slots__:
+        answer.error_message = reason
+    return answer  # type: ignore[no-any-return]
 
 
 _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
@@ -85,6 +137,20 @@ _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
     20: _delete_topics,
     33: _alter_configs,
     37: _create_partitions,
+    43: _elect_leaders,
     44: _alter_configs,
-    67: _producer_ids,
+    45: _reassign,
+    46: _as_a_whole,  # ListPartitionReassignments
+    55: _as_a_whole,  # DescribeQuorum
+    56: _as_a_whole,  # AlterPartition
+    57: _as_a_whole,  # UpdateFeatures
+    58: _as_a_whole,  # Envelope
+    62: _as_a_whole,  # BrokerRegistration
+    63: _as_a_whole,  # BrokerHeartbeat
+    64: _as_a_whole,  # UnregisterBroker
+    67: _as_a_whole,  # AllocateProducerIds
+    70: _as_a_whole,  # ControllerRegistration
+    73: _as_a_whole,  # AssignReplicasToDirs
+    80: _as_a_whole,  # AddRaftVoter
+    81: _as_a_whole,  # RemoveRaftVoter
 }

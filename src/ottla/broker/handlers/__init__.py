@@ -1,7 +1,12 @@
-"""One file per API, named after it. A handler is `handle(broker, request, message)` and answers with a
-message, a Future (the following requests of the connection go on meanwhile), a coroutine (they wait), or None
-(no response)."""
+"""Handlers: `handle(broker, request, message)` answers with a message, a Future (the following requests of
+the connection go on meanwhile), a coroutine (they wait), or None (no response). A module serves the API of
+its `API_KEY`, or those of its `API_KEYS` where they are handled alike.
 
+What is listed here is also what ApiVersions tells: clients, and brokers and controllers among themselves."""
+
+_COMMAND, _RAFT, _QUORUM = "controller_command", "raft_request", "quorum_admin"
+
+# On the listeners of brokers.
 HANDLERS: dict[int, str] = {
     0: "produce",
     1: "fetch",
@@ -22,4 +27,37 @@ HANDLERS: dict[int, str] = {
     60: "describe_cluster",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+}
+
+# On the listeners of controllers.
+CONTROLLER_HANDLERS: dict[int, str] = {
+    1: _RAFT,  # Fetch
+    18: "api_versions",
+    19: _COMMAND,  # CreateTopics
+    20: _COMMAND,  # DeleteTopics
+    32: "describe_configs",
+    33: _COMMAND,  # AlterConfigs
+    37: _COMMAND,  # CreatePartitions
+    43: _COMMAND,  # ElectLeaders
+    44: _COMMAND,  # IncrementalAlterConfigs
+    45: _COMMAND,  # AlterPartitionReassignments
+    46: _COMMAND,  # ListPartitionReassignments
+    52: _RAFT,  # Vote
+    53: _RAFT,  # BeginQuorumEpoch
+    54: _RAFT,  # EndQuorumEpoch
+    55: _QUORUM,  # DescribeQuorum
+    56: _COMMAND,  # AlterPartition
+    57: _COMMAND,  # UpdateFeatures
+    58: "envelope",
+    59: _RAFT,  # FetchSnapshot
+    60: "describe_cluster",
+    62: _COMMAND,  # BrokerRegistration
+    63: "broker_heartbeat",
+    64: _COMMAND,  # UnregisterBroker
+    67: _COMMAND,  # AllocateProducerIds
+    70: _COMMAND,  # ControllerRegistration
+    73: _COMMAND,  # AssignReplicasToDirs
+    80: _QUORUM,  # AddRaftVoter
+    81: _QUORUM,  # RemoveRaftVoter
+    82: _RAFT,  # UpdateRaftVoter
 }

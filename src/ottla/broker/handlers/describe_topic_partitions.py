@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorized_operations import TOPIC_OPERATIONS
-from ottla.broker.cluster_view import offline_replicas, topic_name_problem
+from ottla.broker.cluster_view import PartitionView, topic_name_problem
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -19,7 +19,6 @@ from ottla.protocol.messages.describe_topic_partitions_response import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
-    from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import PartitionImage, TopicImage
 
 API_KEY = 75
@@ -38,6 +37,7 @@ def handle(
     limit = broker.config.get_int("max.request.partition.size.limit")
     left = min(message.response_partition_limit, limit) if message.response_partition_limit > 0 else limit
     answer = DescribeTopicPartitionsResponse()
+    view = PartitionView(image, request.listener.name)
     for name in names:
         if left <= 0:
             answer.next_cursor = Cursor(topic_name=name, partition_index=0)
@@ -47,7 +47,7 @@ def handle(
             answer.topics.append(_missing(name))
             continue
         indexes = [index for index in sorted(topic.partitions) if index >= first_index]
-        answer.topics.append(_describe(image, topic, indexes[:left]))
+        answer.topics.append(_describe(view, topic, indexes[:left]))
         if len(indexes) > left:
             answer.next_cursor = Cursor(topic_name=name, partition_index=indexes[left])
             break
@@ -63,28 +63,29 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(
-    image: ClusterImage, topic: TopicImage, indexes: list[int]
+    view: PartitionView, topic: TopicImage, indexes: list[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(image, index, topic.partitions[index]) for index in indexes],
+        partitions=[_partition(view, index, topic.partitions[index]) for index in indexes],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partition(
-    image: ClusterImage, index: int, partition: PartitionImage
+    view: PartitionView, index: int, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
+    leader, error = view.leader(partition)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(image, partition),
+        offline_replicas=view.offline_replicas(partition),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ottla.broker.cluster_view import nodes, offline_replicas, topic_name_problem
+from ottla.broker.cluster_view import PartitionView, any_live_node, nodes, topic_name_problem
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata_request import MetadataRequest
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.controller.image_parts import PartitionImage, TopicImage
 
 API_KEY = 3
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 
 
 def handle(broker: Broker, request: Request, message: MetadataRequest) -> Any:
@@ -57,12 +58,13 @@ def _answer(
     broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]
 ) -> MetadataResponse:
     image = broker.image
+    live = nodes(image, request.listener.name)
     answer = MetadataResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=any_live_node(live, broker.node_id),
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in nodes(broker.image, request.listener.name)
+            for node in live
         ],
         topics=_topics(image, request, message, refused),
     )
@@ -78,8 +80,10 @@ def _answer(
 def _topics(
     image: ClusterImage, request: Request, message: MetadataRequest, refused: dict[str, int]
 ) -> list[MetadataResponseTopic]:
-    if message.topics is None or (not message.topics and request.version == 0):
-        return [_topic(image, topic) for topic in image.topics_by_name.values()]
+    view = PartitionView(image, request.listener.name)
+    version = request.version
+    if message.topics is None or (not message.topics and version == 0):
+        return [_topic(view, topic, version) for topic in image.topics_by_name.values()]
     found = []
     # Naming a topic again must not have it described again: answers would outgrow requests a thousandfold.
     for topic_id, asked_name in dict.fromkeys((asked.topic_id, asked.name) for asked in message.topics):
@@ -87,7 +91,7 @@ def _topics(
             topic = image.topics_by_id.get(topic_id)
             missing = MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                name=None if request.version >= 12 else "",
+                name=None if version >= 12 else "",
                 topic_id=topic_id,
             )
         else:
@@ -96,26 +100,45 @@ def _topics(
             bad_name = topic is None and topic_name_problem(name) is not None
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             missing = MetadataResponseTopic(error_code=refused.get(name, code), name=name)
-        found.append(missing if topic is None else _topic(image, topic))
+        found.append(missing if topic is None else _topic(view, topic, version))
     return found
 
 
-def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+def _topic(view: PartitionView, topic: TopicImage, version: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(image, index, partition) for index, partition in topic.partitions.items()],
+        partitions=[
+            _partition(view, index, partition, version) for index, partition in topic.partitions.items()
+        ],
     )
 
 
-def _partition(image: ClusterImage, index: int, partition: PartitionImage) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+def _partition(
+    view: PartitionView, index: int, partition: PartitionImage, version: int
+) -> MetadataResponsePartition:
+    leader, error = view.leader(partition)
+    if error == ErrorCode.LISTENER_NOT_FOUND and version < FIRST_VERSION_WITH_LISTENER_NOT_FOUND:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    answer = MetadataResponsePartition(
+        error_code=error,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=offline_replicas(image, partition),
+        offline_replicas=view.offline_replicas(partition),
     )
+    if version == 0:
+        _hide_the_dead(view, answer)
+    return answer
+
+
+def _hide_the_dead(view: PartitionView, answer: MetadataResponsePartition) -> None:
+    """The first clients cannot stand a replica that is not among the brokers they are told of."""
+    replicas = [each for each in answer.replica_nodes if view.is_live(each)]
+    if len(replicas) < len(answer.replica_nodes) and not answer.error_code:
+        answer.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    answer.replica_nodes = replicas
+    answer.isr_nodes = [each for each in answer.isr_nodes if view.is_live(each)]
