@@ -72,8 +72,11 @@ class Harness:
         incarnation: int = 1,
         dirs: int = 1,
         previous_epoch: int = -1,
+        lost_contact: bool = False,
+        first_dir: int | None = None,
     ) -> int:
-        """Registers and unfences a broker; gives its epoch, or the error code if that fails."""
+        """Registers a broker; gives its epoch, or the error code if that fails."""
+        base = 1_000_000 + broker_id * 100 if first_dir is None else first_dir
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER,
@@ -84,10 +87,12 @@ class Harness:
                 for name, (low, high) in SUPPORTED_FEATURES.items()
             ],
             rack=rack,
-            log_dirs=[(1_000_000 + broker_id * 100 + i).to_bytes(16) for i in range(dirs)],
+            log_dirs=[(base + i).to_bytes(16) for i in range(dirs)],
             previous_broker_epoch=previous_epoch,
         )
-        decision = self.controller.decide_register_broker(request, self.now_ms, len(self.log))
+        decision = self.controller.decide_register_broker(
+            request, self.now_ms, len(self.log), lost_contact=lost_contact
+        )
         self.take(decision)
         return -decision.reply.error_code if decision.reply.error_code else decision.reply.broker_epoch
 

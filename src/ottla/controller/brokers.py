@@ -41,11 +41,19 @@ FENCE, UNFENCE = 1, -1
 
 
 def decide_register_broker(
-    context: Context, request: BrokerRegistrationRequest, now_ms: int, next_offset: int
+    context: Context,
+    request: BrokerRegistrationRequest,
+    now_ms: int,
+    next_offset: int,
+    *,
+    lost_contact: bool = False,
 ) -> Decision[BrokerRegistrationResponse]:
-    """`next_offset` is where the first record of this decision will stand in the metadata log."""
+    """`next_offset` is where the first record of this decision will stand in the metadata log.
+    `lost_contact`: the connection of the broker that is registered under this id is closed, so one that was
+    killed and comes back with its directories need not wait for the end of its old session."""
     try:
-        _check_registration(context, request, now_ms)
+        _check_registration(context, request)
+        _check_duplicate(context, request, now_ms, lost_contact)
     except Refusal as refusal:
         return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
     broker_id = request.broker_id
@@ -70,7 +78,25 @@ def decide_register_broker(
     return Decision(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), unclean_elections)
 
 
-def _check_registration(context: Context, request: BrokerRegistrationRequest, now_ms: int) -> None:
+def _check_duplicate(
+    context: Context, request: BrokerRegistrationRequest, now_ms: int, lost_contact: bool
+) -> None:
+    """Two brokers must not fight for one id: whoever is alive keeps it."""
+    existing = context.image.brokers.get(request.broker_id)
+    if existing is None or existing.incarnation_id == request.incarnation_id:
+        return
+    if existing.fenced or existing.in_controlled_shutdown:
+        return
+    if lost_contact and not set(existing.log_dirs).isdisjoint(request.log_dirs):
+        return  # a directory is locked by its broker: who has it now is the only one
+    last_ms = context.last_contact_ms.get(request.broker_id)
+    session_ms = context.config.get_int("broker.session.timeout.ms")
+    if last_ms is not None and now_ms - last_ms < session_ms:
+        text = f"Another broker {request.broker_id} is alive."
+        raise Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, text)
+
+
+def _check_registration(context: Context, request: BrokerRegistrationRequest) -> None:
     image = context.image
     broker_id = request.broker_id
     if request.cluster_id != context.cluster_id:
@@ -78,13 +104,6 @@ def _check_registration(context: Context, request: BrokerRegistrationRequest, no
         raise Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
     if request.is_migrating_zk_broker:
         raise Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers of ZooKeeper clusters cannot register.")
-    existing = image.brokers.get(broker_id)
-    if existing is not None and existing.incarnation_id != request.incarnation_id:
-        last = context.last_contact_ms.get(broker_id)
-        session_ms = context.config.get_int("broker.session.timeout.ms")
-        alive = last is not None and now_ms - last < session_ms and not existing.fenced
-        if alive and not existing.in_controlled_shutdown:
-            raise Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker {broker_id} is alive.")
     directories = request.log_dirs
     reserved = any(int.from_bytes(each) < DIRECTORY_IDS_RESERVED for each in directories)
     if not directories or reserved or len(set(directories)) != len(directories):
@@ -172,6 +191,10 @@ def _shut_down(
         return [], []
     if not broker.in_controlled_shutdown:
         records, unclean_elections = broker_leaves(context, broker_id, keep_single=True)
+        if context.image.active_brokers() == [broker_id]:
+            # The last one to go hands over to nobody and waits for nobody.
+            reply.should_shut_down = reply.is_fenced = True
+            return [_change(broker, fenced=FENCE, in_controlled_shutdown=1), *records], unclean_elections
         records.insert(0, _change(broker, in_controlled_shutdown=1))
         if next_offset is not None:
             context.drained_offset[broker_id] = next_offset + len(records) - 1

@@ -131,11 +131,16 @@ class Controller:
         return decide_allocate_producer_ids(self._context, request)
 
     def decide_register_broker(
-        self, request: BrokerRegistrationRequest, now_ms: int, next_offset: int
+        self,
+        request: BrokerRegistrationRequest,
+        now_ms: int,
+        next_offset: int,
+        *,
+        lost_contact: bool = False,
     ) -> Decision[BrokerRegistrationResponse]:
         from ottla.controller.brokers import decide_register_broker
 
-        return decide_register_broker(self._context, request, now_ms, next_offset)
+        return decide_register_broker(self._context, request, now_ms, next_offset, lost_contact=lost_contact)
 
     def decide_broker_heartbeat(
         self, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
