@@ -24,8 +24,8 @@ $(STAMP): $(SOURCES) | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
 	touch $@ $(RUN_STAMP)
 
-run: $(RUN_STAMP)  ## start a broker on localhost:9092, data in ./ottla-data
-	$(BIN)/ottla serve --data ottla-data
+run: $(RUN_STAMP)  ## start three brokers on localhost:9092 to 9094, data in ./ottla-cluster-data
+	$(BIN)/ottla cluster --brokers 3
 
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest

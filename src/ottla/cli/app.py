@@ -1,4 +1,4 @@
-"""The typer application: everything but `serve`, which it only lists and hands on."""
+"""The typer application: everything but `serve` and `cluster`, which it only lists and hands on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.cli import consume, produce, topics
+from ottla.cli import consume, partitions, produce, topics
 
 app = typer.Typer(
     name="ottla",
     help=(
         "A distributed, replicated, append-only log that speaks Kafka's protocol.\n\n"
-        "Start with `ottla serve` in one terminal, then `ottla topic create orders`, `ottla produce orders` "
-        "and `ottla consume orders` in another. All but `serve` work with any Kafka-compatible cluster."
+        "Start with `ottla serve` (one broker) or `ottla cluster` (three, replicated) in one terminal, then "
+        "`ottla topic create orders`, `ottla produce orders` and `ottla consume orders` in another. All but "
+        "`serve` and `cluster` work with any Kafka-compatible cluster, and so does `cluster status`."
     ),
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -56,7 +57,25 @@ def serve(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+@app.command(
+    "cluster",
+    help="Run a replicated cluster on this machine; `ottla cluster status` shows how one is.",
+    add_help_option=False,
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+    },
+)
+def cluster(context: typer.Context) -> None:
+    """As for `serve`."""
+    from ottla.cli.cluster import main
+
+    raise typer.Exit(main(context.args))
+
+
 app.add_typer(topics.app, name="topic")
+app.add_typer(partitions.app, name="partition")
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
 

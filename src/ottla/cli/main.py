@@ -1,7 +1,8 @@
 """The entry point of the `ottla` command: picks the light or the rich half.
 
 `ottla serve` must be ready in a fraction of a second, and typer with rich alone would cost a third of that.
-So `serve` is parsed by argparse in `ottla.cli.serve`; everything else belongs to the typer application.
+So `serve` and `cluster` are parsed by argparse in modules of their own; everything else belongs to the typer
+application.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from ottla.cli.serve import main as serve
 
         return serve(arguments[1:])
+    if arguments and arguments[0] == "cluster":
+        from ottla.cli.cluster import main as cluster
+
+        return cluster(arguments[1:])
     from ottla.cli.app import run
 
     return run(arguments)

@@ -13,6 +13,7 @@ Bootstrap = Annotated[
     str,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-server",
         "-b",
         metavar="HOST:PORT",
         envvar="OTTLA_BOOTSTRAP",

@@ -25,6 +25,7 @@ EXIT_USAGE = 2
 DEFAULT_DATA = "ottla-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 LOG_LEVELS = ("debug", "info", "warning", "error")
+ORPHAN_STOP_S = 30.0
 
 EPILOG = """\
 examples:
@@ -35,6 +36,9 @@ examples:
       reachable from other machines
   ottla serve --config server.properties --set num.partitions=6
       a Kafka server.properties (KRaft) works as it is; --set wins over the file
+
+A member of a cluster names node.id, process.roles, cluster.id, controller.quorum.voters and a listener of
+controller.listener.names; `ottla cluster` runs several on one machine and writes such files.
 
 Point any Kafka client at the address in the ready line. SIGTERM or Ctrl-C stops cleanly.
 """
@@ -77,6 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     # For supervisors and tests: no orphan stays behind when the parent dies without a word.
     parser.add_argument("--stop-on-stdin-eof", action="store_true", help=argparse.SUPPRESS)
+    # For tests: tells the members of a cluster apart by the address that their connections come from.
+    parser.add_argument("--connect-from", metavar="ADDRESS", help=argparse.SUPPRESS)
     return parser
 
 
@@ -146,7 +152,12 @@ def milliseconds_since_process_start() -> int:
         return int(time.process_time() * 1000)
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
+def new_event_loop(connect_from: str | None = None) -> asyncio.AbstractEventLoop:
+    """uvloop's where there is one; `connect_from` is the address that outgoing connections are bound to."""
+    if connect_from is not None:
+        from ottla.cli.bound_loop import new_bound_loop
+
+        return new_bound_loop(connect_from)
     try:
         import uvloop
     except ImportError:
@@ -164,11 +175,13 @@ def ready_line(broker: Broker, node_id: object, data: str) -> str:
 
 
 def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """The parent is gone: stop, and end in any case, since nobody is left to lose patience."""
     descriptor = sys.stdin.fileno()
 
     def readable() -> None:
         if not os.read(descriptor, 4096):
             loop.remove_reader(descriptor)
+            loop.call_later(ORPHAN_STOP_S, os._exit, EXIT_FAILED)
             stop()
 
     loop.add_reader(descriptor, readable)
@@ -198,6 +211,25 @@ async def start(broker: Broker) -> None:
         raise StartError(EXIT_USAGE, error) from error
 
 
+async def start_unless(broker: Broker, asked_to_stop: asyncio.Event) -> bool:
+    """Start; a start that waits for others, as a member of a cluster may, is given up when asked to stop."""
+    starting = asyncio.create_task(start(broker))
+    stopping = asyncio.create_task(asked_to_stop.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            return True
+        starting.cancel()
+        await asyncio.wait((starting,))
+        if starting.cancelled():
+            return False
+        starting.result()
+        return True
+    finally:
+        stopping.cancel()
+
+
 async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, watch_stdin: bool) -> None:
     """Start, say so, wait for SIGTERM or SIGINT, stop. A second signal does not wait for the clean stop."""
     loop = asyncio.get_running_loop()
@@ -210,10 +242,11 @@ async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, wa
 
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, on_signal)
-    await start(broker)
+    if watch_stdin:
+        stop_on_stdin_eof(loop, asked_to_stop.set)
+    if not await start_unless(broker, asked_to_stop):
+        return
     try:
-        if watch_stdin:
-            stop_on_stdin_eof(loop, asked_to_stop.set)
         announce()
         # What start-up built lives as long as the process: spare every later collection the walk over it.
         gc.freeze()
@@ -247,7 +280,7 @@ def main(argv: Sequence[str]) -> int:
         print(ready_line(broker, config.node_id, ", ".join(config.log_dirs)), flush=True)
 
     try:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: new_event_loop(arguments.connect_from)) as runner:
             runner.run(serve_until_signal(broker, announce, watch_stdin=arguments.stop_on_stdin_eof))
     except StartError as error:
         return fail(error.code, error)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.cli.output import console, human_bytes, plural, table
 from ottla.client.admin import Admin
+from ottla.client.admin_types import PartitionState, TopicState
 from ottla.client.errors import ClientError, UnsupportedApiError
 from ottla.client.metadata import PartitionInfo, TopicInfo
 from ottla.protocol.uuids import uuid_to_text
@@ -17,11 +18,15 @@ async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bo
     topics = await admin.describe_topics(names)
     configs = await admin.describe_topic_configs(names)
     sizes = await _sizes(admin, topics)
+    states = await _states(admin, names)
     described = []
     for topic in topics:
         offsets = await _offsets(admin, topic)
+        known = states[topic.name].partitions if topic.name in states else {}
         rows = [
-            _partition(row, offsets.get(number, (-1, -1)), sizes.get((topic.name, number), -1))
+            _partition(
+                row, known.get(number), offsets.get(number, (-1, -1)), sizes.get((topic.name, number), -1)
+            )
             for number, row in sorted(topic.partitions.items())
         ]
         described.append(
@@ -39,6 +44,14 @@ async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bo
             }
         )
     return described
+
+
+async def _states(admin: Admin, names: Sequence[str]) -> dict[str, TopicState]:
+    """Who may lead when nobody is in sync; older brokers do not tell."""
+    try:
+        return await admin.describe_topic_partitions(names)
+    except ClientError:
+        return {}
 
 
 async def _offsets(admin: Admin, topic: TopicInfo) -> dict[int, tuple[int, int]]:
@@ -62,18 +75,35 @@ async def _sizes(admin: Admin, topics: Sequence[TopicInfo]) -> dict[tuple[str, i
     return sizes
 
 
-def _partition(row: PartitionInfo, offsets: tuple[int, int], size_bytes: int) -> dict[str, Any]:
+def _partition(
+    row: PartitionInfo, state: PartitionState | None, offsets: tuple[int, int], size_bytes: int
+) -> dict[str, Any]:
+    # Two answers of two moments: the newer leader is the one of the higher epoch.
+    if state is not None and state.leader_epoch >= row.leader_epoch:
+        row = row._replace(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            offline_replicas=state.offline_replicas,
+        )
     return {
         "partition": row.partition,
         "leader": row.leader,
         "leader_epoch": row.leader_epoch,
         "replicas": list(row.replicas),
         "isr": list(row.isr),
+        "elr": list(state.elr) if state is not None else None,
+        "last_known_elr": list(state.last_known_elr) if state is not None else None,
         "offline_replicas": list(row.offline_replicas),
         "start_offset": offsets[0],
         "end_offset": offsets[1],
         "size_bytes": size_bytes,
     }
+
+
+def _ids(ids: Sequence[int] | None) -> str:
+    return "?" if ids is None else ",".join(map(str, ids)) or "-"
 
 
 def show_topic(topic: dict[str, Any]) -> None:
@@ -87,15 +117,16 @@ def show_topic(topic: dict[str, Any]) -> None:
         f"[bold]{topic['name']}[/bold]  {summary}, {plural(records, 'offset')}, {human_bytes(size)}"
     )
     console.print(f"id {topic['id']}" + (", internal" if topic["internal"] else ""), style="dim")
-    numbers = ("partition", "leader", "start", "end", "size")
-    shown = table("partition", "leader", "replicas", "in sync", "start", "end", "size", right=numbers)
+    numbers = ("partition", "leader", "epoch", "start", "end", "size")
+    replicas_columns = ("replicas", "in sync", "elr", "last elr")
+    shown = table("partition", "leader", "epoch", *replicas_columns, "start", "end", "size", right=numbers)
     for row in partitions:
         lagging = len(row["isr"]) < len(row["replicas"])
         shown.add_row(
             str(row["partition"]),
             str(row["leader"]) if row["leader"] >= 0 else "[red]none[/red]",
-            ",".join(map(str, row["replicas"])),
-            ",".join(map(str, row["isr"])),
+            str(row["leader_epoch"]) if row["leader_epoch"] >= 0 else "?",
+            *(_ids(row[key]) for key in ("replicas", "isr", "elr", "last_known_elr")),
             str(row["start_offset"]) if row["start_offset"] >= 0 else "?",
             str(row["end_offset"]) if row["end_offset"] >= 0 else "?",
             human_bytes(row["size_bytes"]),

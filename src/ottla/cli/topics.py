@@ -148,6 +148,10 @@ def list_topics(
     "describe",
     help="""Show partitions, leaders, replicas, offsets, sizes and configs of topics.
 
+    `in sync` are the replicas that have everything acknowledged (ISR); `elr` those that may lead without loss
+    once nobody is in sync (eligible leader replicas), `last elr` those that were the last to be eligible.
+    `epoch` grows with every change of the leader.
+
     Examples:
 
     - `ottla topic describe orders`

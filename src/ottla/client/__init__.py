@@ -21,6 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
+    from ottla.client.admin_cluster import (
+        ELECT_PREFERRED,
+        ELECT_UNCLEAN,
+        SAFE_DOWNGRADE,
+        UNSAFE_DOWNGRADE,
+        UPGRADE,
+    )
     from ottla.client.admin_types import (
         ClusterInfo,
         ConfigEntry,
@@ -28,7 +35,12 @@ if TYPE_CHECKING:
         LogDirInfo,
         NewTopic,
         OffsetAt,
+        PartitionState,
+        QuorumInfo,
+        QuorumReplica,
+        Reassignment,
         ReplicaSize,
+        TopicState,
     )
     from ottla.client.cluster import ClusterClient
     from ottla.client.connection import Connection
@@ -54,6 +66,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "admin": ("Admin",),
+    "admin_cluster": ("ELECT_PREFERRED", "ELECT_UNCLEAN", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE", "UPGRADE"),
     "admin_types": (
         "ClusterInfo",
         "ConfigEntry",
@@ -61,7 +74,12 @@ _HOMES = {
         "LogDirInfo",
         "NewTopic",
         "OffsetAt",
+        "PartitionState",
+        "QuorumInfo",
+        "QuorumReplica",
+        "Reassignment",
         "ReplicaSize",
+        "TopicState",
     ),
     "cluster": ("ClusterClient",),
     "connection": ("Connection",),
@@ -89,8 +107,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EARLIEST",
+    "ELECT_PREFERRED",
+    "ELECT_UNCLEAN",
     "LATEST",
     "MAX_TIMESTAMP",
+    "SAFE_DOWNGRADE",
+    "UNSAFE_DOWNGRADE",
+    "UPGRADE",
     "Admin",
     "BrokerError",
     "ClientError",
@@ -112,13 +135,18 @@ __all__ = [
     "OffsetAt",
     "OffsetOutOfRangeError",
     "PartitionInfo",
+    "PartitionState",
     "Producer",
+    "QuorumInfo",
+    "QuorumReplica",
+    "Reassignment",
     "RecordTooLargeError",
     "ReplicaSize",
     "RequestTimeoutError",
     "Start",
     "TopicExistsError",
     "TopicInfo",
+    "TopicState",
     "UnknownTopicError",
     "UnsupportedApiError",
 ]

@@ -6,19 +6,18 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from ottla.client.admin_cluster import ClusterAdmin
 from ottla.client.admin_types import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
-    ClusterInfo,
     ConfigEntry,
     CreatedTopic,
     LogDirInfo,
     NewTopic,
     ReplicaSize,
 )
-from ottla.client.cluster import ClusterUser
-from ottla.client.errors import UnsupportedApiError, broker_error, raise_for
-from ottla.client.metadata import Node, TopicInfo
+from ottla.client.errors import broker_error, raise_for
+from ottla.client.metadata import TopicInfo
 from ottla.client.offsets import EARLIEST, LATEST, OffsetQueries
 from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
@@ -35,8 +34,6 @@ from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
 from ottla.protocol.messages.delete_records_response import DeleteRecordsResponse
 from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.delete_topics_response import DeleteTopicsResponse
-from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from ottla.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from ottla.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from ottla.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
@@ -48,7 +45,7 @@ OPERATION_DELETE = 1
 Response = TypeVar("Response", bound=Message)
 
 
-class Admin(OffsetQueries, ClusterUser):
+class Admin(OffsetQueries, ClusterAdmin):
     """Changes and describes a cluster.
 
     async with Admin("localhost:9092") as admin:
@@ -268,18 +265,6 @@ class Admin(OffsetQueries, ClusterUser):
             return starts
 
         return await self.cluster.retrying(attempt)
-
-    async def describe_cluster(self) -> ClusterInfo:
-        """The brokers of the cluster."""
-        try:
-            response = await self.cluster.ask_any(DescribeClusterRequest(), DescribeClusterResponse)
-        except UnsupportedApiError:
-            await self.cluster.refresh([])
-            view = self.cluster.view
-            return ClusterInfo(view.cluster_id or "", view.controller_id, list(view.nodes.values()))
-        raise_for(response.error_code, detail=response.error_message)
-        nodes = [Node(row.broker_id, row.host, row.port, row.rack) for row in response.brokers]
-        return ClusterInfo(response.cluster_id, response.controller_id, nodes)
 
     async def describe_log_dirs(self, topics: Mapping[str, Sequence[int]] | None = None) -> list[LogDirInfo]:
         """The log directories of every broker with the sizes of these partitions (None: of all)."""

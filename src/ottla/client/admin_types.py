@@ -97,3 +97,60 @@ class ClusterInfo(NamedTuple):
     cluster_id: str
     controller_id: int
     nodes: list[Node]
+
+
+class QuorumReplica(NamedTuple):
+    """A voter or observer of the metadata quorum; the times are -1 where the leader does not say."""
+
+    node_id: int
+    directory_id: bytes
+    end_offset: int
+    lag: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumInfo(NamedTuple):
+    """The metadata quorum; its leader is the active controller, -1 if there is none."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[QuorumReplica]
+    observers: list[QuorumReplica]
+
+
+class PartitionState(NamedTuple):
+    """A partition with the replicas that may lead it when none is in sync any more (KIP-966)."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    error_code: int = 0
+
+
+class TopicState(NamedTuple):
+    """A topic and the states of its partitions."""
+
+    name: str
+    id: bytes
+    is_internal: bool
+    partitions: dict[int, PartitionState]
+
+
+class Reassignment(NamedTuple):
+    """A move under way: the replicas of now, which of them come and which will go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when it is done."""
+        return tuple(node_id for node_id in self.replicas if node_id not in self.removing)

@@ -151,7 +151,13 @@ class ClusterClient:
         if self.view.controller_id not in self.view.nodes:
             await self.refresh([])
         if self.view.controller_id in self.view.nodes:
-            return await self.connection_to(self.view.controller_id)
+            try:
+                return await self.connection_to(self.view.controller_id)
+            except (ConnectionFailedError, RequestTimeoutError):
+                # It is gone since: brokers that are there pass changes on, or know who takes them now.
+                await self.refresh([])
+                if self.view.controller_id in self.view.nodes:
+                    return await self.connection_to(self.view.controller_id)
         return await self.any_connection()
 
     # Requests.

@@ -17,6 +17,7 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+    is_fenced: bool = False
 
 
 class PartitionInfo(NamedTuple):

@@ -1,0 +1,238 @@
+"""`ottla cluster`: the arguments, the checks before the start, and the way to `ottla cluster status`.
+
+Only light imports here: parsed by argparse, as `serve` is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+from ottla.cli.cluster_dir import ClusterDir
+from ottla.cli.cluster_events import Events
+from ottla.cli.cluster_plan import (
+    BROKERS_MAX,
+    CONTROLLER_PORT_GAP,
+    HOST,
+    PLANNED,
+    Member,
+    member_properties,
+    planned_members,
+)
+from ottla.cli.serve import LOG_LEVELS, UsageError, parse_settings
+from ottla.cli.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
+
+DEFAULT_BROKERS = 3
+DEFAULT_DATA = "ottla-cluster-data"
+DEFAULT_BASE_PORT = 9092
+
+DESCRIPTION = """\
+Run a replicated cluster on this machine: N `ottla serve` processes, started together, restarted when one
+dies, stopped together.  `ottla cluster status` tells how a cluster is.
+"""
+
+EPILOG = f"""\
+members:
+  Broker i (0 to N-1) serves clients on port P+i; its controller listener is on P+{CONTROLLER_PORT_GAP}+i.
+  Voters of the metadata quorum are the first 1, 3 or 5 brokers (5 from N=5 on): an even number would
+  survive no more deaths. The others have process.roles=broker.
+replication:
+  Topics get 3 replicas and min.insync.replicas=2 unless they say otherwise (with 2 brokers: 2 and 1),
+  internal topics too: with N >= 3 any one broker may die and acks=all goes on without loss.
+  Other defaults: --set default.replication.factor=1.
+files:
+  DIR/cluster.json, DIR/broker-i/data, DIR/broker-i/broker.log, DIR/broker-i/server.properties.
+  The same DIR starts the same cluster again, on any base port; more brokers are welcome as long as
+  the voters stay the same.
+
+examples:
+  ottla cluster
+      3 brokers on ports 9092, 9093 and 9094, data in ./{DEFAULT_DATA}
+  ottla cluster --brokers 5 --data /var/lib/ottla --base-port 19092
+  ottla cluster --brokers 3 --no-restart --set broker.session.timeout.ms=3000
+      kill members and watch what happens
+  ottla cluster status
+      brokers, controllers, lag and troubled partitions of a running cluster
+
+SIGTERM or Ctrl-C stops all cleanly, a second one kills. Exit codes: 0 stopped as asked, 1 failed, 2 wrong
+arguments.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ottla cluster",
+        usage="ottla cluster [options]\n       ottla cluster status [options]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--brokers",
+        metavar="N",
+        type=int,
+        default=DEFAULT_BROKERS,
+        help=f"how many (default: {DEFAULT_BROKERS})",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        default=DEFAULT_DATA,
+        help=f"where everything lives, created if missing (default: {DEFAULT_DATA})",
+    )
+    parser.add_argument(
+        "--base-port",
+        metavar="P",
+        type=int,
+        default=DEFAULT_BASE_PORT,
+        help=f"the port of broker 0 (default: {DEFAULT_BASE_PORT})",
+    )
+    parser.add_argument(
+        "--no-restart", action="store_true", help="leave a broker that dies down instead of restarting it"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="set one property of every broker by its Kafka name; may be repeated",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        type=str.lower,
+        default="info",
+        help="how much the brokers tell in their logs: %(choices)s (default: info)",
+        metavar="LEVEL",
+    )
+    parser.add_argument("--json", action="store_true", help="tell events as JSON, one object per line")
+    return parser
+
+
+def checked_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """What --set says. Raises UsageError for what no cluster could be made of."""
+    if not 1 <= arguments.brokers <= BROKERS_MAX:
+        raise UsageError(f"--brokers {arguments.brokers}: expected 1 to {BROKERS_MAX}")
+    port_max = 65535 - CONTROLLER_PORT_GAP - arguments.brokers + 1
+    if not 1 <= arguments.base_port <= port_max:
+        raise UsageError(
+            f"--base-port {arguments.base_port}: expected 1 to {port_max}, since the controller "
+            f"ports lie {CONTROLLER_PORT_GAP} above"
+        )
+    settings = parse_settings(arguments.settings)
+    for key in settings:
+        if key in PLANNED:
+            raise UsageError(
+                f"--set {key}=...: every member has its own, made from --brokers, --base-port and --data; "
+                "for other layouts run each member with `ottla serve --config`"
+            )
+    return settings
+
+
+def check_ports(members: Sequence[Member]) -> None:
+    """Say who would be in the way before anything starts. Raises OSError."""
+    for member in members:
+        for port in (member.client_port, member.controller_port):
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((HOST, port))
+                except OSError as error:
+                    raise OSError(
+                        f"port {port} for broker {member.node_id}: {(error.strerror or str(error)).lower()}; "
+                        "stop who has it or choose another --base-port"
+                    ) from error
+
+
+def write_properties(path: str, properties: Mapping[str, str]) -> None:
+    """A server.properties that `ottla serve --config` takes, to run this member by hand."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    lines = ["# Written by `ottla cluster` at every start."]
+    for key, value in sorted(properties.items()):
+        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+        lines.append(f"{key}={escaped}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def fail(code: int, message: object) -> int:
+    print(f"ottla cluster: {message}", file=sys.stderr, flush=True)
+    return code
+
+
+def main(argv: Sequence[str]) -> int:
+    if argv and argv[0] == "status":
+        from ottla.cli.cluster_status import run
+
+        return run(argv[1:])
+    parser = build_parser()
+    if argv and not argv[0].startswith("-"):
+        parser.error(
+            f"unknown command {argv[0]!r}: `ottla cluster [options]` runs one, or `ottla cluster status`"
+        )
+    arguments = parser.parse_args(argv)
+    try:
+        settings = checked_settings(arguments)
+    except UsageError as error:
+        return fail(EXIT_USAGE, error)
+    members = planned_members(arguments.brokers, arguments.base_port)
+    try:
+        check_ports(members)
+        directory = ClusterDir(arguments.data, arguments.brokers)
+    except ValueError as error:
+        return fail(EXIT_USAGE, error)
+    except OSError as error:
+        return fail(EXIT_FAILED, error)
+    try:
+        return run_members(members, directory, settings, arguments)
+    finally:
+        directory.close()
+
+
+def run_members(
+    members: Sequence[Member],
+    directory: ClusterDir,
+    settings: Mapping[str, str],
+    arguments: argparse.Namespace,
+) -> int:
+    from ottla.config.load import load_broker_config
+
+    paths = {}
+    for member in members:
+        properties = member_properties(
+            member,
+            members,
+            cluster_id=directory.cluster_id,
+            data_dir=os.path.abspath(directory.data_dir(member.node_id)),
+            settings=settings,
+        )
+        path = os.path.join(directory.path, f"broker-{member.node_id}", "server.properties")
+        try:
+            config = load_broker_config(None, properties)
+            write_properties(path, properties)
+        except ValueError as error:
+            return fail(EXIT_USAGE, error)
+        except OSError as error:
+            return fail(EXIT_FAILED, error)
+        if member.node_id == 0:
+            for warning in config.warnings:
+                print(f"ottla cluster: warning: {warning}", file=sys.stderr, flush=True)
+        paths[member.node_id] = path
+
+    async def supervise() -> int:
+        supervisor = Supervisor(
+            members,
+            directory,
+            Events(as_json=arguments.json),
+            lambda member: serve_command(paths[member.node_id], arguments.log_level),
+            restart=not arguments.no_restart,
+        )
+        return await supervisor.run()
+
+    return asyncio.run(supervise())

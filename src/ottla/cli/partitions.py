@@ -1,0 +1,438 @@
+"""`ottla partition`: reassign replicas to other brokers, elect leaders."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from ottla.cli import reassign as moves
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
+from ottla.cli.output import EXIT_FAILED, connected, console, fail, plural, print_json, run_command, table
+from ottla.cli.reassign import Assignment, Progress
+from ottla.client.admin import Admin
+from ottla.client.admin_cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
+from ottla.client.errors import BrokerError
+from ottla.protocol.errors import ErrorCode
+
+app = typer.Typer(
+    help="Move partitions between brokers and elect their leaders.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.", show_default=False)
+]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition", "-p", min=0, metavar="N", help="Only this partition of --topic; may be repeated."
+    ),
+]
+
+
+class Kind(StrEnum):
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+class Wish(StrEnum):
+    """What is to be done about a reassignment."""
+
+    EXECUTE = "--execute"
+    DRY_RUN = "--dry-run"
+    VERIFY = "--verify"
+    CANCEL = "--cancel"
+    LIST = "--list"
+
+
+@app.command(
+    "reassign",
+    help="""Move partitions to other brokers, and watch or cancel the move.
+
+    What moves is told by FILE, Kafka's reassignment JSON (`-` is stdin), or by `--topic` and `--replicas`.
+    The first replica is the preferred leader. Without `--partition` all partitions of the topic move,
+    the list turned by one from partition to partition so that their leaders spread.
+
+    The command returns when the move has begun. `--verify` with the same arguments tells whether it is over
+    (exit code 0; 1 while it is not) and then takes a throttle back.
+
+    Examples:
+
+    - `ottla partition reassign --topic orders --partition 0 --replicas 2,0,1`
+    - `ottla partition reassign plan.json --throttle 10000000`
+    - `ottla partition reassign plan.json --verify`
+    - `ottla partition reassign --list`
+    - `ottla partition reassign --topic orders --cancel`
+    """,
+)
+def reassign(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Kafka's reassignment JSON.", show_default=False),
+    ] = None,
+    *,
+    topic: Topic = None,
+    partition: Partitions = None,
+    replicas: Annotated[
+        str | None,
+        typer.Option("--replicas", "-r", metavar="ID,ID,...", help="The brokers, preferred leader first."),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Begin the move (the default).")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Tell how far it is; remove the throttle.")
+    ] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas from before.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="Show all moves under way.")] = False,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle", min=1, metavar="BYTES", help="Bytes per second the move may take per broker."
+        ),
+    ] = None,
+    keep_throttle: Annotated[
+        bool, typer.Option("--keep-throttle", help="Leave the throttle when verifying or cancelling.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    flags = {
+        Wish.EXECUTE: execute,
+        Wish.DRY_RUN: dry_run,
+        Wish.VERIFY: verify,
+        Wish.CANCEL: cancel,
+        Wish.LIST: show_list,
+    }
+    asked = [wish for wish, given in flags.items() if given]
+    if len(asked) > 1:
+        raise typer.BadParameter(f"choose one of {', '.join(asked)}")
+    wish = asked[0] if asked else Wish.EXECUTE
+    if throttle is not None and wish is not Wish.EXECUTE:
+        raise typer.BadParameter(f"--throttle goes with --execute, not with {wish}")
+    selection = Selection(file, topic, partition, replicas, wish)
+    job = _Reassign(selection, wish, throttle, keep_throttle, as_json)
+    run_command(lambda: job.run(bootstrap), as_json=as_json)
+    if job.failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+class Selection:
+    """Which partitions are meant, by file or by options. Raises typer.BadParameter."""
+
+    def __init__(
+        self,
+        file: str | None,
+        topic: str | None,
+        partitions: list[int] | None,
+        replicas: str | None,
+        wish: Wish,
+    ) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.given: Assignment | None = None
+        self.replicas: list[int] | None = None
+        if file is not None:
+            if topic is not None or partitions or replicas is not None:
+                raise typer.BadParameter("give either a FILE or --topic with --replicas, not both")
+            self.given = _read_file(file)
+            return
+        if partitions and topic is None:
+            raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+        if replicas is not None:
+            if topic is None:
+                raise typer.BadParameter(
+                    "--replicas: say of which topic, e.g. --topic orders --replicas 0,1,2"
+                )
+            self.replicas = _parse_replicas(replicas)
+        needs_replicas = wish in (Wish.EXECUTE, Wish.DRY_RUN, Wish.VERIFY)
+        if needs_replicas and self.replicas is None:
+            raise typer.BadParameter(
+                "what shall move where? Give a FILE, or --topic with --replicas, e.g. "
+                "--topic orders --partition 0 --replicas 2,0,1"
+            )
+        if wish is Wish.CANCEL and topic is None:
+            raise typer.BadParameter("--cancel: say what, with a FILE or --topic")
+
+    async def keys(self, admin: Admin) -> list[PartitionKey]:
+        """The partitions that are meant."""
+        if self.given is not None:
+            return list(self.given)
+        assert self.topic is not None
+        known = await moves.current_assignment(admin, [self.topic])
+        if not self.partitions:
+            return sorted(known)
+        for number in self.partitions:
+            if (self.topic, number) not in known:
+                raise BrokerError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    topic=self.topic,
+                    partition=number,
+                    detail=f"the topic has partitions 0 to {len(known) - 1}",
+                )
+        return [(self.topic, number) for number in self.partitions]
+
+    async def targets(self, admin: Admin) -> Assignment:
+        if self.given is not None:
+            return self.given
+        assert self.replicas is not None
+        keys = await self.keys(admin)
+        # One partition named by hand gets the list as it was written.
+        turn = not self.partitions
+        return {key: moves.turned(self.replicas, key[1] if turn else 0) for key in keys}
+
+
+class _Reassign:
+    """One run of the command."""
+
+    def __init__(
+        self, selection: Selection, wish: Wish, throttle: int | None, keep_throttle: bool, as_json: bool
+    ) -> None:
+        self._selection = selection
+        self._wish = wish
+        self._throttle = throttle
+        self._keep_throttle = keep_throttle
+        self._as_json = as_json
+        self.failed = False
+
+    async def run(self, bootstrap: str) -> None:
+        async with connected(bootstrap) as cluster:
+            admin = Admin(cluster)
+            if self._wish is Wish.LIST:
+                await self._list(admin)
+            elif self._wish is Wish.CANCEL:
+                await self._cancel(admin)
+            elif self._wish is Wish.VERIFY:
+                await self._verify(admin)
+            else:
+                await self._begin(admin)
+
+    async def _begin(self, admin: Admin) -> None:
+        targets = await self._selection.targets(admin)
+        now = await moves.current_assignment(admin, [topic for topic, _ in targets])
+        for topic, number in targets:
+            if (topic, number) not in now:
+                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic, partition=number)
+        before = {key: now[key] for key in targets}
+        errors: dict[PartitionKey, BrokerError | None] = {}
+        if self._wish is Wish.EXECUTE:
+            if self._throttle is not None:
+                await moves.set_throttle(admin, before, targets, self._throttle)
+            errors = await admin.alter_partition_reassignments(targets)
+        self.failed = any(errors.values())
+        back = moves.to_document(before)
+        if self._as_json:
+            print_json(
+                {
+                    "begun": self._wish is Wish.EXECUTE,
+                    "throttle": self._throttle,
+                    "before": back,
+                    "partitions": [
+                        {
+                            "topic": topic,
+                            "partition": number,
+                            "replicas": before[topic, number],
+                            "target": target,
+                            "error": str(errors[topic, number]) if errors.get((topic, number)) else None,
+                        }
+                        for (topic, number), target in targets.items()
+                    ],
+                }
+            )
+            return
+        _say_errors(errors)
+        shown = table("topic", "partition", "replicas", "target", right=("partition",))
+        for (topic, number), target in sorted(targets.items()):
+            if not errors.get((topic, number)):
+                shown.add_row(topic, str(number), _ids(before[topic, number]), _ids(target))
+        console.print(shown)
+        print(f"The way back, as a FILE: {json.dumps(back)}")
+        if self._wish is Wish.EXECUTE:
+            begun = len(targets) - sum(1 for error in errors.values() if error)
+            slow = f", throttled to {self._throttle} bytes per second" if self._throttle else ""
+            print(f"Began to move {plural(begun, 'partition')}{slow}; --verify tells when it is over")
+
+    async def _verify(self, admin: Admin) -> None:
+        rows = await moves.progress_of(admin, await self._selection.targets(admin))
+        self.failed = any(row.state != moves.DONE for row in rows)
+        removed = []
+        if not self._keep_throttle and not any(row.state == moves.MOVING for row in rows):
+            removed = await self._unthrottle(admin, [row.key for row in rows])
+        self._show(rows, {"complete": not self.failed, "throttle_removed": removed})
+        if not self._as_json:
+            _say_removed(removed)
+            left = sum(1 for row in rows if row.state != moves.DONE)
+            print(f"{left} of {plural(len(rows), 'partition')} to go" if left else "Complete")
+
+    async def _cancel(self, admin: Admin) -> None:
+        keys = await self._selection.keys(admin)
+        answers = await moves.cancel(admin, keys)
+        self.failed = any(answers.values())
+        cancelled = [key for key, error in answers.items() if error is None]
+        removed = []
+        if not self._keep_throttle and not self.failed:
+            removed = await self._unthrottle(admin, keys)
+        if self._as_json:
+            print_json(
+                {
+                    "cancelled": [{"topic": topic, "partition": number} for topic, number in cancelled],
+                    "errors": [str(error) for error in answers.values() if error],
+                    "throttle_removed": removed,
+                }
+            )
+            return
+        _say_errors(answers)
+        _say_removed(removed)
+        for topic, number in cancelled:
+            print(f"Cancelled the move of {topic}-{number}")
+        if not answers:
+            print("None of these partitions was moving")
+
+    async def _unthrottle(self, admin: Admin, keys: list[PartitionKey]) -> list[str]:
+        """Rates of brokers serve every move: they go with the last one."""
+        idle = not await admin.list_partition_reassignments()
+        return await moves.remove_throttle(admin, [topic for topic, _ in keys], brokers=idle)
+
+    async def _list(self, admin: Admin) -> None:
+        selection = self._selection
+        chosen = None
+        if selection.given is not None or selection.topic is not None:
+            chosen = await selection.keys(admin)
+        rows = moves.ongoing(await admin.list_partition_reassignments(chosen))
+        self._show(rows, {})
+        if not rows and not self._as_json:
+            print("No partition is moving")
+
+    def _show(self, rows: list[Progress], more: dict[str, Any]) -> None:
+        if self._as_json:
+            print_json({**more, "partitions": [row.as_json() for row in rows]})
+        elif rows:
+            columns = ("topic", "partition", "state", "replicas", "target", "adding", "removing")
+            shown = table(*columns, right=("partition",))
+            for row in rows:
+                ids = (_ids(each) for each in (row.replicas, row.target, row.adding, row.removing))
+                style = None if row.state == moves.DONE else "yellow"
+                shown.add_row(row.key[0], str(row.key[1]), row.state, *ids, style=style)
+            console.print(shown)
+
+
+@app.command(
+    "elect",
+    help="""Elect leaders of partitions.
+
+    `preferred` gives partitions back to the first of their replicas, for instance after a restart; only a
+    replica in sync can be elected. `unclean` makes any live replica the leader of a partition that has none:
+    records that it lacks are **lost**, so it asks first on a terminal.
+
+    Without `--topic`: all partitions. Exit code 1 if one could not be elected.
+
+    Examples:
+
+    - `ottla partition elect preferred`
+    - `ottla partition elect preferred --topic orders --partition 0`
+    - `ottla partition elect unclean --topic orders --partition 0 --yes`
+    """,
+)
+def elect(
+    kind: Annotated[Kind, typer.Argument(help="Which election.", show_default=False)],
+    *,
+    topic: Topic = None,
+    partition: Partitions = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    if partition and topic is None:
+        raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+    if kind is Kind.UNCLEAN and topic is None:
+        raise typer.BadParameter("an unclean election can lose records: say of which --topic")
+    if kind is Kind.UNCLEAN and not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm(f"Elect leaders of {topic} that may lack acknowledged records?", abort=True)
+    refused: list[BrokerError] = []
+
+    async def work() -> None:
+        async with connected(bootstrap) as cluster:
+            admin = Admin(cluster)
+            keys = None
+            if topic is not None:
+                keys = await Selection(None, topic, partition, None, Wish.LIST).keys(admin)
+            code = ELECT_PREFERRED if kind is Kind.PREFERRED else ELECT_UNCLEAN
+            answers = await admin.elect_leaders(code, keys)
+            elected = [key for key, error in answers.items() if error is None]
+            unneeded = [key for key, error in answers.items() if _not_needed(error)]
+            refused.extend(error for error in answers.values() if error and not _not_needed(error))
+            leaders = await _leaders(admin, elected)
+        if as_json:
+            print_json(
+                {
+                    "elected": [
+                        {"topic": name, "partition": number, "leader": leaders.get((name, number), -1)}
+                        for name, number in elected
+                    ],
+                    "not_needed": [{"topic": name, "partition": number} for name, number in unneeded],
+                    "errors": [str(error) for error in refused],
+                }
+            )
+            return
+        for name, number in elected:
+            print(f"{name}-{number} is led by {leaders.get((name, number), 'another broker')}")
+        if unneeded:
+            print(f"{plural(len(unneeded), 'partition')} needed no election")
+        if not answers:
+            print("No partition needed an election")
+        for error in refused:
+            print(f"ottla: {error}", file=sys.stderr)
+
+    run_command(work, as_json=as_json)
+    if refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _not_needed(error: BrokerError | None) -> bool:
+    return error is not None and error.code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+async def _leaders(admin: Admin, keys: list[PartitionKey]) -> dict[PartitionKey, int]:
+    if not keys:
+        return {}
+    topics = await admin.describe_topics(sorted({topic for topic, _ in keys}))
+    return {(topic.name, number): row.leader for topic in topics for number, row in topic.partitions.items()}
+
+
+def _read_file(path: str) -> Assignment:
+    try:
+        if path == "-":
+            return moves.parse_file(sys.stdin.read(), "stdin")
+        with open(path, encoding="utf-8") as file:
+            return moves.parse_file(file.read(), path)
+    except OSError as error:
+        fail(f"{path}: cannot be read: {error.strerror}")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _parse_replicas(text: str) -> list[int]:
+    try:
+        return moves.checked_replicas([int(part) for part in text.split(",")], "--replicas")
+    except ValueError as error:
+        reason = f"--replicas {text!r}: expected different broker ids with commas, e.g. 0,1,2"
+        raise typer.BadParameter(reason) from error
+
+
+def _ids(ids: Any) -> str:
+    return ",".join(map(str, ids)) or "-"
+
+
+def _say_errors(errors: dict[PartitionKey, BrokerError | None]) -> None:
+    for error in errors.values():
+        if error is not None:
+            print(f"ottla: {error}", file=sys.stderr)
+
+
+def _say_removed(removed: list[str]) -> None:
+    if removed:
+        print(f"Removed the throttle of {', '.join(removed)}")
