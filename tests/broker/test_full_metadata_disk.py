@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.handlers import (
-    alter_configs,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    incremental_alter_configs,
-    init_producer_id,
-)
+from ottla.broker.handlers import controller_command, init_producer_id
 from ottla.config.load import broker_config
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_configs_request import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -34,40 +29,28 @@ from ottla.protocol.messages.incremental_alter_configs_request import Incrementa
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.storage.errors import DiskFull
 
-REQUESTS: list[tuple[Any, Any]] = [
-    (
-        create_topics,
-        CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+REQUESTS: list[Message] = [
+    CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+    CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    AlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=2,
+                resource_name="t",
+                configs=[AlterableConfig(name="retention.ms", value="1000")],
+            )
+        ]
     ),
-    (
-        create_partitions,
-        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalResource(
+                resource_type=2,
+                resource_name="t",
+                configs=[IncrementalConfig(name="retention.ms", config_operation=0, value="2000")],
+            )
+        ]
     ),
-    (
-        alter_configs,
-        AlterConfigsRequest(
-            resources=[
-                AlterConfigsResource(
-                    resource_type=2,
-                    resource_name="t",
-                    configs=[AlterableConfig(name="retention.ms", value="1000")],
-                )
-            ]
-        ),
-    ),
-    (
-        incremental_alter_configs,
-        IncrementalAlterConfigsRequest(
-            resources=[
-                IncrementalResource(
-                    resource_type=2,
-                    resource_name="t",
-                    configs=[IncrementalConfig(name="retention.ms", config_operation=0, value="2000")],
-                )
-            ]
-        ),
-    ),
-    (delete_topics, DeleteTopicsRequest(topic_names=["t"])),
+    DeleteTopicsRequest(topic_names=["t"]),
 ]
 
 
@@ -86,24 +69,24 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
         await broker.start()
         try:
             topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-            request: Any = None
-            await create_topics.handle(broker, request, CreateTopicsRequest(topics=[topic]))
+            request: Any = SimpleNamespace(on_controller_listener=True)
+            await controller_command.handle(broker, request, CreateTopicsRequest(topics=[topic]))
 
             def no_room(*_: object) -> None:
                 raise DiskFull(str(tmp_path), "no space left on device")
 
             with monkeypatch.context() as full:
-                full.setattr(type(broker._quorum), "append", no_room)
-                for handler, message in REQUESTS:
-                    answer = await handler.handle(broker, request, message)
-                    assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], handler.__name__
+                full.setattr(type(broker.quorum.log), "append", no_room)
+                for message in REQUESTS:
+                    answer = await controller_command.handle(broker, request, message)
+                    assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], message
                 waiting = init_producer_id.handle(
                     broker, request, InitProducerIdRequest(transactional_id=None)
                 )
                 assert (await waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            for handler, message in REQUESTS:
-                answer = await handler.handle(broker, request, message)
-                assert codes(answer) == [ErrorCode.NONE], handler.__name__
+            for message in REQUESTS:
+                answer = await controller_command.handle(broker, request, message)
+                assert codes(answer) == [ErrorCode.NONE], message
             given = await init_producer_id.handle(
                 broker, request, InitProducerIdRequest(transactional_id=None)
             )

@@ -66,7 +66,7 @@ class Bench:
                 )
             ]
         )
-        await self.broker.controller.submit(lambda c, now_ms: c.decide_create_topics(request, now_ms))
+        await self.broker.controller.ask(request)
 
     async def send_together(self, frames: list[bytes]) -> list[bytes]:
         """Frames of one read; their answers."""
@@ -230,7 +230,7 @@ def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
 
         await bench.send(bench.frame(9, "t"))
         request = DeleteTopicsRequest(topic_names=["t"])
-        await bench.broker.controller.submit(lambda c, now_ms: c.decide_delete_topics(request, now_ms))
+        await bench.broker.controller.ask(request)
         _, answer = answer_of(9, await bench.send(bench.frame(9, "t")))
         assert answer.error_code == 3
 

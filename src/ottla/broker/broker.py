@@ -9,39 +9,46 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.controller_loop import ControllerLoop, ControllerStopped, Decide, Reply
+from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
+from ottla.broker.controller_loop import NotController
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
 from ottla.broker.flusher import Flusher
+from ottla.broker.handlers import CONTROLLER_HANDLERS, HANDLERS
 from ottla.broker.identity import settle_identity
 from ottla.broker.listener import Limits, Listener
+from ottla.broker.metadata_plane import MetadataPlane
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.partition_table import PartitionTable
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quorum_setup import check_metadata, introduce_controller, open_raft_log, raft_config
 from ottla.broker.receive_budget import ReceiveBudget
 from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
 from ottla.broker.topic_creator import TopicCreator
 from ottla.broker.upkeep import Upkeep
-from ottla.config.definitions import ConfigError
+from ottla.config.listeners import Endpoint
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
-from ottla.controller.controller import Controller
-from ottla.controller.features import bootstrap_records, unsupported_features
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import SIZE_BYTES
 from ottla.protocol.message import Message
-from ottla.quorum.settings import MetadataLogSettings
-from ottla.quorum.single import SingleVoterQuorum
 from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, OsFiles
-from ottla.storage.log_manager import METADATA_TOPIC, LogManager, ManagedDir
+from ottla.storage.log_manager import METADATA_TOPIC, LogManager
+
+if TYPE_CHECKING:
+    from ottla.broker.connection import Request
+    from ottla.broker.raft_driver import RaftDriver
 
 log = logging.getLogger("ottla.broker")
 
 WORKER_THREADS = 4  # for fsync and file work that must not hold the loop
+HAND_OVER_MS = 1000  # for the quorum to hear that its leader leaves
+OTHERS_LEAVE_MS = 3000  # a voter stays for so long while other brokers are on their way out
 
 
 def wall_clock_ms() -> int:
@@ -49,7 +56,8 @@ def wall_clock_ms() -> int:
 
 
 class Broker:
-    """One node with both roles. What it takes from outside (clock, files, chance) is passed in for tests."""
+    """One node, with the roles that it is given. What it takes from outside (clock, files, chance) is passed
+    in for tests."""
 
     def __init__(
         self,
@@ -60,33 +68,37 @@ class Broker:
         rng: random.Random | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
     ) -> None:
-        _check_alone(config)
         self.config = config
         self.clock = clock
         self.node_id = config.node_id
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.layers = ConfigLayers(config)
         self.partitions = PartitionTable()
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self, HANDLERS)
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"),
             new_id=lambda: self._rng.randint(1, 2**31 - 1),
         )
         self.topic_creator = TopicCreator(self)
         self.cluster_id = ""
-        self.listeners: list[Listener] = []
+        self.listeners: list[Listener] = []  # for clients and other brokers
+        self.controller_listeners: list[Listener] = []
         self.logs: LogManager
-        self.controller: ControllerLoop
-        self.producer_ids: ProducerIds
+        self.producer_ids = ProducerIds(self)
         self.flusher: Flusher
         self._files = files or OsFiles()
         self._rng = rng or random.Random(os.urandom(16))
         self._on_fatal = on_fatal or _exit_now
         self._publisher = MetadataPublisher(self)
-        self._quorum: SingleVoterQuorum
+        self.plane = MetadataPlane(self, self._publisher)
+        self.controller = ControllerChannel(
+            self.plane, config.node_id, config.get_int("controller.socket.timeout.ms")
+        )
+        self._budget = ReceiveBudget(_receive_bytes_max(config), self._shrink_idle)
         self._executor = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="ottla-io")
         self._registration = Registration(self)
         self._upkeep: Upkeep | None = None
+        self._introduction: asyncio.Task[None] | None = None
 
     # -- what handlers ask
 
@@ -97,6 +109,10 @@ class Broker:
     @property
     def image_offset(self) -> int:
         return self._publisher.offset
+
+    @property
+    def quorum(self) -> RaftDriver:
+        return self.plane.quorum
 
     @property
     def broker_epoch(self) -> int:
@@ -131,12 +147,40 @@ class Broker:
         """New partitions that found the disk full get another try."""
         self._publisher.host_what_waits()
 
-    async def change(self, message: Message, decide: Decide[Reply]) -> Reply:
-        """The controller's reply to an admin request; every item refused if nothing could be written."""
+    async def change(self, request: Request, message: Message) -> Message:
+        """The active controller's reply to a client's command; every item refused if there is none."""
         try:
-            return await self.controller.submit(decide)
+            if request.on_controller_listener:
+                answer = await self.controller.decide_here(message)
+            else:
+                answer = await self.controller.forward(
+                    message, request.version, request.client_id, timeout_ms=_timeout_ms_of(message)
+                )
+        except NotController as error:
+            answer = refused(message, ErrorCode.NOT_CONTROLLER, str(error))
+        except ControllerUnreachable as error:
+            answer = refused(message, ErrorCode.REQUEST_TIMED_OUT, str(error))
         except StorageError as error:
-            return refused(message, error.code, error.reason)  # type: ignore[no-any-return]
+            answer = refused(message, error.code, error.reason)
+        assert isinstance(answer, Message)
+        return answer
+
+    async def command(self, message: Message) -> Any:
+        """The same for a command of this broker."""
+        try:
+            return await self.controller.ask(message)
+        except ControllerUnreachable as error:
+            return refused(message, ErrorCode.REQUEST_TIMED_OUT, str(error))
+        except StorageError as error:
+            return refused(message, error.code, error.reason)
+
+    def draw(self, below: int) -> int:
+        """A random number of range(below)."""
+        return self._rng.randrange(below)
+
+    def fatal(self, error: BaseException) -> None:
+        """This node cannot go on."""
+        self._on_fatal(error)
 
     def random_uuid(self) -> bytes:
         """16 random bytes whose text form does not begin with a dash: it would look like an option."""
@@ -148,18 +192,16 @@ class Broker:
     # -- life
 
     async def start(self) -> None:
+        """Returns when this node does what it is there for: a broker serves, a controller takes part."""
         for warning in self.config.warnings:
             log.warning("configuration: %s", warning)
         try:
-            self._open_storage()
-            self._replay_metadata()
-            await self._sync_recovered()
-            await self._bind_listeners()
-            await self._start_controller()
-            await self._registration.register()
-            for listener in self.listeners:
-                await listener.serve()
-            self._upkeep = Upkeep(self, self._quorum, self._executor)
+            await self._start_quorum()
+            if self.config.is_broker:
+                await self._start_broker()
+            else:
+                self.plane.go_live()
+            self._upkeep = Upkeep(self, self._executor)
             self._upkeep.start()
         except BaseException:
             await self._abandon()
@@ -168,17 +210,56 @@ class Broker:
             "serving: node=%d cluster=%s partitions=%d", self.node_id, self.cluster_id, len(self.partitions)
         )
 
+    async def _start_quorum(self) -> None:
+        """Take part in the metadata quorum, as a voter or as an observer."""
+        config = self.config
+        self.logs = LogManager(self._files, config.log_dirs)
+        self.cluster_id = settle_identity(self.logs, config, self.random_uuid)
+        self.flusher = Flusher(self._executor, self.clock)
+        raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
+        self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
+        await self._bind(config.controller_endpoints, self.controller_listeners, CONTROLLER_HANDLERS)
+        await self._bind(config.broker_endpoints if config.is_broker else (), self.listeners, None)
+        ports = {listener.name: listener.port for listener in self.controller_listeners}
+        settings = raft_config(config, self.cluster_id, directory_id, ports)
+        check_metadata(raft_log, settings)
+        # Only now is anything written: data that is refused stays as it was.
+        self.plane.start(raft_log, settings, self._executor)
+        for listener in self.controller_listeners:
+            await listener.serve()
+        if config.is_controller and self.controller_listeners:
+            self._introduction = asyncio.get_running_loop().create_task(introduce_controller(self))
+
+    async def _start_broker(self) -> None:
+        registration = self._registration
+        await registration.register()
+        await self.plane.wait_applied(registration.broker_epoch)
+        self._publisher.refresh_layers()
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._load_logs)
+        self._publisher.set_strays_aside()
+        self._publisher.host_everything()
+        self.plane.go_live()
+        await self._sync_recovered()
+        self._publisher.on_change.append(registration.image_changed)
+        await registration.become_active()
+        registration.start()
+        for listener in self.listeners:
+            await listener.serve()
+
+    def _load_logs(self) -> None:
+        """May take long after a crash: beside the loop, so that the quorum goes on."""
+        self.logs.load(lambda topic: self._publisher.settings_of(topic).log, self.clock())
+
     async def stop(self) -> None:
-        """A clean stop: no new work, what is under way is finished, everything is on the disk."""
+        """A clean stop: what is led is handed over, what is under way is finished, everything is on the
+        disk."""
+        if self.config.is_broker:
+            await self._registration.leave()
         for listener in self.listeners:
             await listener.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
-        try:
-            await self._registration.leave()
-        except (StorageError, ControllerStopped) as error:
-            log.warning("the broker stops without its leave: %s", error)
-        await self.controller.stop()
+        await self._stop_quorum()
         await self.flusher.drain()
         watermarks = {(p.topic, p.index): p.high_watermark for p in self.partitions}
         loop = asyncio.get_running_loop()
@@ -188,81 +269,38 @@ class Broker:
         self._executor.shutdown()
         log.info("stopped: node=%d", self.node_id)
 
+    async def _stop_quorum(self) -> None:
+        if self._introduction is not None:
+            self._introduction.cancel()
+            await asyncio.wait([self._introduction])
+        if self.config.is_controller:
+            await self._wait_for_leaving()
+        await self.plane.stop(hand_over_ms=HAND_OVER_MS)
+        self.controller.close()
+        for listener in self.controller_listeners:
+            await listener.stop()
+
+    async def _wait_for_leaving(self) -> None:
+        """Other brokers that are just leaving need a quorum to say so: do not pull it away from them."""
+        await self.plane.wait_until(lambda: not self._others_are_leaving(), OTHERS_LEAVE_MS)
+
+    def _others_are_leaving(self) -> bool:
+        return any(
+            broker.in_controlled_shutdown and not broker.fenced and broker.broker_id != self.node_id
+            for broker in self.image.brokers.values()
+        )
+
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
-        for listener in self.listeners:
+        for listener in (*self.listeners, *self.controller_listeners):
             await listener.stop()
-        if hasattr(self, "controller"):
-            await self.controller.stop()
+        if self._introduction is not None:
+            self._introduction.cancel()
+        await self.plane.stop()
+        self.controller.close()
         if hasattr(self, "logs"):
             self.logs.abandon()
         self._executor.shutdown(wait=False)
-
-    def _open_storage(self) -> None:
-        config = self.config
-        self.logs = LogManager(self._files, config.log_dirs)
-        self.cluster_id = settle_identity(self.logs, self.node_id, self.random_uuid)
-        metadata_dir = self._metadata_dir()
-        key = (METADATA_TOPIC, 0)
-        self._quorum = SingleVoterQuorum.open(
-            self._files,
-            metadata_dir,
-            MetadataLogSettings(config),
-            node_id=self.node_id,
-            now_ms=self.clock(),
-            clean=metadata_dir.clean,
-            recovery_point=metadata_dir.recovery_points.get(key),
-        )
-        self.logs.logs[key] = self._quorum.log
-        self.flusher = Flusher(self._executor, self.clock)
-
-    def _metadata_dir(self) -> ManagedDir:
-        path = self.config.metadata_log_dir
-        for log_dir in self.logs.dirs:
-            if log_dir.path == path:
-                if log_dir.error is not None:
-                    raise log_dir.error
-                return log_dir
-        raise ValueError(
-            f"metadata.log.dir={path}: must be one of log.dirs ({', '.join(self.config.log_dirs)})"
-        )
-
-    def _replay_metadata(self) -> None:
-        """Both images, the controller's and the broker's, come from the same records."""
-        controller_image = ClusterImage()
-        for offset, _, record in self._quorum.replay():
-            controller_image.apply(record)
-            self._publisher.replay(record, offset)
-        problems = unsupported_features(self.image.features)
-        if problems:
-            raise ValueError(
-                f"this version cannot serve the data in {self._quorum.directory}: {'; '.join(problems)}"
-            )
-        # Only now is anything written: data that is refused stays as it was.
-        for offset, record in self._quorum.begin_epoch(self.clock(), bootstrap_records()):
-            controller_image.apply(record)
-            self._publisher.replay(record, offset)
-        self._publisher.refresh_layers()
-        self.logs.load(lambda topic: self._publisher.settings_of(topic).log, self.clock())
-        self._publisher.set_strays_aside()
-        self._publisher.host_everything()
-        controller = Controller(
-            controller_image,
-            self.config,
-            cluster_id=self.cluster_id,
-            draw=self._rng.randrange,
-            new_uuid=self.random_uuid,
-        )
-        self.controller = ControllerLoop(
-            controller,
-            self._quorum,
-            self._executor,
-            self.clock,
-            self._publisher.publish,
-            self._publisher.copy_of_image,
-            self._on_fatal,
-        )
-        self.producer_ids = ProducerIds(self)
 
     async def _sync_recovered(self) -> None:
         """What a killed process left to the kernel is served, and acknowledged to retries, from now on: where
@@ -272,7 +310,10 @@ class Broker:
                 self.flusher.flush(partition)
         await self.flusher.drain()
 
-    async def _bind_listeners(self) -> None:
+    async def _bind(
+        self, endpoints: tuple[Endpoint, ...], into: list[Listener], handlers: dict[int, str] | None
+    ) -> None:
+        """Take the ports; a table of handlers of their own makes them controller listeners."""
         config = self.config
         limits = Limits(
             frame_bytes_max=config.get_int("socket.request.max.bytes"),
@@ -283,18 +324,17 @@ class Broker:
             receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
             send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
         )
-        budget = ReceiveBudget(_receive_bytes_max(config), self._shrink_idle)
-        for endpoint in config.broker_endpoints:
-            listener = Listener(endpoint.name, endpoint.host, endpoint.port, self.dispatcher, limits, budget)
-            self.listeners.append(listener)
+        budget = self._budget
+        dispatcher = self.dispatcher if handlers is None else Dispatcher(self, handlers)
+        for endpoint in endpoints:
+            listener = Listener(endpoint.name, endpoint.host, endpoint.port, dispatcher, limits, budget)
+            listener.is_controller = handlers is not None
+            into.append(listener)
             await listener.bind()
 
     def _shrink_idle(self) -> None:
-        for listener in self.listeners:
+        for listener in (*self.listeners, *self.controller_listeners):
             listener.shrink_idle()
-
-    async def _start_controller(self) -> None:
-        self.controller.start()
 
 
 def _receive_bytes_max(config: BrokerConfig) -> int:
@@ -306,15 +346,10 @@ def _receive_bytes_max(config: BrokerConfig) -> int:
     return max(memory_bytes // 4, 2 * (config.get_int("socket.request.max.bytes") + SIZE_BYTES))
 
 
-def _check_alone(config: BrokerConfig) -> None:
-    """A member of a cluster that would lead all by itself is worse than none."""
-    voters = [voter.node_id for voter in config.voters]
-    if not (config.is_broker and config.is_controller) or voters not in ([], [config.node_id]):
-        raise ConfigError(
-            "controller.quorum.voters",
-            config.static.get("controller.quorum.voters", ""),
-            "this version serves one node with process.roles=broker,controller and no other voter",
-        )
+def _timeout_ms_of(message: Message) -> int | None:
+    """How long the client gives the command, where it says so."""
+    timeout_ms = getattr(message, "timeout_ms", None)
+    return timeout_ms if timeout_ms and timeout_ms > 0 else None
 
 
 def _exit_now(error: BaseException) -> None:

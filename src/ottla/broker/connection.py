@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.produce_lane import Taken
@@ -57,6 +58,10 @@ class Request:
     def listener(self) -> Listener:
         return self.connection.listener
 
+    @property
+    def on_controller_listener(self) -> bool:
+        return self.connection.listener.is_controller
+
 
 class _Pending:
     """A response that is not there yet, or stands behind one that is not."""
@@ -91,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         "closed",
         "last_active",
         "listener",
+        "on_close",
         "peer",
     )
 
@@ -104,6 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = "?"
         self.client_software = ""
+        self.on_close: Callable[[], None] | None = None
         self.last_active = 0.0
         self.closed = False
         self._dispatcher = dispatcher
@@ -395,6 +402,8 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer.release()
         self._sender.close()
         self.listener.gone(self)
+        if self.on_close is not None:
+            self.on_close()
         for pending in self._pending:
             # A long poll has nobody to answer any more; a coroutine may be changing something and goes on.
             if pending.future is not None and not isinstance(pending.future, asyncio.Task):

@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.handlers import HANDLERS
 from ottla.broker.produce_lane import ProduceLane
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import DecodeError
@@ -59,10 +58,10 @@ class _Route:
 
 
 class Dispatcher:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, handlers: dict[int, str]) -> None:
         self._broker = broker
         self.produce_lane = ProduceLane(broker)
-        self._routes = {key: _Route(key, module) for key, module in HANDLERS.items()}
+        self._routes = {key: _Route(key, module) for key, module in handlers.items()}
 
     def advertised(self) -> list[AdvertisedApi]:
         """The version ranges that clients are told."""

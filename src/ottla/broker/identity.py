@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.config.load import BrokerConfig
 from ottla.protocol.uuids import uuid_to_text
 from ottla.storage.checkpoints import MetaProperties
 from ottla.storage.log_manager import LogManager
 
 
-def settle_identity(logs: LogManager, node_id: int, new_uuid: Callable[[], bytes]) -> str:
+def settle_identity(logs: LogManager, config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:
     """The cluster id; fresh directories are given an identity, foreign ones are refused."""
+    node_id = config.node_id
     known = {log_dir.path: log_dir.meta for log_dir in logs.live_dirs() if log_dir.meta is not None}
     for path, meta in known.items():
         if meta.node_id != node_id:
@@ -22,8 +24,28 @@ def settle_identity(logs: LogManager, node_id: int, new_uuid: Callable[[], bytes
     if len(cluster_ids) > 1:
         listed = ", ".join(f"{path}: {meta.cluster_id}" for path, meta in known.items())
         raise ValueError(f"the log directories belong to different clusters ({listed})")
-    cluster_id = cluster_ids.pop() if cluster_ids else uuid_to_text(new_uuid())
+    cluster_id = cluster_ids.pop() if cluster_ids else _new_cluster_id(config, new_uuid)
+    configured = config.get("cluster.id")
+    if configured is not None and configured != cluster_id:
+        raise ValueError(
+            f"the log directories belong to the cluster {cluster_id}, but cluster.id={configured}: "
+            "leave cluster.id out or choose another directory"
+        )
     for log_dir in logs.live_dirs():
         if log_dir.meta is None:
             logs.write_meta_properties(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
     return cluster_id
+
+
+def _new_cluster_id(config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:
+    configured = config.get("cluster.id")
+    if configured is not None:
+        return str(configured)
+    made_up = uuid_to_text(new_uuid())
+    others = [voter for voter in config.voters if voter.node_id != config.node_id]
+    if others or config.get("controller.quorum.bootstrap.servers"):
+        raise ValueError(
+            "cluster.id is not set, and the log directories are new: the members of a cluster have to agree. "
+            f"Give each of them the same, for example cluster.id={made_up}"
+        )
+    return made_up

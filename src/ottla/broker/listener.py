@@ -74,6 +74,7 @@ class Listener:
         self.name = name
         self.host = host
         self.port = port
+        self.is_controller = False  # serves the quorum and the controller, not clients
         self.connections: dict[Connection, None] = {}  # in the order of their coming
         self.budget = budget or ReceiveBudget(max(UNBOUNDED_BYTES, limits.frame_bytes_max))
         self._dispatcher = dispatcher

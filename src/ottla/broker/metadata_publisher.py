@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.broker.partition import Partition
@@ -31,6 +31,7 @@ class MetadataPublisher:
         self._broker = broker
         self.image = ClusterImage()
         self.offset = -1  # of the last record applied
+        self.on_change: list[Callable[[ImageDelta], None]] = []  # called when a delta has been carried out
         self._waiting_for_room: dict[tuple[bytes, int], None] = {}  # new partitions whose disk was full
 
     async def publish(self, records: list[Message], last_offset: int) -> None:
@@ -47,6 +48,30 @@ class MetadataPublisher:
         for step, _ in enumerate(self._carry_out(delta), 1):
             if step % STEPS_PER_TURN == 0:
                 await asyncio.sleep(0)
+        for tell in self.on_change:
+            tell(delta)
+
+    async def publish_snapshot(self, records: Iterable[Message], last_offset: int) -> None:
+        """Replace the image by the one that these records make, and carry out the difference."""
+        before = self.image
+        self.image = ClusterImage()
+        delta = ImageDelta()
+        for record in records:
+            self.image.apply(record, delta)
+        for topic_id, topic in before.topics_by_id.items():
+            if topic_id not in self.image.topics_by_id:
+                delta.topic_deleted(topic)
+        self.offset = last_offset
+        self._broker.dispatcher.produce_lane.forget()
+        for step, _ in enumerate(self._carry_out(delta), 1):
+            if step % STEPS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        for tell in self.on_change:
+            tell(delta)
+
+    def forget(self) -> None:
+        """A snapshot takes the place of what was replayed so far."""
+        self.image = ClusterImage()
 
     def replay(self, record: Message, offset: int) -> None:
         """Apply a record at start-up; `host_everything` follows when all are in."""

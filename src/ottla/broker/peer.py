@@ -151,7 +151,7 @@ class Peer:
             version = API_BY_KEY[message.API_KEY].max_version
         protocol = self._protocol
         if protocol is None or protocol.closed:
-            protocol = await self._connect()
+            protocol = await self.connect()
         future = protocol.call(message, version, response_class)
         try:
             return await asyncio.wait_for(future, timeout_ms / 1000)
@@ -165,7 +165,8 @@ class Peer:
             self._protocol.close()
             self._protocol = None
 
-    async def _connect(self) -> PeerProtocol:
+    async def connect(self) -> PeerProtocol:
+        """The connection, made if there is none; PeerLost if it cannot be."""
         async with self._connecting:
             if self._protocol is not None and not self._protocol.closed:
                 return self._protocol

@@ -38,10 +38,7 @@ class ProducerIds:
                 message = AllocateProducerIdsRequest(
                     broker_id=broker.node_id, broker_epoch=broker.broker_epoch
                 )
-                block = await broker.change(
-                    message,
-                    lambda controller, now_ms: controller.decide_allocate_producer_ids(message, now_ms),
-                )
+                block = await broker.command(message)
                 if block.error_code:
                     log.error("no producer ids: error=%s", ErrorCode(block.error_code).name)
                     return None

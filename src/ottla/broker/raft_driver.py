@@ -73,7 +73,7 @@ class RaftDriver:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._next_token = 0
         self._peers: dict[Endpoint, Peer] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
         self._flushing = False
         self._ready_to_end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -82,10 +82,9 @@ class RaftDriver:
     # -- life
 
     def start(self) -> None:
-        state = RaftState(
-            self.log.quorum_state(),
-            self.log.voter_history(self._config.static_voters),
-        )
+        voters = self.log.voter_history(self._config.static_voters)
+        alone = set(voters.voters.by_id) == {self._config.node_id}
+        state = RaftState(self.log.quorum_state(alone=alone), voters)
         self.machine = RaftMachine(self._config, self.log, state, self._clock(), self._draw)
         self._post(events.Tick())
         self._task = asyncio.get_running_loop().create_task(self._run(), name="raft")
@@ -194,8 +193,11 @@ class RaftDriver:
 
     def _send(self, effect: do.Send) -> None:
         task = asyncio.get_running_loop().create_task(self._call(effect))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(task)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None) and None)
 
     async def _call(self, effect: do.Send) -> None:
         peer = self._peers.get(effect.endpoint)
@@ -229,11 +231,11 @@ class RaftDriver:
         self._reply(effect.token, effect.response)
 
     def _append_control(self, effect: do.AppendControl) -> None:
-        self.log.log.append_own(effect.batch, effect.epoch, self._clock())
+        self.log.append_control(effect.batch, effect.epoch, self._clock())
         self._flush()
 
     def _append_fetched(self, effect: do.AppendFetched) -> None:
-        self.log.log.append_as_follower(effect.records, self._clock())
+        self.log.append_fetched(effect.records, self._clock())
         self._flush()
 
     def _truncate(self, effect: do.Truncate) -> None:
@@ -257,8 +259,7 @@ class RaftDriver:
         if not self._flushing and self.log.flushed_offset < self.log.end_offset:
             self._flushing = True
             task = asyncio.get_running_loop().create_task(self._flush_all())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._keep(task)
 
     async def _flush_all(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,10 +1,12 @@
-"""How this broker makes itself known to the controller: registration at start, then unfencing."""
+"""How this broker makes itself known to the controller: registration at start, heartbeats, leaving."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.controller_channel import ControllerUnreachable
 from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.protocol.errors import ErrorCode
@@ -15,43 +17,120 @@ from ottla.protocol.messages.broker_registration_request import (
     Feature,
     Listener,
 )
+from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.controller.image_parts import ImageDelta
 
-LEAVE_TRIES = 3
+RETRY_MS = 50
+LEAVE_TIMEOUT_MS = 5000
+# The controller will not change its mind about these.
+_FINAL = frozenset(
+    (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION)
+)
 
 log = logging.getLogger("ottla.registration")
 
 
 class Registration:
     def __init__(self, broker: Broker) -> None:
+        config = broker.config
         self._broker = broker
         self.broker_epoch = -1
+        self._incarnation_id = broker.random_uuid()
+        self._interval_ms = config.get_int("broker.heartbeat.interval.ms")
+        self._session_ms = config.get_int("broker.session.timeout.ms")
+        self._due = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # -- coming
 
     async def register(self) -> None:
-        """Register under a new incarnation and become active."""
-        broker = self._broker
-        request = self._request()
-        reply = await broker.controller.submit(
-            lambda controller, now_ms: controller.decide_register_broker(
-                request, now_ms, broker.controller.next_offset
-            )
+        """Register under a new incarnation; returns when a controller has taken it."""
+        deadline_ms = self._broker.clock() + self._broker.config.get_int(
+            "initial.broker.registration.timeout.ms"
         )
-        if reply.error_code:
-            raise RuntimeError(f"the controller refused this broker: {ErrorCode(reply.error_code).name}")
-        self.broker_epoch = reply.broker_epoch
-        answer = await self._heartbeat()
-        assert not answer.is_fenced, "a broker that has seen its registration becomes active"
+        while True:
+            left_ms = deadline_ms - self._broker.clock()
+            try:
+                reply = await self._broker.controller.ask(self._request(), timeout_ms=max(1, left_ms))
+            except ControllerUnreachable as error:
+                raise RuntimeError(
+                    f"this broker could not register: {error}; are the voters of controller.quorum.voters "
+                    "running? (initial.broker.registration.timeout.ms)"
+                ) from error
+            code = ErrorCode(reply.error_code)
+            if code == ErrorCode.NONE:
+                self.broker_epoch = reply.broker_epoch
+                return
+            if code in _FINAL or left_ms <= 0:
+                raise RuntimeError(f"the controller refused this broker: {code.name}")
+            log.info("registration refused for now: %s", code.name)
+            await asyncio.sleep(RETRY_MS / 1000)
+
+    async def become_active(self) -> None:
+        """Heartbeat until the controller lets this broker lead."""
+        while True:
+            answer = await self._heartbeat(timeout_ms=self._session_ms)
+            if answer is not None and not answer.is_fenced and not answer.error_code:
+                return
+            await asyncio.sleep(RETRY_MS / 1000)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="heartbeats")
+
+    # -- being here
+
+    def image_changed(self, delta: ImageDelta) -> None:
+        """The controller waits for the others before it lets a broker go: do not keep it waiting."""
+        brokers = self._broker.image.brokers
+        if any(each in brokers and brokers[each].in_controlled_shutdown for each in sorted(delta.brokers)):
+            self._due.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        plane = self._broker.plane
+        while True:
+            timer = loop.call_later(self._interval_ms / 1000, self._due.set)
+            news = plane.leader_news()
+            news.add_done_callback(lambda _: self._due.set())  # a new controller wants to hear of us at once
+            try:
+                await self._due.wait()
+            finally:
+                timer.cancel()
+            self._due.clear()
+            answer = await self._heartbeat(timeout_ms=self._session_ms)
+            if answer is not None and answer.error_code:
+                await self._refused(ErrorCode(answer.error_code))
+
+    async def _refused(self, code: ErrorCode) -> None:
+        log.error("heartbeat refused: %s", code.name)
+        if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            await self.register()  # somebody has unregistered this broker while it was silent
+            self._due.set()
+
+    # -- going
 
     async def leave(self) -> None:
         """Before a clean stop: hand over what is led, so that whoever comes next need not guess."""
-        for _ in range(LEAVE_TRIES):
-            if (await self._heartbeat(want_shut_down=True)).should_shut_down:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        deadline_ms = self._broker.clock() + LEAVE_TIMEOUT_MS
+        while (left_ms := deadline_ms - self._broker.clock()) > 0:
+            answer = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)
+            if answer is None or answer.error_code:
+                break
+            if answer.should_shut_down:
                 return
+            await asyncio.sleep(RETRY_MS / 1000)
         log.warning("the controller has not let this broker go")
 
-    async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+    async def _heartbeat(
+        self, *, want_shut_down: bool = False, timeout_ms: int
+    ) -> BrokerHeartbeatResponse | None:
+        """The controller's answer; None if there was none."""
         broker = self._broker
         message = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
@@ -59,10 +138,21 @@ class Registration:
             current_metadata_offset=broker.image_offset,
             want_fence=False,
             want_shut_down=want_shut_down,
+            offline_log_dirs=[
+                log_dir.meta.directory_id
+                for log_dir in broker.logs.offline_dirs()
+                if log_dir.meta is not None
+            ],
         )
-        return await broker.controller.submit(
-            lambda controller, now_ms: controller.decide_broker_heartbeat(message, now_ms)
-        )
+        if broker.plane.active is not None:
+            broker.plane.heard_of(broker.node_id, self.broker_epoch, None)
+        try:
+            answer = await broker.controller.ask(message, timeout_ms=timeout_ms)
+        except (ControllerUnreachable, StorageError) as error:
+            log.warning("heartbeat without an answer: %s", error)
+            return None
+        assert isinstance(answer, BrokerHeartbeatResponse)
+        return answer
 
     def _previous_epoch(self) -> int:
         """The epoch of the last run if it stopped cleanly, -1 if anything may have been lost."""
@@ -87,7 +177,7 @@ class Registration:
         return BrokerRegistrationRequest(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
-            incarnation_id=broker.random_uuid(),
+            incarnation_id=self._incarnation_id,
             listeners=listeners,
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)

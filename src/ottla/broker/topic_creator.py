@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GROUP_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 BROKER_DEFAULT = -1
+KNOWN_WITHIN_MS = 2000
 _COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 log = logging.getLogger("ottla.topics")
@@ -33,9 +34,7 @@ class TopicCreator:
     async def create(self, names: list[str]) -> dict[str, int]:
         """Create what does not exist yet; the error code of each that could not be."""
         request = CreateTopicsRequest(topics=[self._definition(name) for name in dict.fromkeys(names)])
-        answer = await self._broker.change(
-            request, lambda controller, now_ms: controller.decide_create_topics(request, now_ms)
-        )
+        answer = await self._broker.command(request)
         refused: dict[str, int] = {}
         for result in answer.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -44,6 +43,11 @@ class TopicCreator:
                 refused[result.name] = result.error_code
         if len(refused) > 1:
             log.warning("topics not created: count=%d", len(refused))
+        # The controller may be elsewhere: its records are on their way here.
+        wanted = [name for name in names if name not in refused]
+        await self._broker.plane.wait_until(
+            lambda: all(name in self._broker.image.topics_by_name for name in wanted), KNOWN_WITHIN_MS
+        )
         return refused
 
     async def find_or_create(self, name: str) -> TopicImage | None:
@@ -51,7 +55,7 @@ class TopicCreator:
         topics = self._broker.image.topics_by_name
         if name not in topics:
             await self.create([name])
-        return topics.get(name)
+        return self._broker.image.topics_by_name.get(name)
 
     def _definition(self, name: str) -> CreatableTopic:
         if name == GROUP_TOPIC:

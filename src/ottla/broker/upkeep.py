@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from ottla.quorum.single import SingleVoterQuorum
+from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -22,9 +22,8 @@ FLUSH_INTERVAL_MS = 1000
 class Upkeep:
     """A task per duty. A duty that fails is logged and comes round again; it never takes the others along."""
 
-    def __init__(self, broker: Broker, quorum: SingleVoterQuorum, executor: Executor) -> None:
+    def __init__(self, broker: Broker, executor: Executor) -> None:
         self._broker = broker
-        self._quorum = quorum
         self._executor = executor
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: set[asyncio.Future[Any]] = set()
@@ -104,11 +103,21 @@ class Upkeep:
                 broker.flusher.flush(partition)
 
     async def _snapshot(self) -> None:
+        """A snapshot of the metadata as far as it is applied here, with the voters of that point."""
         broker = self._broker
-        job = self._quorum.maybe_snapshot(broker.image.to_records, broker.clock())
+        quorum = broker.quorum
+        end_offset = broker.plane.applied_offset
+        version, voters = quorum.machine.history.at(end_offset)
+        job = quorum.log.maybe_snapshot(
+            broker.image.to_records,
+            end_offset,
+            broker.clock(),
+            kraft_version=KRaftVersionRecord(kraft_version=version) if version else None,
+            voters=None if voters is None else voters.to_record(),
+        )
         if job is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-            self._quorum.finish_snapshot(job, broker.clock())
+            quorum.log.finish_snapshot(job, broker.clock())
 
 
 def _positions(broker: Broker) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ cluster.id                           string null        -              ro   | Id
 initial.broker.registration.timeout.ms int  60000       >=1            ro   | How long the first registration may take.
 broker.heartbeat.interval.ms         int    2000        >=1            ro   | Time between heartbeats of a broker to the controller.
 broker.session.timeout.ms            int    9000        >=1            ro   | Silence after which the controller fences a broker.
-broker.disconnect.grace.ms           int    1000        >=0            ro   | Time given to requests in flight when the broker stops.
+broker.disconnect.grace.ms           int    300         >=0            ro   | Time for a broker to come back before it is fenced when its connection to the controller is lost.
 controlled.shutdown.enable           bool   true        -              ro   | Hand leadership over before stopping.
 server.max.startup.time.ms           long   max         >=1            ro   | Longest time to become ready.
 background.threads                   int    10          >=1            all  | Threads for background work.
@@ -154,6 +154,7 @@ replica.selector.class               string null        -              ro   | Ho
 num.replica.fetchers                 int    1           >=1            all  | Fetches in parallel to one leader.
 follower.fetch.last.tiered.offset.enable bool false     -              all  | A new follower starts behind the tiered data.
 auto.leader.rebalance.enable         bool   true        -              ro   | Give leadership back to preferred replicas.
+leader.imbalance.per.broker.percentage int 10          >=1            ro   | Share of misplaced leadership from which on it is given back.
 leader.imbalance.check.interval.seconds long 300        >=1            ro   | Time between looks for such leadership.
 unclean.leader.election.interval.ms  long   300000      >=1            ro   | Time between looks for partitions without a leader.
 fetch.purgatory.purge.interval.requests int 1000        -              ro   | Accepted for compatibility.

@@ -1,6 +1,6 @@
 """`__cluster_metadata-0` on disk: records, snapshots of what they amount to, and how both are kept small.
 
-Who may append and what is committed is not decided here: see `single` and `raft`.
+Who may append and what is committed is not decided here: see `raft`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from ottla.quorum.snapshot import (
     list_snapshots,
     read_snapshot,
     snapshot_batches,
-    snapshot_header_messages,
     snapshot_timestamp_ms,
 )
 from ottla.records.batch import BatchHeader, crc_ok, iter_headers
-from ottla.records.control import parse_control_record
-from ottla.records.record import iter_records
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import Files
 from ottla.storage.log import PartitionLog
@@ -47,18 +44,13 @@ class MetadataLog:
     __slots__ = (
         "_bytes_since_snapshot",
         "_files",
-        "_has_records",
-        "_kraft_version",
         "_last_timestamp_ms",
-        "_replayed",
         "_settings",
         "_snapshot_due_ms",
         "_snapshot_running",
         "_snapshots",
-        "_voters",
         "directory",
         "epoch",
-        "high_watermark",
         "log",
         "node_id",
     )
@@ -70,17 +62,11 @@ class MetadataLog:
         self.directory = log.directory
         self.node_id = node_id
         self.epoch = 0
-        self.high_watermark = 0
         self._snapshots: list[SnapshotId] = []
         self._bytes_since_snapshot = 0
         self._snapshot_due_ms = 0
         self._snapshot_running = False
         self._last_timestamp_ms = -1
-        self._replayed = False
-        self._has_records = False
-        # Both only in the log of a dynamic quorum; what is known of it is kept as it is.
-        self._kraft_version: KRaftVersionRecord | None = None
-        self._voters: VotersRecord | None = None
 
     @classmethod
     def open(
@@ -129,6 +115,13 @@ class MetadataLog:
             # The snapshot is whole and newer than what the log still has, so the log goes on behind it.
             logger.warning("%s ends at %d, before its snapshot", self.directory, log.log_end_offset)
             log.truncate_fully_and_start_at(latest.end_offset)
+        elif latest is not None and log.log_start_offset < latest.end_offset:
+            epoch = log.leader_epochs.epoch_for_offset(latest.end_offset - 1)
+            if epoch != latest.epoch:
+                # A leader's snapshot was installed, and the log that it replaces had not gone when we ended.
+                text = "%s has epoch %d where its snapshot has %d: the log goes on behind the snapshot"
+                logger.warning(text, self.directory, epoch, latest.epoch)
+                log.truncate_fully_and_start_at(latest.end_offset)
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
         self._bytes_since_snapshot = log.size_bytes if latest is None else 0
 
@@ -140,9 +133,7 @@ class MetadataLog:
         start = 0
         snapshot = self.latest_snapshot
         if snapshot is not None:
-            self._take_controls(snapshot_header_messages(self._files, self.directory, snapshot))
             for message in read_snapshot(self._files, self.directory, snapshot):
-                self._has_records = True
                 yield snapshot.end_offset - 1, snapshot.epoch, message
             start = snapshot.end_offset
         if start < self.log.log_start_offset:
@@ -154,23 +145,12 @@ class MetadataLog:
         for data, position, header in self._batches_from(start):
             nbytes += header.size_bytes
             if header.is_control:
-                records = iter_records(data, position, header)
-                self._take_controls(parse_control_record(record).message for record in records)
                 continue
-            self._has_records = True
             self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
             for offset, message in batch_messages(data, position, header):
                 if offset >= start:
                     yield offset, header.leader_epoch, message
         self._bytes_since_snapshot = nbytes
-        self._replayed = True
-
-    def _take_controls(self, messages: Iterable[object]) -> None:
-        for message in messages:
-            if isinstance(message, KRaftVersionRecord):
-                self._kraft_version = message
-            elif isinstance(message, VotersRecord):
-                self._voters = message
 
     def _batches_from(self, offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
         log = self.log
@@ -184,11 +164,6 @@ class MetadataLog:
                 offset = header.next_offset
             if offset == before:
                 raise QuorumError(f"{self.directory} cannot be read at offset {offset}")
-
-    @property
-    def kraft_version(self) -> int:
-        """0: the voters are fixed by configuration; 1: they stand in the log."""
-        return 0 if self._kraft_version is None else self._kraft_version.kraft_version
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -220,8 +195,8 @@ class MetadataLog:
         return self._snapshots[-1] if self._snapshots else None
 
     def wants_snapshot(self, now_ms: int) -> bool:
-        """Is there enough that is new, and is all of it committed."""
-        if self._snapshot_running or self.high_watermark < self.log.log_end_offset:
+        """Is there enough that is new?"""
+        if self._snapshot_running:
             return False
         settings = self._settings
         if self._bytes_since_snapshot >= settings.snapshot_after_bytes:
@@ -230,20 +205,34 @@ class MetadataLog:
         return due and self._bytes_since_snapshot > 0
 
     def maybe_snapshot(
-        self, image_records: Callable[[], Iterable[Message]], now_ms: int, *, force: bool = False
+        self,
+        image_records: Callable[[], Iterable[Message]],
+        end_offset: int,
+        now_ms: int,
+        *,
+        kraft_version: KRaftVersionRecord | None = None,
+        voters: VotersRecord | None = None,
+        force: bool = False,
     ) -> SnapshotJob | None:
-        """A job that writes a snapshot, if one is due; `image_records` is the image at the end of the log."""
-        if not force and not self.wants_snapshot(now_ms):
+        """A job that writes a snapshot, if one is due.
+
+        `image_records` is the image of all below `end_offset`, which is committed, and so are the voters.
+        """
+        latest = self.latest_snapshot
+        if not force and (not self.wants_snapshot(now_ms) or (latest and latest.end_offset >= end_offset)):
             return None
-        assert self.high_watermark == self.log.log_end_offset, "a snapshot holds only what is committed"
-        snapshot_id = SnapshotId(self.log.log_end_offset, self.epoch)
+        assert self.log.log_start_offset <= end_offset <= self.log.log_end_offset, end_offset
+        epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
+        if epoch < 0 and latest is not None:
+            epoch = latest.epoch
+        snapshot_id = SnapshotId(end_offset, max(0, epoch))
         batches = snapshot_batches(
             image_records(),
             snapshot_id,
             self._last_timestamp_ms,
             now_ms,
-            kraft_version=self._kraft_version,
-            voters=self._voters,
+            kraft_version=kraft_version,
+            voters=voters,
         )
         self._snapshot_running = True
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
@@ -272,7 +261,7 @@ class MetadataLog:
             self._files.remove(f"{self.directory}/{oldest.file_name}")
         if self._snapshots:
             self.log.advance_log_start_offset(self._snapshots[0].end_offset)
-            self.log.delete_old_segments(now_ms, self.high_watermark)
+            self.log.delete_old_segments(now_ms, self._snapshots[0].end_offset)
             self.log.remove_due(now_ms)
 
     def _over_retention(self, now_ms: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -22,6 +23,8 @@ from ottla.quorum.snapshot import (
 from ottla.records.control import parse_control_record
 from ottla.records.record import iter_records
 from ottla.storage.region import FileRegion
+
+logger = logging.getLogger("ottla.quorum")
 
 
 class RaftLog(MetadataLog):
@@ -72,10 +75,31 @@ class RaftLog(MetadataLog):
             return None
         return max(0, self._files.size(f"{self.directory}/{snapshot_id.file_name}"))
 
+    # -- writing
+
+    def append_control(self, batch: bytearray, epoch: int, now_ms: int) -> None:
+        self.log.append_own(batch, epoch, now_ms)
+        self._bytes_since_snapshot += len(batch)
+
+    def append_fetched(self, records: bytes | bytearray | memoryview, now_ms: int) -> None:
+        self.log.append_as_follower(records, now_ms)
+        self._bytes_since_snapshot += len(records)
+
     # -- epoch and vote
 
-    def quorum_state(self) -> QuorumState | None:
-        return read_quorum_state(self._files, self.directory)
+    def quorum_state(self, *, alone: bool = False) -> QuorumState | None:
+        """What the last run knew.
+
+        `alone`: the only voter has nobody to vote for but itself, and the log tells the epoch, so a file that
+        cannot be read is no reason to stop.
+        """
+        try:
+            return read_quorum_state(self._files, self.directory)
+        except QuorumError as error:
+            if not alone:
+                raise
+            logger.warning("%s: the log tells the epoch", error)
+            return None
 
     def persist(self, state: QuorumState) -> None:
         """Durable on return; may be called in another thread."""
@@ -108,6 +132,7 @@ class RaftLog(MetadataLog):
             if header.base_offset >= end:
                 return
             messages = [] if header.is_control else [m for _, m in batch_messages(data, position, header)]
+            self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
             yield header.next_offset, messages
 
     def snapshot_messages(self, snapshot_id: SnapshotId) -> Iterator[Message]:

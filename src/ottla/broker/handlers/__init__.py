@@ -14,19 +14,27 @@ HANDLERS: dict[int, str] = {
     3: "metadata",
     10: "find_coordinator",
     18: "api_versions",
-    19: "create_topics",
-    20: "delete_topics",
+    19: _COMMAND,  # CreateTopics
+    20: _COMMAND,  # DeleteTopics
     21: "delete_records",
     22: "init_producer_id",
     23: "offset_for_leader_epoch",
     32: "describe_configs",
-    33: "alter_configs",
+    33: _COMMAND,  # AlterConfigs
     35: "describe_log_dirs",
-    37: "create_partitions",
-    44: "incremental_alter_configs",
+    37: _COMMAND,  # CreatePartitions
+    43: _COMMAND,  # ElectLeaders
+    44: _COMMAND,  # IncrementalAlterConfigs
+    45: _COMMAND,  # AlterPartitionReassignments
+    46: _COMMAND,  # ListPartitionReassignments
+    55: _QUORUM,  # DescribeQuorum
+    57: _COMMAND,  # UpdateFeatures
     60: "describe_cluster",
+    64: _COMMAND,  # UnregisterBroker
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    80: _QUORUM,  # AddRaftVoter
+    81: _QUORUM,  # RemoveRaftVoter
 }
 
 # On the listeners of controllers.
