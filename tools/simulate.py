@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
-from ottla.testing.simulation.scenarios import SCENARIOS, Outcome, run_scenario
+from ottla.testing.simulation.scenarios import ALL, SCENARIOS, Outcome, run_scenario
 
 REPLAY = "python tools/simulate.py --scenario {} --first {} --seeds 1 --trace"
 HEAD = "scenario       seed  virtual s  real s   events  starts   acked    read  fingerprint       verdict"
@@ -25,20 +29,34 @@ def line(outcome: Outcome) -> str:
     )
 
 
-def simulate(scenarios: list[str], first: int, count: int, *, trace: bool) -> int:
+def outcomes(work: list[tuple[str, int]], jobs: int, *, trace: bool) -> Iterator[Outcome]:
+    """In order, however many processes there are."""
+    if jobs <= 1:
+        for name, seed in work:
+            yield run_scenario(name, seed, show=print if trace else None)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(run_scenario, *zip(*work, strict=True), chunksize=2)
+
+
+def simulate(scenarios: list[str], first: int, count: int, jobs: int, *, trace: bool) -> int:
     bad = 0
+    began_s = time.monotonic()
     print(HEAD, flush=True)
-    for name in scenarios:
-        for seed in range(first, first + count):
-            outcome = run_scenario(name, seed, show=print if trace else None)
-            print(line(outcome), flush=True)
-            if not outcome.well:
-                bad += 1
-                for complaint in outcome.complaints:
-                    print(f"    {complaint}")
-                print(f"    replay: {REPLAY.format(name, seed)}", flush=True)
-    total = len(scenarios) * count
-    print(f"{total - bad} of {total} well" + (f", {bad} NOT WELL" if bad else ""))
+    work = [(name, seed) for name in scenarios for seed in range(first, first + count)]
+    for outcome in outcomes(work, jobs, trace=trace):
+        print(line(outcome), flush=True)
+        if not outcome.well:
+            bad += 1
+            for complaint in outcome.complaints:
+                print(f"    {complaint}")
+            print(f"    replay: {REPLAY.format(outcome.scenario, outcome.seed)}", flush=True)
+    took_s = time.monotonic() - began_s
+    print(
+        f"{len(work) - bad} of {len(work)} well"
+        + (f", {bad} NOT WELL" if bad else "")
+        + f"; {len(work) * 60 / took_s:.0f} seeds per minute"
+    )
     return 1 if bad else 0
 
 
@@ -48,11 +66,12 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--scenario", choices=list(SCENARIOS), action="append", help="may be repeated")
+    parser.add_argument("--scenario", choices=list(ALL), action="append", help="may be repeated")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--trace", action="store_true", help="show every event")
     options = parser.parse_args()
     scenarios = options.scenario or list(SCENARIOS)
-    return simulate(scenarios, options.first, options.seeds, trace=options.trace)
+    return simulate(scenarios, options.first, options.seeds, options.jobs, trace=options.trace)
 
 
 if __name__ == "__main__":

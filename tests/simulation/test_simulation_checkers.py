@@ -25,6 +25,23 @@ def good() -> History:
     history.replicas[PARTITION] = {1: [(0, "a"), (1, "b")]}
     history.final_topics = {"t": b"id"}
     history.saw_leader(PARTITION, 1, 1)
+    history.raft_leaders[1, 1] = None
+    history.raft_leaders[2, 3] = None
+    history.committed_metadata[10, 1] = None
+    history.committed_metadata[12, 2] = None
+    history.final_metadata = {1: {9: (1, 77), 11: (2, 78)}, 2: {9: (1, 77)}}
+    history.producer_ids = [(1, "p"), (2, "q")]
+    history.invoke("m", "admin", "config t", ("7",)).ok()
+    history.final_facts = {"config t": "7"}
+    # Deleted again: by an answer, and perhaps by a request that got none.
+    for number, name in enumerate((b"u", b"v")):
+        history.invoke("m", "create-topic", name.decode()).ok(name)
+        if number:
+            history.loose[f"topic {name.hex()}"] = [checkers.GONE]
+        else:
+            history.invoke("m", "admin", f"topic {name.hex()}", (checkers.GONE,)).ok()
+    # The leader's word only: nobody promised to keep it.
+    history.invoke("l", "produce-loose", PARTITION, ("x",)).ok(3)
     return history
 
 
@@ -76,6 +93,34 @@ def something_never_ends(history: History) -> None:
     history.invoke("p", "produce", PARTITION, ("d",))
 
 
+def the_quorum_has_two_leaders(history: History) -> None:
+    history.raft_leaders[2, 2] = None
+
+
+def committed_metadata_are_replaced(history: History) -> None:
+    history.committed_metadata[10, 2] = None
+
+
+def metadata_differ(history: History) -> None:
+    history.final_metadata[2][9] = (1, 78)
+
+
+def a_config_is_what_it_was(history: History) -> None:
+    history.final_facts["config t"] = "6"
+
+
+def a_deleted_topic_is_back(history: History) -> None:
+    history.final_facts[f"topic {b'u'.hex()}"] = "there"
+
+
+def somebody_leads_who_should_not(history: History) -> None:
+    history.unclean_elections.append("3 leads t-0")
+
+
+def a_producer_id_is_given_again(history: History) -> None:
+    history.producer_ids.append((2, "r"))
+
+
 def a_surprise(history: History) -> None:
     history.surprise("c", "a checksum fails")
 
@@ -98,6 +143,13 @@ def a_surprise(history: History) -> None:
         (the_topic_is_gone, checkers.lost_metadata),
         (the_topic_is_another, checkers.lost_metadata),
         (something_never_ends, checkers.unavailable),
+        (the_quorum_has_two_leaders, checkers.two_leaders),
+        (committed_metadata_are_replaced, checkers.lost_commit),
+        (metadata_differ, checkers.lost_commit),
+        (a_config_is_what_it_was, checkers.lost_metadata),
+        (a_deleted_topic_is_back, checkers.lost_metadata),
+        (somebody_leads_who_should_not, checkers.unclean_election),
+        (a_producer_id_is_given_again, checkers.id_twice),
         (a_surprise, checkers.surprises),
     ],
 )
@@ -106,6 +158,13 @@ def test_what_is_wrong_is_told(spoil: Callable[[History], None], checker: checke
     assert checker(history) == []
     spoil(history)
     assert checker(history)
+
+
+def test_what_had_no_answer_may_have_come_late() -> None:
+    history = good()
+    history.final_facts["config t"] = "6"
+    history.loose["config t"] = ["6"]
+    assert checkers.lost_metadata(history) == []
 
 
 def test_a_good_history_has_no_complaints() -> None:

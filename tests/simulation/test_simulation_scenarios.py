@@ -98,3 +98,18 @@ def test_a_cluster_has_the_properties_of_one() -> None:
     assert first.properties["broker.rack"] == "r"
     assert third.properties["listeners"] == "PLAINTEXT://node3:9092,CONTROLLER://node3:9093"
     assert third.properties["node.id"] == "3"
+    assert first.properties["cluster.id"] == third.properties["cluster.id"] == World(1).cluster_id
+    assert World(1).cluster_id != World(2).cluster_id
+    assert len(World(1).cluster_id) == 22
+
+
+def test_the_roles_of_a_cluster_may_be_apart() -> None:
+    world = World(1)
+    nodes = world.add_cluster(2, controllers=3)
+    assert [node.id for node in nodes] == [101, 102, 103, 1, 2]
+    assert [node.id for node in world.brokers] == [1, 2]
+    assert [node.is_controller for node in nodes] == [True, True, True, False, False]
+    voters = "101@node101:9093,102@node102:9093,103@node103:9093"
+    assert {node.properties["controller.quorum.voters"] for node in nodes} == {voters}
+    assert nodes[0].properties["listeners"] == "CONTROLLER://node101:9093"
+    assert nodes[3].properties["listeners"] == "PLAINTEXT://node1:9092"

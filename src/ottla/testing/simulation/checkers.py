@@ -1,16 +1,18 @@
 """What must hold for every history. A checker gives its complaints, each a line; none means it is content.
 
-The names follow Jepsen's where it has one: lost-write, duplicate, and so on.
+The names follow Jepsen's where it has one: lost write, duplicate, unwritten read, and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ottla.testing.simulation.history import OK, History, PartitionName
+from ottla.testing.simulation.history import OK, PRODUCE, History, PartitionName
 
 Checker = Callable[[History], list[str]]
 SHOWN_MAX = 3
+GONE = "gone"
+MUST_END_WELL = (PRODUCE, "create-topic", "final-read", "in-sync")
 
 
 def lost_write(history: History) -> list[str]:
@@ -20,7 +22,7 @@ def lost_write(history: History) -> list[str]:
         for partition, records in history.final.items()
     }
     complaints = []
-    for operation in history.of_kind("produce", OK):
+    for operation in history.of_kind(PRODUCE, OK):
         assert isinstance(operation.target, PartitionName)
         there = found.get(operation.target, {})
         for position, value in enumerate(operation.value):
@@ -46,9 +48,7 @@ def duplicate(history: History) -> list[str]:
 
 def unwritten_read(history: History) -> list[str]:
     """Nothing is read that nobody has written to that partition."""
-    written = {
-        (operation.target, value) for operation in history.of_kind("produce") for value in operation.value
-    }
+    written = {(operation.target, value) for operation in history.written() for value in operation.value}
     return [
         f"unwritten: {client} read {value} at {partition}@{offset}"
         for client, partition, offset, value in _all_reads(history)
@@ -97,12 +97,10 @@ def order(history: History) -> list[str]:
     rank = {
         value: number
         for number, value in enumerate(
-            value for operation in history.of_kind("produce") for value in operation.value
+            value for operation in history.of_kind(PRODUCE) for value in operation.value
         )
     }
-    writer = {
-        value: operation.client for operation in history.of_kind("produce") for value in operation.value
-    }
+    writer = {value: operation.client for operation in history.of_kind(PRODUCE) for value in operation.value}
     for partition, records in history.final.items():
         last: dict[str, tuple[int, str]] = {}
         for position, (offset, value) in enumerate(records):
@@ -117,9 +115,14 @@ def order(history: History) -> list[str]:
 
 
 def two_leaders(history: History) -> list[str]:
-    """A leader epoch has one leader."""
+    """A leader epoch has one leader, of a partition and of the metadata quorum."""
     known: dict[tuple[PartitionName, int], int] = {}
     complaints = []
+    controllers: dict[int, int] = {}
+    for epoch, node_id in history.raft_leaders:
+        if controllers.setdefault(epoch, node_id) != node_id:
+            text = f"the quorum was led by {controllers[epoch]} and {node_id} in epoch {epoch}"
+            complaints.append(f"two leaders: {text}")
     for partition, epoch, leader in history.leaders:
         first = known.setdefault((partition, epoch), leader)
         if first != leader:
@@ -142,14 +145,61 @@ def replicas_differ(history: History) -> list[str]:
 
 
 def lost_metadata(history: History) -> list[str]:
-    """A topic that was created is there at the end, under the same id."""
+    """A change that was acknowledged is there at the end; a topic that was created has its id still."""
     complaints = []
+    wanted: dict[str, str] = {}
+    for operation in history.of_kind("admin", OK):
+        wanted[str(operation.target)] = operation.value[0]
+    for key, value in wanted.items():
+        there = history.final_facts.get(key, GONE)
+        if there != value and there not in history.loose.get(key, ()):
+            complaints.append(f"lost metadata: {key} was made {value} and is {there}")
     for operation in history.of_kind("create-topic", OK):
-        there = history.final_topics.get(str(operation.target))
-        if there is None:
+        there_id = history.final_topics.get(str(operation.target))
+        deleted = operation.result is not None and f"topic {operation.result.hex()}" in (
+            *wanted,
+            *history.loose,
+        )
+        if deleted:
+            continue
+        if there_id is None:
             complaints.append(f"lost metadata: topic {operation.target} was created and is gone")
-        elif operation.result is not None and there != operation.result:
+        elif operation.result is not None and there_id != operation.result:
             complaints.append(f"lost metadata: topic {operation.target} has another id now")
+    return complaints
+
+
+def lost_commit(history: History) -> list[str]:
+    """What a node held for committed in the metadata log stays so, with the same records on all nodes."""
+    complaints = []
+    epochs: dict[int, int] = {}
+    for offset, epoch in history.committed_metadata:
+        if epochs.setdefault(offset, epoch) != epoch:
+            text = f"metadata offset {offset} was committed in epoch {epochs[offset]} and in {epoch}"
+            complaints.append(f"lost commit: {text}")
+    batches: dict[int, tuple[tuple[int, int], int]] = {}
+    for node_id, by_offset in history.final_metadata.items():
+        for offset, batch in by_offset.items():
+            first = batches.setdefault(offset, (batch, node_id))
+            if first[0] != batch:
+                text = f"metadata offset {offset} differs on node{first[1]} and node{node_id}"
+                complaints.append(f"lost commit: {text}")
+    return complaints
+
+
+def unclean_election(history: History) -> list[str]:
+    """Nobody leads who was not in sync, where the topic does not allow it."""
+    return [f"unclean election: {text}" for text in history.unclean_elections]
+
+
+def id_twice(history: History) -> list[str]:
+    """A producer id is given once."""
+    complaints = []
+    owners: dict[int, str] = {}
+    for producer_id, client in history.producer_ids:
+        if producer_id in owners:
+            complaints.append(f"id twice: {producer_id} was given to {owners[producer_id]} and {client}")
+        owners[producer_id] = client
     return complaints
 
 
@@ -158,7 +208,7 @@ def unavailable(history: History) -> list[str]:
     return [
         f"unavailable: {operation}"
         for operation in history.operations
-        if operation.kind in ("produce", "create-topic", "final-read") and operation.outcome != OK
+        if operation.kind in MUST_END_WELL and operation.outcome != OK
     ]
 
 
@@ -178,6 +228,9 @@ LOSSLESS: tuple[Checker, ...] = (
     two_leaders,
     replicas_differ,
     lost_metadata,
+    lost_commit,
+    unclean_election,
+    id_twice,
     unavailable,
     surprises,
 )

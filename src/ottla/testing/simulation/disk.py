@@ -58,11 +58,16 @@ class SimulatedDisk:
         self.files.hand_over_to(heir)
         self.files = heir
 
-    def power_cut(self) -> None:
-        """What was not synced is there in part or not at all."""
+    def power_cut(self, *, flip_chance: float = 0.0) -> None:
+        """What was not synced is there in part or not at all, and perhaps not as it was written."""
         heir = SimulatedFiles(self._clock)
         self.files.hand_over_to(heir)
+        synced = {path: len(node.durable) for path, node in heir.nodes.items() if path.endswith(".log")}
         heir.crash(self._rng)
+        for path, nbytes in synced.items():
+            node = heir.nodes.get(path)
+            if node is not None and nbytes < len(node.data) and self._rng.random() < flip_chance:
+                heir.flip_bit(path, self._rng.randrange(nbytes, len(node.data)), self._rng.randrange(8))
         self.files = heir
 
     # -- faults

@@ -5,9 +5,13 @@ An operation ends `ok` (it happened), `fail` (it did not) or `info` (nobody know
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ottla.testing.simulation.trace import Trace
+
+PRODUCE = "produce"  # idempotent, acks=all: must not get lost
+PRODUCE_LOOSE = "produce-loose"  # acks=1: may get lost until it is read
 
 OPEN = "open"
 OK = "ok"
@@ -98,11 +102,19 @@ class History:
         self.reads: list[Read] = []
         self.watermarks: list[Watermark] = []
         self.leaders: dict[LeaderSeen, None] = {}
+        self.raft_leaders: dict[tuple[int, int], None] = {}  # (epoch, node id)
+        # (offset, epoch) of the last record that some node held for committed in the metadata log.
+        self.committed_metadata: dict[tuple[int, int], None] = {}
+        self.producer_ids: list[tuple[int, str]] = []  # (id, who got it)
+        self.unclean_elections: list[str] = []
         self.surprises: list[str] = []  # what a client was told and no client should be
         self.final: dict[
             PartitionName, list[tuple[int, str]]
         ] = {}  # (offset, value) of every record at the end
         self.final_topics: dict[str, bytes] = {}
+        self.final_facts: dict[str, str] = {}  # see admins.py
+        self.loose: dict[str, list[str]] = {}  # values that were asked for without a definite answer
+        self.final_metadata: dict[int, dict[int, tuple[int, int]]] = {}  # offset -> epoch, CRC; by node id
         # What each replica held below its high watermark at the end, by node id.
         self.replicas: dict[PartitionName, dict[int, list[tuple[int, str]]]] = {}
         self._trace = trace
@@ -136,3 +148,9 @@ class History:
             for operation in self.operations
             if operation.kind == kind and outcome in (None, operation.outcome)
         ]
+
+    def written(self) -> Iterator[Operation]:
+        """Everything that somebody tried to write."""
+        for operation in self.operations:
+            if operation.kind in (PRODUCE, PRODUCE_LOOSE):
+                yield operation

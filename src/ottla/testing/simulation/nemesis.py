@@ -9,13 +9,17 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+from ottla.testing.simulation.observe import active_controllers, all_in_sync, leaders
 from ottla.testing.simulation.world import Node, NodeEnded, World
 
 STARTS_MAX = 20
 CALM_S = (0.05, 1.2)
 TROUBLE_S = (0.05, 2.5)
+PATIENCE_S = 4.0  # a start that takes longer goes on beside the next fault: it may need a quorum
+MAKE_GOOD_S = 90.0
 SKEW_MS_MAX = 5_000
 CUT_SHORT_CHANCE = 0.25
+AIMED_CHANCE = 0.6
 
 
 class NodeDoesNotStart(Exception):
@@ -23,16 +27,26 @@ class NodeDoesNotStart(Exception):
 
 
 class Nemesis:
-    def __init__(self, world: World, name: str = "nemesis") -> None:
+    """`topic`: whose leaders it likes to hit. `flushed`: acknowledgements wait for the disk, so that all may
+    lose their power at once; else only one does, and only while all replicas are in sync.
+    """
+
+    def __init__(self, world: World, name: str = "nemesis", *, topic: str = "", flushed: bool = True) -> None:
         self.world = world
         self.rng = world.rng(name)
+        self.topic = topic
+        self.flushed = flushed
         self.faults: dict[str, Callable[[Node], Awaitable[None]]] = {
             "kill": self.kill,
+            "kill-all": self.kill_all,
             "power": self.power,
             "power-all": self.power_all,
+            "slow-power": self.slow_power,
             "stop": self.stop,
+            "rolling": self.rolling,
             "pause": self.pause,
             "cut": self.cut,
+            "split": self.split,
             "reset": self.reset,
             "slow-net": self.slow_net,
             "slow-disk": self.slow_disk,
@@ -47,56 +61,99 @@ class Nemesis:
         while loop.time() < until_s:
             await self._sleep(CALM_S)
             fault = self.rng.choice(list(faults))
-            node = self.rng.choice(list(self.world.nodes.values()))
+            node = self.victim()
             self.world.trace("nemesis", node.name, fault)
             await self.faults[fault](node)
-        await self.make_good()
+
+    def victim(self) -> Node:
+        """Anybody, but more often one that the others depend on."""
+        if self.rng.random() < AIMED_CHANCE and len(self.world.nodes) > 1:
+            aimed = leaders(self.world, self.topic) if self._coin() else active_controllers(self.world)
+            if aimed:
+                return self.rng.choice(aimed)
+        return self.rng.choice(list(self.world.nodes.values()))
 
     async def make_good(self) -> None:
         """Heal everything and start who is down, all at once: they may need each other."""
         self.world.heal()
-        await asyncio.gather(*(self.revive(node, cut_short=False) for node in self.world.nodes.values()))
+        nodes = self.world.nodes.values()
+        returning = [asyncio.ensure_future(self.revive(node, cut_short=False)) for node in nodes]
+        _, late = await asyncio.wait(returning, timeout=MAKE_GOOD_S)
+        names = [node.name for node in nodes if not node.serving]
+        if late:
+            raise NodeDoesNotStart(f"{', '.join(names)}: not within {MAKE_GOOD_S:g} s")
+        for task in returning:
+            task.result()
 
     async def revive(self, node: Node, *, cut_short: bool = True) -> None:
-        """Start a node that is down; sometimes it goes down again in the middle of its recovery."""
+        """Start a node that is down; sometimes it goes down again in the middle of its recovery.
+
+        Without `cut_short` it waits until the node serves, else not longer than PATIENCE_S.
+        """
         for _ in range(STARTS_MAX):
-            if node.up:
+            if node.serving:
                 return
-            starting = asyncio.ensure_future(self._start(node))
+            starting = node.starting if node.up and node.starting is not None else None
+            if starting is None or starting.done():
+                if node.up:
+                    return  # somebody else started it, or is about to stop it
+                starting = node.start_soon()
             if cut_short and self.rng.random() < CUT_SHORT_CHANCE:
-                await asyncio.sleep(self.rng.uniform(0, 0.01))
-                node.power_cut(silent=self._coin())
+                await asyncio.sleep(self.rng.uniform(0, 0.01) if self._coin() else self.rng.uniform(0, 0.5))
+                if self.may_cut_power():
+                    node.power_cut(silent=self._coin())
+                else:
+                    node.kill()
+            done, _ = await asyncio.wait([starting], timeout=PATIENCE_S if cut_short else MAKE_GOOD_S)
+            if not done:
+                return
             try:
-                await starting
+                starting.result()
             except NodeEnded:
                 await self._sleep((0.01, 0.3))
             except Exception as error:
                 self.world.trace("nemesis", node.name, f"does not start: {error}")
                 if not cut_short:
-                    raise NodeDoesNotStart(f"{node.name}: {error}") from error
+                    raise NodeDoesNotStart(f"{node.name}: {error!r}") from error
                 await self._sleep((0.1, 0.5))
         if not node.up:
             raise NodeDoesNotStart(f"{node.name} is down after {STARTS_MAX} starts")
 
-    async def _start(self, node: Node) -> None:
-        if not node.up:  # somebody else may have been faster
-            await node.start()
+    def may_cut_power(self) -> bool:
+        return self.flushed or (all_in_sync(self.world) and all(node.serving for node in self.world.brokers))
 
-    # -- faults
+    # -- faults of a machine
 
     async def kill(self, node: Node) -> None:
         node.kill()
         await self._sleep(TROUBLE_S)
         await self.revive(node)
 
+    async def kill_all(self, node: Node) -> None:
+        for each in self.world.nodes.values():
+            each.kill()
+        await self._revive_all()
+
     async def power(self, node: Node) -> None:
-        node.power_cut(silent=self._coin())
+        if not self.may_cut_power():
+            return
+        node.power_cut(silent=self._coin(), flip_chance=0.3)
         await self._sleep(TROUBLE_S)
         await self.revive(node)
+
+    async def slow_power(self, node: Node) -> None:
+        """The power goes while much waits for the disk."""
+        node.disk.slow()
+        await self._sleep((0.0, 0.5))
+        await self.power(node)
+        node.disk.heal()
 
     async def power_all(self, node: Node) -> None:
         for each in self.world.nodes.values():
             each.power_cut(silent=True)
+        await self._revive_all()
+
+    async def _revive_all(self) -> None:
         await self._sleep(TROUBLE_S)
         starts = [self.revive(each, cut_short=False) for each in self.world.nodes.values()]
         await asyncio.gather(*starts)
@@ -108,10 +165,21 @@ class Nemesis:
         await self._sleep((0.0, 0.5))
         await self.revive(node)
 
+    async def rolling(self, node: Node) -> None:
+        """All of them, one after the other, each when the one before serves again."""
+        for each in self.world.nodes.values():
+            await self.stop(each)
+
     async def pause(self, node: Node) -> None:
         node.pause()
         await self._sleep(TROUBLE_S)
         node.resume()
+
+    async def skew(self, node: Node) -> None:
+        """The node's clock jumps, and stays where it is."""
+        node.clock_skew_ms = self.rng.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+
+    # -- faults of the network
 
     async def cut(self, node: Node) -> None:
         """From everybody or from some, both ways or one."""
@@ -122,6 +190,18 @@ class Nemesis:
         network.isolate(node.name, others=chosen, outbound=way != "in", inbound=way != "out")
         await self._sleep(TROUBLE_S)
         network.heal()
+
+    async def split(self, node: Node) -> None:
+        """Two groups of nodes that do not reach each other; clients reach both, or are on a side as well."""
+        names = [each.name for each in self.world.nodes.values()]
+        if self._coin():
+            names = [name for name in self.world.network.hosts if name != "world"]
+        self.rng.shuffle(names)
+        names.remove(node.name)
+        size = self.rng.randint(0, len(names) // 2)
+        self.world.network.partition([node.name, *names[:size]], names[size:])
+        await self._sleep(TROUBLE_S)
+        self.world.network.heal()
 
     async def reset(self, node: Node) -> None:
         for _ in range(self.rng.randint(1, 5)):
@@ -137,6 +217,8 @@ class Nemesis:
         await self._sleep(TROUBLE_S)
         network.heal()
 
+    # -- faults of a disk
+
     async def slow_disk(self, node: Node) -> None:
         node.disk.slow()
         await self._sleep(TROUBLE_S)
@@ -145,14 +227,10 @@ class Nemesis:
     async def full_disk(self, node: Node) -> None:
         node.disk.fill(self.rng.randint(0, 4096))
         await self._sleep(TROUBLE_S)
-        if self._coin():
+        if self._coin() and self.may_cut_power():
             node.power_cut(silent=self._coin())
         node.disk.heal()
         await self.revive(node)
-
-    async def skew(self, node: Node) -> None:
-        """The node's clock jumps, and stays where it is."""
-        node.clock_skew_ms = self.rng.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
 
     # -- chance
 
@@ -163,7 +241,12 @@ class Nemesis:
         await asyncio.sleep(self.rng.uniform(*span_s))
 
 
-async def quarrel(world: World, count: int, duration_s: float, faults: Sequence[str]) -> None:
+async def quarrel(
+    world: World, count: int, duration_s: float, faults: Sequence[str], *, topic: str, flushed: bool
+) -> None:
     """Several at once: faults overlap, and one may heal what another has just broken."""
-    troubles = [Nemesis(world, f"nemesis{number}").run(duration_s, faults) for number in range(count)]
+    troubles = [
+        Nemesis(world, f"nemesis{number}", topic=topic, flushed=flushed).run(duration_s, faults)
+        for number in range(count)
+    ]
     await asyncio.gather(*troubles)

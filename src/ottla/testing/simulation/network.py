@@ -26,6 +26,7 @@ from ottla.testing.simulation.transport import RST, SimulatedTransport
 
 DELAY_NS = (50_000, 400_000)
 LOOPBACK_NS = (5_000, 30_000)
+DEPARTURE_NS_MAX = 20_000
 BANDWIDTH_BYTES_PER_S = 1_000_000_000
 RETRANSMIT_NS_MAX = 400_000_000
 CONNECT_RETRY_NS = 1_000_000_000
@@ -213,6 +214,10 @@ class Network:
         sent_ns = max(link.free_at_ns, now_ns) + nbytes * 1_000_000_000 // link.bandwidth_bytes_per_s
         link.free_at_ns = sent_ns
         return sent_ns + self._rng.randint(*link.delay_ns)
+
+    def departure_ns(self) -> int:
+        """When the first of some writes leaves; those until then go along."""
+        return self.loop.now_ns + self._rng.randint(1, DEPARTURE_NS_MAX)
 
     def cut_bytes(self, available: int) -> int:
         """How much the next segment holds: mostly everything, sometimes any part of it."""

@@ -50,6 +50,7 @@ class SimulatedTransport(asyncio.Transport):
         self._context = context
         self._protocol: asyncio.BaseProtocol | None = None
         self._out = bytearray()
+        self._pump_scheduled = False
         self._in_flight_bytes = 0
         self._last_arrival_ns = 0
         self._high = HIGH_WATER_BYTES
@@ -117,7 +118,9 @@ class SimulatedTransport(asyncio.Transport):
         if self.closed or self._closing or not self.process.alive:
             return
         self._out += data
-        self._pump()
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            self.network.loop.kernel_at(self.network.departure_ns(), self._depart)
         if len(self._out) > self._high and not self._writing_paused and self._protocol is not None:
             self._writing_paused = True
             self._protocol.pause_writing()
@@ -139,6 +142,11 @@ class SimulatedTransport(asyncio.Transport):
         self.lost(None)
 
     # -- sending
+
+    def _depart(self) -> None:
+        """What was written in a short while leaves together, as TCP and system calls make it."""
+        self._pump_scheduled = False
+        self._pump()
 
     def _pump(self) -> None:
         """Send what the window allows."""

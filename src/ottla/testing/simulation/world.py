@@ -12,10 +12,11 @@ draws more does not change what another part draws.
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 EPOCH_MS = 1_767_225_600_000  # when every world begins: 2026-01-01
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
+FIRST_CONTROLLER = 101  # the id of the first node that is a controller only
 
 Story = Callable[["World"], Coroutine[Any, Any, Any]]
 
@@ -53,7 +55,11 @@ class Node:
         self.broker: Broker | None = None
         self.starts = 0
         self.serving = False  # its start is over and it has not been asked to stop
-        self._waiting: asyncio.Future[None] | None = None
+        roles = self.properties.get("process.roles", "broker,controller").split(",")
+        self.is_broker = "broker" in roles
+        self.is_controller = "controller" in roles
+        self.starting: asyncio.Task[None] | None = None
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     def __repr__(self) -> str:
         return f"Node({self.id}, {'up' if self.up else 'down'})"
@@ -88,6 +94,11 @@ class Node:
         self.serving = True
         world.trace("node", self.name, "serves")
 
+    def start_soon(self) -> asyncio.Task[None]:
+        """Power on. The task ends when the node serves, which may need others: a quorum, say."""
+        self.starting = self.world.spawn(self.world.process, self.start())
+        return self.starting
+
     async def stop(self) -> None:
         """A clean stop, as after SIGTERM."""
         process, broker = self.process, self.broker
@@ -107,12 +118,12 @@ class Node:
             self._end(silent=False)
             self.disk.process_ended()
 
-    def power_cut(self, *, silent: bool = True) -> None:
+    def power_cut(self, *, silent: bool = True, flip_chance: float = 0.0) -> None:
         """The machine goes down with what was not synced. Silent: nobody hears of it."""
         self.world.trace("node", self.name, f"power cut{' silent' if silent else ''}")
         if self.up:
             self._end(silent=silent)
-        self.disk.power_cut()
+        self.disk.power_cut(flip_chance=flip_chance)
 
     def pause(self) -> None:
         """SIGSTOP: nothing runs, but connections stay and timers become due."""
@@ -140,7 +151,8 @@ class Node:
 
     async def _wait_for(self, task: asyncio.Task[None]) -> None:
         """The end of something in the node's process, seen from ours: it may never come."""
-        waiting = self._waiting = self.world.loop.create_future()
+        waiting: asyncio.Future[None] = self.world.loop.create_future()
+        self._waiting[waiting] = None
 
         def done(task: asyncio.Task[None]) -> None:
             if waiting.done():
@@ -153,7 +165,10 @@ class Node:
                 waiting.set_result(None)
 
         task.add_done_callback(done, context=copy_context())
-        await waiting
+        try:
+            await waiting
+        finally:
+            self._waiting.pop(waiting, None)
 
     def _fatal(self, process: Process, error: BaseException) -> None:
         """The broker wants its process to end at once."""
@@ -172,8 +187,9 @@ class Node:
         assert process is not None
         self.world.network.process_ended(process, silent=silent)
         self.world.loop.end_process(process)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(NodeEnded(f"{self.name} went down"))
+        for waiting in list(self._waiting):
+            if not waiting.done():
+                waiting.set_exception(NodeEnded(f"{self.name} went down"))
 
 
 class World:
@@ -213,21 +229,43 @@ class World:
         self.network.add_host(name)
         return node
 
-    def add_cluster(self, count: int, properties: Mapping[str, str] | None = None) -> list[Node]:
-        """Nodes 1 to `count`, all of them broker and controller, the voters of one quorum."""
-        voters = ",".join(f"{i}@node{i}:{CONTROLLER_PORT}" for i in range(1, count + 1))
+    def add_cluster(
+        self, brokers: int, properties: Mapping[str, str] | None = None, *, controllers: int = 0
+    ) -> list[Node]:
+        """Nodes 1 to `brokers`, all of them broker and controller, the voters of one quorum.
+
+        With `controllers` the roles are apart: the voters are so many nodes from 101 on.
+        """
+        voter_ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers) if controllers else None
+        broker_ids = range(1, brokers + 1)
+        voters = ",".join(f"{i}@node{i}:{CONTROLLER_PORT}" for i in voter_ids or broker_ids)
+        common = {
+            "cluster.id": self.cluster_id,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            **(properties or {}),
+        }
         nodes = []
-        for node_id in range(1, count + 1):
-            name = f"node{node_id}"
-            cluster = {
-                "process.roles": "broker,controller",
-                "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT},CONTROLLER://{name}:{CONTROLLER_PORT}",
-                "controller.listener.names": "CONTROLLER",
-                "controller.quorum.voters": voters,
-                **(properties or {}),
-            }
-            nodes.append(self.add_node(node_id, cluster))
+        for node_id in (*(voter_ids or ()), *broker_ids):
+            client = f"PLAINTEXT://node{node_id}:{CLIENT_PORT}"
+            controller = f"CONTROLLER://node{node_id}:{CONTROLLER_PORT}"
+            if voter_ids is None:
+                own = {"process.roles": "broker,controller", "listeners": f"{client},{controller}"}
+            elif node_id in voter_ids:
+                own = {"process.roles": "controller", "listeners": controller}
+            else:
+                own = {"process.roles": "broker", "listeners": client}
+            nodes.append(self.add_node(node_id, {**common, **own}))
         return nodes
+
+    @property
+    def cluster_id(self) -> str:
+        """Of this seed's cluster: a new directory takes it over."""
+        return base64.urlsafe_b64encode(self.rng("cluster id").randbytes(16)).decode()[:22]
+
+    async def start_all(self, nodes: Iterable[Node]) -> None:
+        """Start nodes that need each other, and wait until all of them serve."""
+        await asyncio.gather(*(node.start_soon() for node in nodes))
 
     def add_client(self, name: str) -> Process:
         """A host for a client's program."""
@@ -241,6 +279,11 @@ class World:
     @property
     def nodes_up(self) -> list[Node]:
         return [node for node in self.nodes.values() if node.up]
+
+    @property
+    def brokers(self) -> list[Node]:
+        """The nodes that clients may ask, up or down."""
+        return [node for node in self.nodes.values() if node.is_broker]
 
     def heal(self) -> None:
         """Network, disks and paused processes are well again; who is down stays down."""

@@ -1,0 +1,64 @@
+"""Stories of several nodes that replicate among them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+
+from ottla.testing.simulation.cast import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
+from ottla.testing.simulation.nemesis import Nemesis, quarrel
+from ottla.testing.simulation.world import Story, World
+
+REPLICAS = 3
+SAFE = {"min.insync.replicas": "2"}
+
+
+def drawn_properties(rng: random.Random) -> dict[str, str]:
+    """How patient the nodes of this seed are with each other: Kafka's defaults, or less by far."""
+    lag_ms = rng.choice((600, 2_000, 30_000))
+    session_ms = rng.choice((1_200, 3_000, 9_000))
+    return {
+        "replica.lag.time.max.ms": str(lag_ms),
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // rng.choice((4, 6))),
+        "leader.imbalance.check.interval.seconds": str(rng.choice((1, 5, 300))),
+        "leader.imbalance.per.broker.percentage": "0",
+        "replica.fetch.wait.max.ms": str(rng.choice((50, 500))),
+        "metadata.log.max.record.bytes.between.snapshots": str(rng.choice((2_000, 20_000, 20_971_520))),
+    }
+
+
+def cluster(
+    brokers: int,
+    faults: Sequence[str],
+    *,
+    controllers: int = 0,
+    duration_s: float = 12.0,
+    flushed: bool = False,
+    nemeses: int = 1,
+    meddlers: int = 0,
+    properties: Mapping[str, str] | None = None,
+) -> Story:
+    """A cluster, its clients, and one nemesis or several."""
+
+    async def story(world: World) -> None:
+        drawn = {**drawn_properties(world.rng("properties")), **(properties or {})}
+        nodes = world.add_cluster(brokers, drawn, controllers=controllers)
+        await world.start_all(nodes)
+        cast = Cast(
+            world,
+            producers=1,
+            loose_producers=1,
+            roving_consumers=1,
+            meddlers=meddlers,
+            replication_factor=min(brokers, REPLICAS),
+            configs={**SAFE, **(FLUSHED if flushed else {}), **SHORT_SEGMENTS},
+        )
+        await cast.begin()
+        await asyncio.sleep(0.2)
+        await quarrel(world, nemeses, duration_s, faults, topic=TOPIC, flushed=flushed)
+        await Nemesis(world, "the last").make_good()
+        await cast.finish()
+
+    return story

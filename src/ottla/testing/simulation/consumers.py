@@ -1,0 +1,156 @@
+"""Consumers that write down what they read, and how far they were told they may read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ottla.records.batch import CorruptBatch
+from ottla.testing.simulation.clients import REQUEST_TIMEOUT_MS, Client, NotNow, values_in
+from ottla.testing.simulation.history import PartitionName
+from ottla.testing.simulation.world import World
+
+FETCH_WAIT_MS = 200
+FETCH_BYTES = 64 * 1024
+FIRST_FETCH_WITH_TOPIC_IDS = 13
+MOVE_CHANCE = 0.05
+
+
+class Consumer(Client):
+    """Reads every partition of its leader, from the beginning, and goes on for as long as the world does."""
+
+    rack = ""
+
+    def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
+        super().__init__(world, name, topic)
+        self.partitions = partitions
+        self.stopping = False
+        self.positions = dict.fromkeys(range(partitions), 0)
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._follow(index) for index in range(self.partitions)))
+
+    async def _follow(self, index: int) -> None:
+        history = self.world.history
+        name = PartitionName(self.topic, index)
+        while not self.stopping:
+            position = self.positions[index]
+            try:
+                data = await self._fetch(index, position)
+            except NotNow:
+                self.forget_leader(index)
+                await self.back_off()
+                continue
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._out_of_range(name, position, data)
+                self.forget_leader(index)
+                await self.back_off()
+                continue
+            self._saw_watermark(name, position, data)
+            for offset, value in self._records(name, data, position):
+                history.read(self.name, name, offset, value)
+                self.positions[index] = offset + 1
+
+    def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        self.world.history.surprise(self.name, f"{name}@{position} is out of range")
+        self.positions[name.partition] = max(0, data.log_start_offset)
+
+    def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        self.world.history.saw_watermark(self.name, name, data.high_watermark)
+
+    async def read_all(self, index: int) -> list[tuple[int, str]]:
+        """Every record from the beginning to the high watermark; tries until it has them."""
+        found: list[tuple[int, str]] = []
+        name = PartitionName(self.topic, index)
+        position = 0
+        while True:
+            try:
+                data = await self._fetch(index, position)
+                if data.error_code:
+                    raise NotNow(f"{name}: {data.error_code}")
+            except NotNow:
+                self.forget_leader(index)
+                await self.back_off()
+                continue
+            position = max(position, data.log_start_offset)
+            new = list(self._records(name, data, position))
+            found += new
+            if new:
+                position = new[-1][0] + 1
+            elif position >= data.high_watermark:
+                return found
+            else:
+                await self.back_off()
+
+    async def source_of(self, index: int) -> Connection:
+        """Whom to read from."""
+        return await self.leader_of(index)
+
+    async def _fetch(self, index: int, position: int) -> PartitionData:
+        connection = await self.source_of(index)
+        partition = FetchPartition(
+            partition=index, fetch_offset=position, partition_max_bytes=FETCH_BYTES, current_leader_epoch=-1
+        )
+        if connection.version_for(FetchRequest.API_KEY) >= FIRST_FETCH_WITH_TOPIC_IDS:
+            topic = FetchTopic(topic_id=self.topic_id, partitions=[partition])
+        else:
+            topic = FetchTopic(topic=self.topic, partitions=[partition])
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic], rack_id=self.rack
+        )
+        try:
+            answer = await connection.request(request, FetchResponse, timeout_ms=REQUEST_TIMEOUT_MS)
+        except ClientError as error:
+            raise NotNow(str(error)) from error
+        if answer.error_code:
+            raise NotNow(f"fetch: {answer.error_code}")
+        data = answer.responses[0].partitions[0]
+        if data.error_code and data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise NotNow(f"fetch: {data.error_code}")
+        return data
+
+    def _records(self, name: PartitionName, data: PartitionData, position: int) -> Iterable[tuple[int, str]]:
+        """(offset, value) from `position` on; a batch that is damaged is a surprise and ends it."""
+        try:
+            yield from values_in(bytes(data.records or b""), position)
+        except CorruptBatch as error:
+            self.world.history.surprise(self.name, f"{name}@{position}: {error}")
+
+
+class RovingConsumer(Consumer):
+    """Reads from any replica that is in sync, and moves on now and then.
+
+    A follower may not know yet what the one before has told: neither its high watermark nor the end of its
+    log are held against it, only what it hands out.
+    """
+
+    rack = "anywhere"
+
+    def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
+        super().__init__(world, name, topic, partitions)
+        self._sources: dict[int, tuple[str, int]] = {}
+
+    async def source_of(self, index: int) -> Connection:
+        if index not in self._sources or self.rng.random() < MOVE_CHANCE:
+            await self.refresh()
+            if not self.replicas.get(index):
+                raise NotNow(f"{self.topic}-{index} has no replica in sync")
+            self._sources[index] = self.rng.choice(self.replicas[index])
+        try:
+            return await self.connection(self._sources[index])
+        except ClientError as error:
+            raise NotNow(str(error)) from error
+
+    def forget_leader(self, index: int) -> None:
+        self._sources.pop(index, None)
+
+    def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        return None
+
+    def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        return None

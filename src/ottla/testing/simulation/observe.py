@@ -1,0 +1,169 @@
+"""Looking into nodes behind their backs: who leads, what they hold for committed, what lies in their logs.
+
+Clients see only part of it. Nothing here changes anything, and all that the simulator knows about the inside
+of a broker is in this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ottla.controller.image import ClusterImage
+from ottla.controller.image_parts import NO_LEADER
+from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
+from ottla.quorum.framing import batch_messages
+from ottla.quorum.raft.machine import LEADER
+from ottla.records.batch import BatchHeader, iter_headers
+from ottla.testing.simulation.clients import values_in
+from ottla.testing.simulation.history import PartitionName
+from ottla.testing.simulation.world import Node, World
+
+if TYPE_CHECKING:
+    from ottla.broker.raft_driver import RaftDriver
+    from ottla.storage.log import PartitionLog
+
+READ_BYTES = 64 * 1024
+PERIOD_S = 0.01
+
+
+class Watcher:
+    """Looks at all nodes every few milliseconds and writes down who leads and what is committed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.stopping = False
+
+    async def run(self) -> None:
+        while not self.stopping:
+            for node in self.world.nodes_up:
+                self._look_at(node)
+            await asyncio.sleep(PERIOD_S)
+
+    def _look_at(self, node: Node) -> None:
+        history = self.world.history
+        if node.broker is None:
+            return
+        for partition in node.broker.partitions:
+            if partition.leader_id == node.id:
+                name = PartitionName(partition.topic, partition.index)
+                history.saw_leader(name, partition.leader_epoch, node.id)
+        driver = raft_of(node)
+        if driver is None:
+            return
+        machine = driver.machine
+        if machine.role == LEADER:
+            history.raft_leaders[machine.epoch, node.id] = None
+        last = machine.high_watermark - 1
+        log = driver.log.log
+        if log.log_start_offset <= last < log.log_end_offset:
+            history.committed_metadata[last, log.leader_epochs.epoch_for_offset(last)] = None
+
+
+def raft_of(node: Node) -> RaftDriver | None:
+    """The node's part in the quorum, once it has one."""
+    driver: Any = getattr(node.broker, "quorum", None)
+    return driver if hasattr(driver, "machine") else None
+
+
+def active_controllers(world: World) -> list[Node]:
+    """The nodes that hold themselves for the leader of the quorum; more than one for a while, perhaps."""
+    found = []
+    for node in world.nodes_up:
+        driver = raft_of(node)
+        if driver is not None and driver.machine.role == LEADER:
+            found.append(node)
+    return found
+
+
+def newest_image(world: World) -> ClusterImage | None:
+    """The committed metadata, as the node knows it that is furthest."""
+    images = [
+        (node.broker.image_offset, -node.id, node.broker.image) for node in world.nodes_up if node.broker
+    ]
+    return max(images, key=lambda each: each[:2])[2] if images else None
+
+
+def leaders(world: World, topic: str) -> list[Node]:
+    """The nodes that lead a partition of the topic."""
+    image = newest_image(world)
+    known = image.topics_by_name.get(topic) if image is not None else None
+    if known is None:
+        return []
+    ids = dict.fromkeys(partition.leader for partition in known.partitions.values())
+    return [world.nodes[node_id] for node_id in ids if node_id in world.nodes]
+
+
+def all_in_sync(world: World) -> bool:
+    """Has every partition a leader and all of its replicas in the ISR, as far as anybody knows?"""
+    image = newest_image(world)
+    return image is not None and all(
+        len(partition.isr) == len(partition.replicas) and partition.leader != NO_LEADER
+        for topic in image.topics_by_id.values()
+        for partition in topic.partitions.values()
+    )
+
+
+# -- logs
+
+
+def replica_records(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:
+    """What a node holds of a partition below its high watermark, or None."""
+    partition = node.broker.partitions.by_name(*name) if node.broker is not None else None
+    if partition is None:
+        return None
+    found: list[tuple[int, str]] = []
+    for data, _, _ in _batches(partition.log, partition.high_watermark):
+        found += values_in(data)
+    return [(offset, value) for offset, value in found if offset < partition.high_watermark]
+
+
+def committed_batches(node: Node) -> dict[int, tuple[int, int]]:
+    """Leader epoch and CRC of the batches that the node holds for committed in its metadata log."""
+    driver = raft_of(node)
+    if driver is None:
+        return {}
+    return {
+        header.base_offset: (header.leader_epoch, header.crc)
+        for _, _, header in _batches(driver.log.log, driver.machine.high_watermark)
+    }
+
+
+def unclean_elections(node: Node) -> list[str]:
+    """Elections of somebody who was neither in the ISR nor eligible, found in the node's metadata log."""
+    driver = raft_of(node)
+    if driver is None or driver.log.log.log_start_offset > 0:
+        return []
+    image = ClusterImage()
+    found = []
+    for data, position, header in _batches(driver.log.log, driver.machine.high_watermark):
+        if header.is_control:
+            continue
+        for offset, message in batch_messages(data, position, header):
+            if isinstance(message, PartitionChangeRecord):
+                before = image.topics_by_id[message.topic_id].partitions[message.partition_id]
+                # With all of these gone the last leader is taken, if it is known and back.
+                trusted = (*before.isr, *before.elr) or before.last_known_elr
+                image.apply(message)
+                after = image.topics_by_id[message.topic_id].partitions[message.partition_id]
+                if after.leader not in (NO_LEADER, *trusted):
+                    topic = image.topics_by_id[message.topic_id].name
+                    text = f"{after.leader} leads {topic}-{message.partition_id}, {trusted} were in sync"
+                    found.append(f"{text} (metadata offset {offset})")
+            else:
+                image.apply(message)
+    return found
+
+
+def _batches(log: PartitionLog, upper: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
+    """One batch each: its bytes, where it begins in them (at 0), its header."""
+    offset = log.log_start_offset
+    while offset < upper:
+        data = bytes(log.read(offset, READ_BYTES, upper).read())
+        before = offset
+        for position, header in iter_headers(data):
+            offset = header.next_offset
+            yield data[position : position + header.size_bytes], 0, header
+        if offset == before:
+            return
