@@ -90,11 +90,12 @@ class Registration:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        plane = self._broker.plane
+        news: asyncio.Future[None] | None = None
         while True:
             timer = loop.call_later(self._interval_ms / 1000, self._due.set)
-            news = plane.leader_news()
-            news.add_done_callback(lambda _: self._due.set())  # a new controller wants to hear of us at once
+            if news is None or news.done():
+                news = self._broker.plane.leader_news()
+                news.add_done_callback(lambda _: self._due.set())  # a new controller wants to hear of us
             try:
                 await self._due.wait()
             finally:
