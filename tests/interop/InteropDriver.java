@@ -22,22 +22,29 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
-import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
+import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.LogDirDescription;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.QuorumInfo;
+import org.apache.kafka.clients.admin.RaftVoterEndpoint;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -75,6 +82,7 @@ public class InteropDriver {
             case "times": return times(command);
             case "admin": return admin(command);
             case "refused": return refused(command);
+            case "cluster": return cluster(command);
             default: throw new IllegalArgumentException(what);
         }
     }
@@ -302,5 +310,54 @@ public class InteropDriver {
             }
         }
         return told;
+    }
+
+    interface Work {
+        void run() throws Exception;
+    }
+
+    /** "ok", or the exception that it ends with. */
+    static String outcome(Work work) throws Exception {
+        try {
+            work.run();
+            return "ok";
+        } catch (java.util.concurrent.ExecutionException error) {
+            return error.getCause().getClass().getSimpleName();
+        }
+    }
+
+    static JsonNode cluster(JsonNode command) throws Exception {
+        TopicPartition first = new TopicPartition(command.get("topic").asText(), 0);
+        ObjectNode told = JSON.createObjectNode();
+        try (Admin admin = Admin.create(settings(command))) {
+            Optional<Throwable> election =
+                admin.electLeaders(ElectionType.PREFERRED, Set.of(first)).partitions().get().get(first);
+            told.put("elected", election.map(each -> each.getClass().getSimpleName()).orElse("ok"));
+            told.put("reassigned", outcome(() -> reassign(admin, first, Optional.of(List.of(1)))));
+            told.put("not reassigned", outcome(() -> reassign(admin, first, Optional.of(List.of(1, 77)))));
+            told.put("not taken back", outcome(() -> reassign(admin, first, Optional.empty())));
+            told.put("reassignments", admin.listPartitionReassignments().reassignments().get().size());
+            told.put("features", outcome(() -> setLevel(admin, (short) 30)));
+            told.put("no such level", outcome(() -> setLevel(admin, (short) 999)));
+            told.put("unregistered", outcome(() -> admin.unregisterBroker(77).all().get()));
+            QuorumInfo quorum = admin.describeMetadataQuorum().quorumInfo().get();
+            told.put("leader", quorum.leaderId());
+            ArrayNode voters = told.putArray("voters");
+            quorum.voters().forEach(each -> voters.add(each.replicaId()));
+            ArrayNode observers = told.putArray("observers");
+            quorum.observers().forEach(each -> observers.add(each.replicaId()));
+            told.put("added", outcome(() -> admin.addRaftVoter(2, Uuid.randomUuid(),
+                Set.of(new RaftVoterEndpoint("CONTROLLER", "localhost", 1))).all().get()));
+        }
+        return told;
+    }
+
+    static void reassign(Admin admin, TopicPartition partition, Optional<List<Integer>> target) throws Exception {
+        admin.alterPartitionReassignments(Map.of(partition, target.map(NewPartitionReassignment::new))).all().get();
+    }
+
+    static void setLevel(Admin admin, short level) throws Exception {
+        FeatureUpdate update = new FeatureUpdate(level, FeatureUpdate.UpgradeType.UPGRADE);
+        admin.updateFeatures(Map.of("metadata.version", update), new UpdateFeaturesOptions()).all().get();
     }
 }

@@ -94,4 +94,4 @@ class Dispatcher:
         from ottla.broker.handlers.api_versions import unsupported_version
 
         request.version = 0
-        return unsupported_version(self._broker)
+        return unsupported_version(self)

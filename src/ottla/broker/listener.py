@@ -77,7 +77,7 @@ class Listener:
         self.is_controller = False  # serves the quorum and the controller, not clients
         self.connections: dict[Connection, None] = {}  # in the order of their coming
         self.budget = budget or ReceiveBudget(max(UNBOUNDED_BYTES, limits.frame_bytes_max))
-        self._dispatcher = dispatcher
+        self.dispatcher = dispatcher
         self._limits = limits
         self._per_ip: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
@@ -145,7 +145,7 @@ class Listener:
 
     def _new_connection(self) -> Connection:
         limits = self._limits
-        return Connection(self, self._dispatcher, limits.frame_bytes_max, limits.send_buffer_bytes)
+        return Connection(self, self.dispatcher, limits.frame_bytes_max, limits.send_buffer_bytes)
 
     def _sweep(self) -> None:
         """Close what has been idle for too long and take back the buffers of what is quiet."""

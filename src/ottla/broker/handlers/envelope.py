@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller_commands import COMMAND_KEYS, QUORUM_KEYS
 from ottla.broker.controller_loop import NotController
+from ottla.broker.handlers.quorum_admin import fitted
 from ottla.broker.refusals import refused
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
@@ -35,6 +36,7 @@ async def handle(broker: Broker, request: Request, message: EnvelopeRequest) -> 
         return EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
     except StorageError as error:
         answer = refused(inner, error.code, error.reason)
+    answer = fitted(answer, head.api_version)
     parts = encode_response(head.api_key, head.api_version, head.correlation_id, answer)
     return EnvelopeResponse(
         response_data=b"".join(part for part in parts if isinstance(part, bytes))[SIZE_BYTES:]

@@ -21,17 +21,21 @@ FIRST_VERSION_WITH_DIRECTORIES = 2
 
 
 async def handle(broker: Broker, request: Request, message: Message) -> Message:
-    if request.on_controller_listener or broker.quorum.is_leader:
+    if request.on_controller_listener:
         answer = await broker.quorum.request(message)
     else:
         answer = await broker.change(request, message)
-    if isinstance(answer, DescribeQuorumResponse) and request.version < FIRST_VERSION_WITH_DIRECTORIES:
+    return fitted(answer, request.version)
+
+
+def fitted(answer: Message, version: int) -> Message:
+    """The answer as it can be written in that version: old ones have no place for where the voters are."""
+    if isinstance(answer, DescribeQuorumResponse) and version < FIRST_VERSION_WITH_DIRECTORIES:
         _forget_directories(answer)
     return answer
 
 
 def _forget_directories(answer: DescribeQuorumResponse) -> None:
-    """Old versions have no place for where the voters are."""
     answer.nodes = []
     for topic in answer.topics:
         for partition in topic.partitions:
