@@ -58,7 +58,7 @@ class ControllerChannel:
         controller = self._plane.controller()
         if message.API_KEY in QUORUM_KEYS:
             return await self._plane.quorum.request(message)
-        return await controller.submit(decision_of(message))
+        return await controller.submit(decision_of(message, self._plane.has_lost))
 
     async def _until_answered(
         self, message: Message, client: tuple[int, str | None] | None, timeout_ms: int | None

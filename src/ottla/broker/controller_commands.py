@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.controller_loop import Decide
 
 # The decision of the Controller by API key.
@@ -28,16 +30,25 @@ _DECISIONS = {
     70: "decide_register_controller",
     73: "decide_assign_replicas_to_dirs",
 }
-_WITH_NEXT_OFFSET = (62, 63)
+_REGISTRATION, _HEARTBEAT = 62, 63
 
 # Answered by the leader of the quorum itself: DescribeQuorum, AddRaftVoter, RemoveRaftVoter.
 QUORUM_KEYS = frozenset((55, 80, 81))
 COMMAND_KEYS = frozenset(_DECISIONS)
 
 
-def decision_of(message: Message) -> Decide[Any]:
-    """How the controller decides on this request."""
+def decision_of(message: Message, lost_contact: Callable[[int], bool]) -> Decide[Any]:
+    """How the controller decides on this request. `lost_contact` tells whether the connection of a broker is
+    known to be closed."""
     name = _DECISIONS[message.API_KEY]
-    if message.API_KEY in _WITH_NEXT_OFFSET:
+    if message.API_KEY == _REGISTRATION:
+        broker_id: int = message.broker_id  # type: ignore[attr-defined]
+        return lambda controller, now_ms, next_offset: controller.decide_register_broker(
+            message,  # type: ignore[arg-type]
+            now_ms,
+            next_offset,
+            lost_contact=lost_contact(broker_id),
+        )
+    if message.API_KEY == _HEARTBEAT:
         return lambda controller, now_ms, next_offset: getattr(controller, name)(message, now_ms, next_offset)
     return lambda controller, now_ms, _: getattr(controller, name)(message, now_ms)

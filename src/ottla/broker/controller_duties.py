@@ -66,6 +66,10 @@ class ControllerDuties:
             if connection is not None:
                 connection.on_close = partial(self._connection_lost, broker_id, broker_epoch, connection)
 
+    def has_lost(self, broker_id: int) -> bool:
+        """Whether the broker's connection is lost and it was not heard of since."""
+        return broker_id in self._gone
+
     def _connection_lost(self, broker_id: int, broker_epoch: int, connection: Connection) -> None:
         if self._heard.get(broker_id) != (broker_epoch, connection):
             return  # it has another one already

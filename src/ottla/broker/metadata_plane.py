@@ -256,6 +256,10 @@ class MetadataPlane(RaftListener):
         if self._duties is not None:
             self._duties.heard_of(broker_id, broker_epoch, connection)
 
+    def has_lost(self, broker_id: int) -> bool:
+        """Whether the connection of this broker's heartbeats is closed, and it has not come back yet."""
+        return self._duties is not None and self._duties.has_lost(broker_id)
+
     def _tell_leader_news(self) -> None:
         news, self._leader_news = self._leader_news, None
         if news is not None and not news.done():
