@@ -111,12 +111,17 @@ def test_a_cluster_that_was_killed_can_be_closed():
 
 
 def test_wrong_use_is_refused():
-    with pytest.raises(ValueError, match="brokers=3: replicated clusters are not available yet"):
-        Cluster(3)
+    with pytest.raises(ValueError, match="brokers=0: expected 1 to 100"):
+        Cluster(0)
+    with pytest.raises(ValueError, match="proxied='some': expected one of members, all, none"):
+        Cluster(3, proxied="some")
     with pytest.raises(RuntimeError, match="not started"):
         _ = Cluster().bootstrap_servers
-    with Cluster(in_process=True) as cluster, pytest.raises(ValueError, match="cannot be killed"):
-        cluster.kill()
+    with Cluster(in_process=True) as cluster:
+        with pytest.raises(ValueError, match="broker 1: the cluster has brokers 0 to 0"):
+            cluster.kill(1)
+        with pytest.raises(ValueError, match="cannot be cut: it has one broker"):
+            cluster.isolate(0)
 
 
 def test_create_topic_works_inside_a_running_loop():
@@ -129,7 +134,7 @@ def test_create_topic_works_inside_a_running_loop():
 
 def test_a_broker_does_not_outlive_its_parent():
     with Cluster() as cluster:
-        process = cluster._node._process
+        process = cluster._nodes[0]._process
         process.stdin.close()
         process.wait(10)
         assert process.returncode == 0

@@ -73,7 +73,7 @@ class Wish(StrEnum):
 def reassign(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="Kafka's reassignment JSON.", show_default=False),
+        typer.Argument(metavar="FILE", help="Kafka's reassignment JSON.", show_default=False),
     ] = None,
     *,
     topic: Topic = None,

@@ -1,20 +1,26 @@
-"""`Cluster`: a real broker for a test, as a context manager."""
+"""`Cluster`: real brokers for a test, as a context manager."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ottla.testing.ports import free_port
+from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id, voter_count
+from ottla.testing.links import CLIENT, Links, address_of, links_available
+from ottla.testing.ports import free_port, free_ports
 from ottla.testing.process_node import BrokerError, BrokerProcess
 from ottla.testing.thread_node import BrokerThread
 
 HOST = "127.0.0.1"
 PORT_TRIES_MAX = 3
+BROKERS_MAX = 100
+PROXIED = ("members", "all", "none")
+
+Node = BrokerProcess | BrokerThread
 
 
 def _as_text(value: object) -> str:
@@ -27,14 +33,23 @@ def _as_text(value: object) -> str:
 
 
 class Cluster:
-    """A broker on a free port with its own data directory.
+    """Brokers on free ports with data directories of their own.
 
-        with Cluster(config={"num.partitions": 3}) as cluster:
+        with Cluster(brokers=3, config={"num.partitions": 3}) as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+            cluster.kill(0)
 
-    The broker is a process of its own, so `kill()` is a real SIGKILL; with `in_process=True` it runs on a
-    thread instead (breakpoints work, `kill` does not). The address stays the same over `stop`, `kill` and
-    `restart`. A `data_dir` of your own is kept; otherwise a temporary one is removed at the end.
+    One broker has node.id 1, as `ottla serve` has. Several have the ids 0, 1, 2, ..., which is also what
+    `kill`, `pause` and the others take (nothing: all of them); the first 1, 3 or 5 are the voters of the
+    metadata quorum, and topics have 3 replicas with min.insync.replicas=2, as under `ottla cluster`.
+
+    Every broker is a process of its own, so `kill` is a real SIGKILL and `pause` a SIGSTOP. With
+    `in_process=True` each runs on a thread instead, where breakpoints work: `kill` then abandons it without
+    any goodbye or flush to the disk, and `pause` blocks its event loop. Addresses and data stay the same over
+    `stop`, `kill` and `restart`. A `data_dir` of your own is kept; a temporary one is removed at the end.
+
+    `isolate` needs proxies between the members, which carry everything that they say to each other:
+    `proxied="members"`. With "all" the clients go through them too, with "none" nobody does (to measure).
     """
 
     def __init__(
@@ -44,91 +59,172 @@ class Cluster:
         config: Mapping[str, object] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         in_process: bool = False,
+        proxied: str = "members",
         start_timeout_s: float = 30.0,
         stop_timeout_s: float = 30.0,
     ) -> None:
-        if brokers != 1:
-            raise ValueError(f"brokers={brokers}: replicated clusters are not available yet, use brokers=1")
+        if not 1 <= brokers <= BROKERS_MAX:
+            raise ValueError(f"brokers={brokers}: expected 1 to {BROKERS_MAX}")
+        if proxied not in PROXIED:
+            raise ValueError(f"proxied={proxied!r}: expected one of {', '.join(PROXIED)}")
+        self.brokers = brokers
         self.in_process = in_process
         self.config = {key: _as_text(value) for key, value in (config or {}).items()}
         self.start_timeout_s = start_timeout_s
         self.stop_timeout_s = stop_timeout_s
+        self._proxied = proxied if brokers > 1 and links_available() else "none"
         self._given_data_dir = os.fspath(data_dir) if data_dir is not None else None
         self._work_dir: str | None = None
-        self._node: BrokerProcess | BrokerThread | None = None
+        self._nodes: list[Node] = []
+        self._links: Links | None = None
+        self._cluster_id = new_cluster_id()
+
+    # What is there.
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to, e.g. `127.0.0.1:29123`."""
-        return self._started_node().address
+        """What clients connect to: every broker, up or down, e.g. `127.0.0.1:29123`."""
+        return ",".join(node.address for node in self._started_nodes())
+
+    def address(self, broker: int = 0) -> str:
+        """Where clients find one broker."""
+        return self._node(broker).address
 
     @property
     def data_dir(self) -> str:
-        return self._started_node().data_dir
+        """The data of the one broker; with several, the directory that holds a `broker-<id>` for each."""
+        nodes = self._started_nodes()
+        return nodes[0].data_dir if len(nodes) == 1 else os.path.dirname(nodes[0].data_dir)
 
     @property
     def running(self) -> bool:
-        return self._node is not None and self._node.running
+        """Whether every broker runs."""
+        return bool(self._nodes) and all(node.running for node in self._nodes)
+
+    def is_running(self, broker: int = 0) -> bool:
+        return self._node(broker).running
 
     @property
     def pid(self) -> int | None:
-        """The broker's process id; None in process or when it is down."""
-        return self._node.pid if self._node is not None else None
+        """The process id of the first broker; None in process or when it is down."""
+        return self._nodes[0].pid if self._nodes else None
 
-    def log(self) -> str:
-        """The end of the broker's log."""
-        return self._started_node().log_tail()
+    @property
+    def pids(self) -> list[int | None]:
+        return [node.pid for node in self._nodes]
 
-    def start(self) -> Self:
-        """Start, or start again on the same address and data."""
-        if self._node is not None:
-            if not self._node.running:
-                self._node.start(self.start_timeout_s)
+    def log(self, broker: int = 0) -> str:
+        """The end of a broker's log."""
+        return self._node(broker).log_tail()
+
+    # Life.
+
+    def start(self, broker: int | None = None) -> Self:
+        """Start what does not run, on the same address and data as before; returns when it serves."""
+        if self._nodes:
+            down = [node for node in self._chosen(broker) if not node.running]
+            self._all(down, lambda node: node.start(self.start_timeout_s))
             return self
+        if broker is not None:
+            raise RuntimeError(f"broker {broker}: start the cluster before one of its brokers")
         for tries_left in reversed(range(PORT_TRIES_MAX)):
-            node = self._new_node()
+            nodes = self._new_nodes()
             try:
-                node.start(self.start_timeout_s)
-            except BrokerError as error:
-                # Somebody took the port between our look and the broker's bind: look for another.
-                if tries_left and "in use" in str(error):
+                self._all(nodes, lambda node: node.start(self.start_timeout_s))
+            except BaseException as error:
+                for node in nodes:
+                    node.kill()
+                self._close_links()
+                # Somebody took a port between our look and the broker's bind: look for others.
+                if tries_left and isinstance(error, BrokerError) and "in use" in str(error):
                     continue
                 self._remove_work_dir()
                 raise
-            self._node = node
+            self._nodes = nodes
             return self
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def stop(self) -> None:
+    def stop(self, broker: int | None = None) -> None:
         """A clean stop; the data stays until the context ends."""
-        if self._node is not None:
-            self._node.stop(self.stop_timeout_s)
+        self._all(self._chosen(broker), lambda node: node.stop(self.stop_timeout_s))
 
-    def kill(self) -> None:
-        """SIGKILL: no flush, no goodbye."""
-        self._started_node().kill()
+    def kill(self, broker: int | None = None) -> None:
+        """SIGKILL: no flush, no goodbye. Without a number, all at once."""
+        self._started_nodes()
+        self._all(self._chosen(broker), lambda node: node.kill())
 
-    def restart(self) -> None:
-        """Stop cleanly if it runs, then start on the same address with the same data."""
-        node = self._started_node()
-        node.stop(self.stop_timeout_s)
-        node.start(self.start_timeout_s)
+    def restart(self, broker: int | None = None) -> None:
+        """Stop cleanly what runs, then start on the same address with the same data."""
+        self._started_nodes()
+        self.stop(broker)
+        self.start(broker)
+
+    def pause(self, broker: int | None = None) -> None:
+        """SIGSTOP: nothing moves, but connections stay open; as a long pause of the machine would be."""
+        self._started_nodes()
+        for node in self._chosen(broker):
+            node.pause()
+
+    def resume(self, broker: int | None = None) -> None:
+        """Let a paused broker go on."""
+        self._started_nodes()
+        for node in self._chosen(broker):
+            node.resume()
+
+    # The network between the brokers.
+
+    def isolate(self, broker: int, *, clients: bool = False) -> None:
+        """Cut a broker off from all others, in both directions, until `heal`.
+
+        Links fall silent, they do not close. Clients still reach it, unless `clients` says that they do not:
+        that needs a cluster with proxied="all".
+        """
+        self._node(broker)
+        others = [other for other in range(self.brokers) if other != broker]
+        pairs = [(broker, other) for other in others] + [(other, broker) for other in others]
+        if clients:
+            if self._proxied != "all":
+                raise ValueError('clients=True needs clients that go through proxies: Cluster(proxied="all")')
+            pairs.append((CLIENT, broker))
+        self._need_links().cut(pairs)
+
+    def cut(self, source: int, target: int) -> None:
+        """Cut one way only: what `source` asks of `target`, with the answers, until `heal`."""
+        self._node(source)
+        self._node(target)
+        self._need_links().cut([(source, target)])
+
+    def heal(self) -> None:
+        """Mend every link; what waited in it arrives."""
+        if self._links is not None:
+            self._links.heal()
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, object] | None = None,
+        *,
+        replication_factor: int = -1,
     ) -> None:
-        """Create a topic, wait until it can be used; callable from anywhere, even inside an event loop."""
+        """Create a topic, wait until every broker that runs knows it; callable inside an event loop too."""
         from ottla.testing.topics import create_topic
 
         settings = {key: _as_text(value) for key, value in (config or {}).items()}
-        create_topic(self.bootstrap_servers, name, partitions, settings)
+        addresses = [node.address for node in self._started_nodes() if node.running and not node.paused]
+        create_topic(addresses, name, partitions, settings, replication_factor)
 
     def close(self) -> None:
         """Stop, and remove the temporary directory."""
         try:
+            self.heal()
             self.stop()
         finally:
-            self._node = None
+            for node in self._nodes:
+                if node.running:
+                    node.kill()
+            self._nodes = []
+            self._close_links()
             self._remove_work_dir()
 
     def __enter__(self) -> Self:
@@ -139,20 +235,119 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def _started_node(self) -> BrokerProcess | BrokerThread:
-        if self._node is None:
-            raise RuntimeError("the cluster is not started: use `with Cluster() as cluster:` or call start()")
-        return self._node
+    # Inside.
 
-    def _new_node(self) -> BrokerProcess | BrokerThread:
+    def _started_nodes(self) -> list[Node]:
+        if not self._nodes:
+            raise RuntimeError("the cluster is not started: use `with Cluster() as cluster:` or call start()")
+        return self._nodes
+
+    def _node(self, broker: int) -> Node:
+        nodes = self._started_nodes()
+        if not 0 <= broker < len(nodes):
+            raise ValueError(f"broker {broker}: the cluster has brokers 0 to {len(nodes) - 1}")
+        return nodes[broker]
+
+    def _chosen(self, broker: int | None) -> list[Node]:
+        return self._nodes if broker is None else [self._node(broker)]
+
+    def _all(self, nodes: Sequence[Node], work: Callable[[Node], None]) -> None:
+        """Do something with several nodes at once: members that start or stop need each other."""
+        if len(nodes) == 1:
+            work(nodes[0])
+            return
+        if not nodes:
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(nodes), thread_name_prefix="ottla-nodes") as pool:
+            futures = [pool.submit(work, node) for node in nodes]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            # The first is as good as any, but a port in the way decides whether others are tried.
+            raise next((error for error in errors if "in use" in str(error)), errors[0])
+
+    def _new_nodes(self) -> list[Node]:
         if self._work_dir is None:
             self._work_dir = tempfile.mkdtemp(prefix="ottla-")
-        data_dir = self._given_data_dir or os.path.join(self._work_dir, "data")
-        listen = f"{HOST}:{free_port(HOST)}"
+        if self.brokers == 1:
+            data_dir = self._given_data_dir or os.path.join(self._work_dir, "data")
+            return [self._new_node("broker", data_dir, f"{HOST}:{free_port(HOST)}", self.config)]
+        base = self._given_data_dir or self._work_dir
+        os.makedirs(base, exist_ok=True)
+        members = self._new_members()
+        cluster_id = self._kept_cluster_id(base)
+        nodes = []
+        for member in members:
+            name = f"broker-{member.node_id}"
+            data_dir = os.path.join(base, name)
+            properties = member_properties(
+                member, members, cluster_id=cluster_id, data_dir=data_dir, settings=self.config
+            )
+            listen = f"{HOST}:{member.told_client_port or member.client_port}"
+            source = address_of(member.node_id) if self._links is not None else None
+            nodes.append(self._new_node(name, data_dir, listen, properties, source))
+        return nodes
+
+    def _new_members(self) -> list[Member]:
+        ports = iter(free_ports(3 * self.brokers, HOST))
+        links = self._links = Links() if self._proxied != "none" else None
+        members = []
+        for node_id in range(self.brokers):
+            member = Member(node_id, next(ports), next(ports))
+            if links is not None:
+                peer_port = next(ports)
+                member = member._replace(peer_port=peer_port, told_peer_port=links.add(node_id, peer_port))
+                if node_id < voter_count(self.brokers):
+                    told = links.add(node_id, member.controller_port)
+                    member = member._replace(told_controller_port=told)
+                if self._proxied == "all":
+                    told = links.add(node_id, member.client_port)
+                    member = member._replace(told_client_port=told)
+            members.append(member)
+        return members
+
+    def _new_node(
+        self,
+        name: str,
+        data_dir: str,
+        listen: str,
+        settings: Mapping[str, str],
+        connect_from: str | None = None,
+    ) -> Node:
+        assert self._work_dir is not None
         if self.in_process:
-            return BrokerThread(data_dir=data_dir, listen=listen, settings=self.config)
-        log_path = os.path.join(self._work_dir, "broker.log")
-        return BrokerProcess(data_dir=data_dir, listen=listen, settings=self.config, log_path=log_path)
+            return BrokerThread(
+                data_dir=data_dir, listen=listen, settings=settings, connect_from=connect_from
+            )
+        log_path = os.path.join(self._work_dir, f"{name}.log")
+        return BrokerProcess(
+            data_dir=data_dir, listen=listen, settings=settings, log_path=log_path, connect_from=connect_from
+        )
+
+    def _kept_cluster_id(self, base: str) -> str:
+        """The id of the cluster whose data lies there already, else our own."""
+        path = os.path.join(base, "cluster.id")
+        try:
+            with open(path, encoding="ascii") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(self._cluster_id)
+            return self._cluster_id
+
+    def _need_links(self) -> Links:
+        if self._links is None:
+            why = "only Linux has loopback addresses for it" if not links_available() else "it has no proxies"
+            if self.brokers == 1:
+                why = "it has one broker"
+            raise ValueError(f'this cluster cannot be cut: {why}; use Cluster(brokers=3, proxied="members")')
+        return self._links
+
+    def _close_links(self) -> None:
+        links, self._links = self._links, None
+        if links is not None:
+            links.close()
 
     def _remove_work_dir(self) -> None:
         if self._work_dir is not None:

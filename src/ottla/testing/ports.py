@@ -12,6 +12,14 @@ PORT_MAX = 32_000
 TRIES_MAX = 200
 
 
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Different ports nobody listens on."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found[free_port(host)] = None
+    return list(found)
+
+
 def free_port(host: str = "127.0.0.1") -> int:
     """A TCP port nobody listens on; drawn at random so that parallel test runs rarely meet."""
     draw = random.SystemRandom()

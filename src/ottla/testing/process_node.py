@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -21,12 +22,22 @@ class BrokerError(RuntimeError):
 class BrokerProcess:
     """Starts `python -m ottla serve`, waits for its ready line, stops or kills it."""
 
-    def __init__(self, *, data_dir: str, listen: str, settings: Mapping[str, str], log_path: str) -> None:
+    def __init__(
+        self,
+        *,
+        data_dir: str,
+        listen: str,
+        settings: Mapping[str, str],
+        log_path: str,
+        connect_from: str | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self.listen = listen
         self.settings = dict(settings)
         self.log_path = log_path
         self.address = listen
+        self.connect_from = connect_from
+        self.paused = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,7 +59,10 @@ class BrokerProcess:
         ]
         if "log.dirs" not in self.settings:
             command += ["--data", self.data_dir]
-        command += ["--listen", self.listen]
+        if "listeners" not in self.settings:
+            command += ["--listen", self.listen]
+        if self.connect_from is not None:
+            command += ["--connect-from", self.connect_from]
         command.append("--stop-on-stdin-eof")
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
@@ -76,7 +90,9 @@ class BrokerProcess:
                 else f"ended with exit code {process.returncode}"
             )
             raise BrokerError(f"the broker on {self.listen} {what}\n{self.log_tail()}")
-        self.address = ready.group(1).decode()
+        # The port may have been left to the broker; planned listeners have the address that clients are told.
+        if "listeners" not in self.settings:
+            self.address = ready.group(1).decode()
 
     def _first_line(self, process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
         """What the broker says first: empty when it ends or stays silent. Waits on the pipe, no polling."""
@@ -110,6 +126,7 @@ class BrokerProcess:
         process = self._process
         if process is None:
             return
+        self.resume()
         process.terminate()
         try:
             process.wait(timeout_s)
@@ -130,7 +147,21 @@ class BrokerProcess:
             self._process.wait()
             self._close()
 
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still with everything it holds."""
+        if self._process is None or not self.running:
+            raise BrokerError(f"the broker on {self.address} does not run: it cannot be paused")
+        self._process.send_signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        """SIGCONT, where there is something to continue."""
+        if self._process is not None and self.paused and self.running:
+            self._process.send_signal(signal.SIGCONT)
+        self.paused = False
+
     def _close(self) -> None:
+        self.paused = False
         process, self._process = self._process, None
         assert process is not None
         for pipe in (process.stdin, process.stdout):

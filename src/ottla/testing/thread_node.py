@@ -12,20 +12,29 @@ from ottla.testing.process_node import BrokerError
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+KILL_TIMEOUT_S = 30.0
+
 
 class BrokerThread:
-    """The same life as `BrokerProcess`, except that a thread cannot be killed."""
+    """The same life as `BrokerProcess`: killed means abandoned, paused means that its loop is held."""
 
     pid: int | None = None
 
-    def __init__(self, *, data_dir: str, listen: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, data_dir: str, listen: str, settings: Mapping[str, str], connect_from: str | None = None
+    ) -> None:
         self.data_dir = data_dir
         self.listen = listen
         self.settings = dict(settings)
         self.address = listen
+        self.connect_from = connect_from
+        self.paused = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
         self._stop: asyncio.Event | None = None
+        self._killed = False
+        self._go_on = threading.Event()
         self._ready = threading.Event()
         self._error: BaseException | None = None
 
@@ -37,9 +46,11 @@ class BrokerThread:
         assert not self.running, "already running"
         self._ready.clear()
         self._error = None
+        self._killed = False
         self._thread = threading.Thread(target=self._run, name=f"ottla-{self.listen}", daemon=True)
         self._thread.start()
         if not self._ready.wait(timeout_s):
+            self.kill()
             raise BrokerError(f"the broker on {self.listen} was not ready after {timeout_s:g} s")
         if self._error is not None:
             self._thread.join()
@@ -49,10 +60,11 @@ class BrokerThread:
         from ottla.cli.serve import new_event_loop
 
         try:
-            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=lambda: new_event_loop(self.connect_from)) as runner:
                 runner.run(self._serve())
         except BaseException as error:
-            self._error = error
+            if not self._killed:
+                self._error = error
         finally:
             self._ready.set()
 
@@ -63,30 +75,70 @@ class BrokerThread:
         properties = {"log.dirs": self.data_dir, "listeners": f"PLAINTEXT://{self.listen}", **self.settings}
         broker: Broker = Broker(load_broker_config(None, properties))
         self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
         self._stop = asyncio.Event()
         await broker.start()
         try:
-            self.address = broker.bootstrap_servers
+            if "listeners" not in self.settings:
+                self.address = broker.bootstrap_servers
             self._ready.set()
             await self._stop.wait()
         finally:
-            await broker.stop()
+            if self._killed:
+                await broker._abandon()
+            else:
+                await broker.stop()
 
     def stop(self, timeout_s: float) -> None:
         thread = self._thread
         if thread is None:
             return
+        self.resume()
         if self._loop is not None and self._stop is not None and thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         thread.join(timeout_s)
         if thread.is_alive():
             raise BrokerError(f"the broker on {self.address} did not stop within {timeout_s:g} s")
-        self._thread = self._loop = self._stop = None
+        self._thread = self._loop = self._stop = self._main = None
         if self._error is not None:
             raise BrokerError(f"the broker on {self.address} failed: {self._error}") from self._error
 
     def kill(self) -> None:
-        raise ValueError("an in-process broker cannot be killed: use Cluster(in_process=False)")
+        """Let it go without a goodbye: connections break, nothing is flushed, no clean shutdown is noted.
+
+        What it wrote to its files stays, as it does for a killed process.
+        """
+        thread, loop, main = self._thread, self._loop, self._main
+        if thread is None:
+            return
+        self._killed = True
+        self.resume()
+        if loop is not None and main is not None and thread.is_alive():
+            loop.call_soon_threadsafe(main.cancel)
+        thread.join(KILL_TIMEOUT_S)
+        if thread.is_alive():
+            raise BrokerError(f"the broker on {self.address} did not end within {KILL_TIMEOUT_S:g} s")
+        self._thread = self._loop = self._stop = self._main = None
+
+    def pause(self) -> None:
+        """Hold its loop: nothing is read, answered or timed until `resume`."""
+        if self._loop is None or not self.running:
+            raise BrokerError(f"the broker on {self.address} does not run: it cannot be paused")
+        if not self.paused:
+            self.paused = True
+            self._go_on.clear()
+            held = threading.Event()
+
+            def hold() -> None:
+                held.set()
+                self._go_on.wait()
+
+            self._loop.call_soon_threadsafe(hold)
+            held.wait()
+
+    def resume(self) -> None:
+        self.paused = False
+        self._go_on.set()
 
     def log_tail(self) -> str:
         return ""

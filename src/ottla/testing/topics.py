@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 NAME_BYTES_MAX = 249
@@ -32,13 +32,24 @@ def run_apart(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         raise errors[0]
 
 
-def create_topic(bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]) -> None:
+def create_topic(
+    addresses: Sequence[str],
+    name: str,
+    partitions: int,
+    config: Mapping[str, str],
+    replication_factor: int = -1,
+) -> None:
+    """Create a topic and wait until each of these brokers knows it and its leaders."""
     from ottla.client import Admin, NewTopic
 
+    topic = NewTopic(name, partitions, replication_factor, dict(config))
+
     async def create() -> None:
-        async with Admin(bootstrap_servers) as admin:
-            await admin.create_topics([NewTopic(name, partitions=partitions, configs=dict(config))])
-            await admin.wait_for_topic(name, partitions)
+        async with Admin(addresses) as admin:
+            await admin.create_topics([topic])
+        for address in addresses:
+            async with Admin(address) as admin:
+                await admin.wait_for_topic(name, partitions)
 
     run_apart(create)
 
