@@ -13,12 +13,14 @@ from ottla.config.load import broker_config
 from ottla.controller.features import bootstrap_records
 from ottla.controller.image import ClusterImage
 from ottla.protocol.messages.topic_record import TopicRecord
+from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
-from ottla.quorum.single import SingleVoterQuorum
 from ottla.storage.files import Files
 from ottla.testing.files import FaultyFiles
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
+
+from alone import Alone
 
 DIRECTORY = "/data/__cluster_metadata-0"
 
@@ -26,8 +28,11 @@ DIRECTORY = "/data/__cluster_metadata-0"
 class Node:
     """Opens, replays and reopens the quorum; keeps the image that follows from it."""
 
-    def __init__(self, files: Files, root: str = "/data", **config: str) -> None:
+    def __init__(
+        self, files: Files, root: str = "/data", *, directory_id: bytes = bytes(16), **config: str
+    ) -> None:
         self.files = files
+        self.directory_id = directory_id
         self.root = root
         self.config = {name.replace("_", "."): value for name, value in config.items()}
         self.now_ms = 1_000_000
@@ -35,24 +40,30 @@ class Node:
         files.sync_dir(root.rpartition("/")[0])
         self.open()
 
-    def open(self, **options: Any) -> SingleVoterQuorum:
+    def open(self, *, node_id: int = 1, **options: Any) -> Alone:
+        """Lead, if this node may; the only voter needs no more than its first step for it."""
         self.now_ms += 1000
-        self.quorum = SingleVoterQuorum.open(
+        raft_log = RaftLog.open(
             self.files,
             self.root,
             MetadataLogSettings(broker_config(self.config)),
-            node_id=options.pop("node_id", 1),
+            node_id=node_id,
             now_ms=self.now_ms,
             **options,
         )
-        for _ in self.quorum.replay():
-            pass
-        self.quorum.begin_epoch(self.now_ms, bootstrap_records()[:1])
+        self.quorum = Alone(raft_log, node_id, self.now_ms, directory_id=self.directory_id)
+        self.replay()
+        if not self.image.features and self.quorum.role == "leader":
+            self.quorum.append(bootstrap_records()[:1], self.now_ms)
+            self.replay()
+        return self.quorum
+
+    def replay(self) -> None:
+        """What a start would find now."""
         self.image = ClusterImage()
         self.replayed = list(self.quorum.replay())
         for _, _, message in self.replayed:
             self.image.apply(message)
-        return self.quorum
 
     def create(self, *names: str) -> tuple[int, int]:
         records = [TopicRecord(name=name, topic_id=hashlib.md5(name.encode()).digest()) for name in names]

@@ -42,10 +42,16 @@ def dynamic_records(files: FaultyFiles, snapshot: SnapshotId) -> list[object]:
     return snapshot_header_messages(files, DIRECTORY, snapshot)[1:]
 
 
+def directory_of_the_format(files: FaultyFiles) -> bytes:
+    _, voters = dynamic_records(files, FORMATTED)
+    assert isinstance(voters, VotersRecord)
+    return voters.voters[0].voter_directory_id
+
+
 def test_a_formatted_directory_gets_its_first_records(formatted: FaultyFiles, new_node: Any) -> None:
-    node = new_node(formatted)
+    node = new_node(formatted, directory_id=directory_of_the_format(formatted))
     assert node.image.features == {"metadata.version": 30}, "the checkpoint of the format has no records"
-    assert (node.quorum.kraft_version, node.quorum.epoch) == (1, 8)
+    assert (node.quorum.kraft_version, node.quorum.epoch) == (1, 9)
 
 
 def test_its_version_and_voters_are_kept(formatted: FaultyFiles, new_node: Any) -> None:
@@ -55,10 +61,10 @@ def test_its_version_and_voters_are_kept(formatted: FaultyFiles, new_node: Any) 
     assert version.kraft_version == 1
     assert isinstance(voters, VotersRecord)
     assert [voter.voter_id for voter in voters.voters] == [1]
-    node = new_node(formatted)
+    node = new_node(formatted, directory_id=directory_of_the_format(formatted))
     state = read_quorum_state(formatted, DIRECTORY)
     assert state is not None
-    assert (state.version, state.leader_id, state.leader_epoch) == (1, 1, 8)
+    assert (state.version, state.leader_id, state.leader_epoch) == (1, 1, 9)
     node.create("a")
     node.snapshot()
     latest = node.quorum.latest_snapshot
@@ -74,20 +80,36 @@ def test_the_records_may_stand_in_the_log(files: FaultyFiles, new_node: Any) -> 
     node.open()
     assert node.quorum.kraft_version == 1
     node.snapshot()
-    (version,) = dynamic_records(files, node.quorum.latest_snapshot)
+    version, voters = dynamic_records(files, node.quorum.latest_snapshot)
     assert isinstance(version, KRaftVersionRecord)
+    assert isinstance(voters, VotersRecord), "who begins to lead writes down who votes"
+    assert [voter.voter_id for voter in voters.voters] == [1]
 
 
-@pytest.mark.parametrize("what", ["another node", "a version to come"])
-def test_what_is_refused_stays_as_it_was(formatted: FaultyFiles, new_node: Any, what: str) -> None:
-    node = new_node(formatted)
-    if what == "a version to come":
-        node.quorum.log.append_own(kraft_version_batch(2, 5, leader_epoch=8), 8, 5)
+def contents(files: FaultyFiles) -> dict[str, bytes | None]:
+    names = ("quorum-state", "00000000000000000000.log")
+    return {name: files.read_bytes(f"{DIRECTORY}/{name}") for name in names}
+
+
+def test_a_version_to_come_is_refused_and_stays_as_it_was(formatted: FaultyFiles, new_node: Any) -> None:
+    node = new_node(formatted, directory_id=directory_of_the_format(formatted))
+    node.quorum.log.append_own(kraft_version_batch(2, 5, leader_epoch=9), 9, 5)
     node.quorum.close(node.now_ms)
-    before = {name: formatted.read_bytes(f"{DIRECTORY}/{name}") for name in formatted.listdir(DIRECTORY)}
-    with pytest.raises(QuorumError, match="quorum of 1" if what == "another node" else "kraft.version=2"):
-        node.open(node_id=2 if what == "another node" else 1, clean=True)
-    after = {name: formatted.read_bytes(f"{DIRECTORY}/{name}") for name in formatted.listdir(DIRECTORY)}
-    assert after["quorum-state"] == before["quorum-state"]
-    log = "00000000000000000000.log"
-    assert after[log] == before[log]
+    before = contents(formatted)
+    with pytest.raises(QuorumError, match=r"kraft\.version=2"):
+        node.open(clean=True)
+    assert contents(formatted) == before
+
+
+@pytest.mark.parametrize("who", ["another node", "another directory"])
+def test_who_is_not_in_the_list_does_not_lead(formatted: FaultyFiles, new_node: Any, who: str) -> None:
+    """It is an observer, and waits to be added; whose directory it is stands in meta.properties."""
+    node = new_node(formatted, directory_id=directory_of_the_format(formatted))
+    node.create("a")
+    node.quorum.close(node.now_ms)
+    before = contents(formatted)["00000000000000000000.log"]
+    if who == "another directory":
+        node.directory_id = b"other directory "
+    node.open(node_id=2 if who == "another node" else 1, clean=True)
+    assert node.quorum.role != "leader"
+    assert contents(formatted)["00000000000000000000.log"] == before

@@ -16,6 +16,7 @@ from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.uuids import METADATA_TOPIC_ID
 from ottla.quorum import framing
 from ottla.quorum.errors import QuorumError
+from ottla.quorum.snapshot import SnapshotId, snapshot_batches
 from ottla.records.batch import iter_headers
 from ottla.records.control import parse_control_record
 from ottla.records.record import iter_records
@@ -61,7 +62,7 @@ def test_what_stands_in_the_log(files: FaultyFiles, node: Any) -> None:
     data = files.read_bytes(LOG)
     found = batches(files)
     assert [header.is_control for _, header in found] == [True, False, False, True]
-    assert [header.leader_epoch for _, header in found] == [1, 1, 1, 2]
+    assert [header.leader_epoch for _, header in found] == [1, 1, 1, 3]
     assert [header.base_offset for _, header in found] == [0, 1, 2, 4]
     assert all(header.producer_id == -1 for _, header in found)
     (record,) = iter_records(data, *found[0])
@@ -80,22 +81,25 @@ def test_every_start_is_a_new_epoch_and_finds_all_records(node: Any) -> None:
         node.quorum.sync(0)
         node.quorum.close(0)
         node.open(clean=True)
-        assert node.quorum.epoch == number + 1
+        assert node.quorum.epoch == 2 * number + 1, "the epoch that was led is left, then a new one begun"
         assert node.topics == {f"t{i}" for i in range(1, number + 1)}
     assert node.image.features == {"metadata.version": 30}
 
 
 def test_the_epoch_is_known_without_its_file(files: FaultyFiles, node: Any) -> None:
-    node.open()
-    files.remove(f"{DIRECTORY}/quorum-state")
     assert node.open().epoch == 3
-    files.write_atomic(f"{DIRECTORY}/quorum-state", b"")
+    files.remove(f"{DIRECTORY}/quorum-state")
     assert node.open().epoch == 4
+    files.write_atomic(f"{DIRECTORY}/quorum-state", b"")
+    assert node.open().epoch == 5
 
 
-def test_the_directory_of_another_voter_is_refused(node: Any) -> None:
-    with pytest.raises(QuorumError, match=r"quorum of 1, not of node\.id=2"):
+def test_the_directory_of_another_voter_is_refused_and_left_as_it_was(files: FaultyFiles, node: Any) -> None:
+    node.quorum.close(0)
+    before = {name: files.read_bytes(f"{DIRECTORY}/{name}") for name in ("quorum-state", LOG[-24:])}
+    with pytest.raises(QuorumError, match=r"quorum of 1, not of 2: see controller\.quorum\.voters"):
         node.open(node_id=2)
+    assert {name: files.read_bytes(f"{DIRECTORY}/{name}") for name in before} == before
 
 
 def test_a_large_decision_is_one_batch_and_a_huge_one_several(
@@ -333,5 +337,51 @@ def test_on_the_real_file_system(tmp_path: Path, new_node: Any) -> None:
     node.quorum.log.abandon()
     node.open()
     assert node.topics == {"a", "b"}
-    assert node.quorum.epoch == 3
+    assert node.quorum.epoch == 5
     node.quorum.close(node.now_ms)
+
+
+def test_the_log_behind_a_snapshot_survives_that_its_beginning_is_forgotten(
+    files: FaultyFiles, node: Any
+) -> None:
+    """A snapshot lets go of the epochs before it; the segment with the records may still begin there."""
+    node.create("a")
+    node.snapshot()
+    node.create("b")
+    node.quorum.sync(0)  # brings the shortened list of epochs to the disk
+    for _ in range(2):
+        files.crash()
+        node.open()
+        assert node.topics == {"a", "b"}
+        assert node.quorum.log.log_start_offset == node.quorum.latest_snapshot.end_offset
+
+
+def test_a_snapshot_that_was_overtaken_by_the_leaders_is_dropped(files: FaultyFiles, node: Any) -> None:
+    node.create("a")
+    node.quorum.sync(0)
+    raft_log = node.quorum.raft_log
+    job = node.quorum.maybe_snapshot(node.image.to_records, 0, force=True)
+    job.run()
+    newer = SnapshotId(100, 5)
+    raft_log.write_snapshot(newer, 0, b"".join(snapshot_batches(node.image.to_records(), newer, 0, 0)))
+    raft_log.install_snapshot(newer)
+    raft_log.finish_snapshot(job, 0)
+    assert raft_log.latest_snapshot == newer
+    assert not files.exists(f"{DIRECTORY}/{job.snapshot_id.file_name}")
+    old_image_end = job.snapshot_id.end_offset
+    assert raft_log.maybe_snapshot(node.image.to_records, old_image_end, 10**12, force=True) is None, (
+        "an image of before the leader's snapshot is worth none"
+    )
+
+
+def test_only_what_is_applied_asks_for_a_snapshot(new_node: Any, files: FaultyFiles) -> None:
+    node = new_node(files, metadata_log_max_record_bytes_between_snapshots="300")
+    node.quorum.sync(0)
+    node.create(*"abcdef")
+    node.quorum.sync(0)
+    job = node.quorum.maybe_snapshot(node.image.to_records, 0)
+    node.create(*"ghijklmnopqrst")
+    node.quorum.sync(0)
+    job.run()
+    node.quorum.finish_snapshot(job, 0)
+    assert node.quorum.wants_snapshot(0), "what was applied while it was written is not in it"

@@ -42,10 +42,11 @@ class MetadataLog:
     """The metadata log of a node. Only its jobs may run in other threads."""
 
     __slots__ = (
-        "_bytes_since_snapshot",
+        "_applied_bytes",
         "_files",
         "_last_timestamp_ms",
         "_settings",
+        "_snapshot_bytes",
         "_snapshot_due_ms",
         "_snapshot_running",
         "_snapshots",
@@ -63,7 +64,8 @@ class MetadataLog:
         self.node_id = node_id
         self.epoch = 0
         self._snapshots: list[SnapshotId] = []
-        self._bytes_since_snapshot = 0
+        self._applied_bytes = 0  # since the newest snapshot
+        self._snapshot_bytes = 0  # how many of them the one that is being written covers
         self._snapshot_due_ms = 0
         self._snapshot_running = False
         self._last_timestamp_ms = -1
@@ -117,13 +119,15 @@ class MetadataLog:
             log.truncate_fully_and_start_at(latest.end_offset)
         elif latest is not None and log.log_start_offset < latest.end_offset:
             epoch = log.leader_epochs.epoch_for_offset(latest.end_offset - 1)
-            if epoch != latest.epoch:
+            if epoch >= 0 and epoch != latest.epoch:
                 # A leader's snapshot was installed, and the log that it replaces had not gone when we ended.
                 text = "%s has epoch %d where its snapshot has %d: the log goes on behind the snapshot"
                 logger.warning(text, self.directory, epoch, latest.epoch)
                 log.truncate_fully_and_start_at(latest.end_offset)
+        if self._snapshots and log.log_start_offset < self._snapshots[0].end_offset <= log.log_end_offset:
+            # The beginning may still be there in whole segments, but its epochs are forgotten.
+            log.advance_log_start_offset(self._snapshots[0].end_offset)
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
-        self._bytes_since_snapshot = log.size_bytes if latest is None else 0
 
     def replay(self) -> Iterator[tuple[int, int, Message]]:
         """(offset, epoch, record) of everything, from the newest whole snapshot and the log behind it.
@@ -141,16 +145,13 @@ class MetadataLog:
                 f"{self.directory} begins at {self.log.log_start_offset}, without a whole snapshot of before"
             )
             raise QuorumError(text)
-        nbytes = 0
         for data, position, header in self._batches_from(start):
-            nbytes += header.size_bytes
             if header.is_control:
                 continue
             self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
             for offset, message in batch_messages(data, position, header):
                 if offset >= start:
                     yield offset, header.leader_epoch, message
-        self._bytes_since_snapshot = nbytes
 
     def _batches_from(self, offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
         log = self.log
@@ -174,17 +175,14 @@ class MetadataLog:
     def append(self, messages: Iterable[Message], now_ms: int) -> tuple[int, int]:
         """Writes the records; (first offset, last offset). If it fails nothing of them is in the log."""
         base = self.log.log_end_offset
-        written = 0
         try:
             for batch in frame_batches(messages, now_ms, leader_epoch=self.epoch):
                 self.log.append_own(batch, self.epoch, now_ms)
-                written += len(batch)
         except DiskFull:
             if self.log.log_end_offset > base:
                 self.log.truncate_to(base)
             raise
-        assert written, "a decision without records needs no append"
-        self._bytes_since_snapshot += written
+        assert self.log.log_end_offset > base, "a decision without records needs no append"
         self._last_timestamp_ms = now_ms
         return base, self.log.log_end_offset - 1
 
@@ -195,14 +193,14 @@ class MetadataLog:
         return self._snapshots[-1] if self._snapshots else None
 
     def wants_snapshot(self, now_ms: int) -> bool:
-        """Is there enough that is new?"""
+        """Is there enough that is new? Only what is applied counts: the rest cannot be in a snapshot yet."""
         if self._snapshot_running:
             return False
         settings = self._settings
-        if self._bytes_since_snapshot >= settings.snapshot_after_bytes:
+        if self._applied_bytes >= settings.snapshot_after_bytes:
             return True
         due = settings.snapshot_interval_ms > 0 and now_ms >= self._snapshot_due_ms
-        return due and self._bytes_since_snapshot > 0
+        return due and self._applied_bytes > 0
 
     def maybe_snapshot(
         self,
@@ -221,7 +219,9 @@ class MetadataLog:
         latest = self.latest_snapshot
         if not force and (not self.wants_snapshot(now_ms) or (latest and latest.end_offset >= end_offset)):
             return None
-        assert self.log.log_start_offset <= end_offset <= self.log.log_end_offset, end_offset
+        if end_offset < self.log.log_start_offset:
+            return None  # the image is still that of before a leader's snapshot, which is here already
+        assert end_offset <= self.log.log_end_offset, end_offset
         epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
         if epoch < 0 and latest is not None:
             epoch = latest.epoch
@@ -235,6 +235,7 @@ class MetadataLog:
             voters=voters,
         )
         self._snapshot_running = True
+        self._snapshot_bytes = self._applied_bytes
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
         return SnapshotJob(self._files, self.directory, snapshot_id, batches)
 
@@ -247,11 +248,16 @@ class MetadataLog:
         if job.error is not None:
             logger.error("snapshot of the metadata failed: %s", job.error)
             return
+        latest = self.latest_snapshot
+        if latest is not None and latest > job.snapshot_id:
+            # Meanwhile the leader's has come, and the log begins behind it.
+            self._files.remove(f"{self.directory}/{job.snapshot_id.file_name}")
+            return
         if job.snapshot_id not in self._snapshots:
             self._snapshots.append(job.snapshot_id)
-        if self._bytes_since_snapshot >= _ROLL_BYTES_MIN:
+        if self._snapshot_bytes >= _ROLL_BYTES_MIN:
             self.log.roll(now_ms)
-        self._bytes_since_snapshot = 0
+        self._applied_bytes -= self._snapshot_bytes
         self.clean(now_ms)
 
     def clean(self, now_ms: int) -> None:

@@ -79,11 +79,9 @@ class RaftLog(MetadataLog):
 
     def append_control(self, batch: bytearray, epoch: int, now_ms: int) -> None:
         self.log.append_own(batch, epoch, now_ms)
-        self._bytes_since_snapshot += len(batch)
 
     def append_fetched(self, records: bytes | bytearray | memoryview, now_ms: int) -> None:
         self.log.append_as_follower(records, now_ms)
-        self._bytes_since_snapshot += len(records)
 
     # -- epoch and vote
 
@@ -127,12 +125,16 @@ class RaftLog(MetadataLog):
         return history
 
     def committed(self, start: int, end: int) -> Iterator[tuple[int, list[Message]]]:
-        """(offset that follows, records) of each batch from `start` on that lies below `end`."""
+        """(offset that follows, records) of each batch from `start` on that lies below `end`.
+
+        For whoever applies them, once: what is read here is what the next snapshot has to cover.
+        """
         for data, position, header in self._batches_from(start):
             if header.base_offset >= end:
                 return
             messages = [] if header.is_control else [m for _, m in batch_messages(data, position, header)]
             self._last_timestamp_ms = max(self._last_timestamp_ms, header.max_timestamp)
+            self._applied_bytes += header.size_bytes
             yield header.next_offset, messages
 
     def snapshot_messages(self, snapshot_id: SnapshotId) -> Iterator[Message]:
@@ -179,6 +181,7 @@ class RaftLog(MetadataLog):
         for older in self._snapshots:
             self._files.remove(f"{self.directory}/{older.file_name}")
         self._snapshots = [snapshot_id]
+        self._applied_bytes = self._snapshot_bytes = 0
         self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
         return _controls(snapshot_header_messages(self._files, self.directory, snapshot_id))
 
