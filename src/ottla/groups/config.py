@@ -1,0 +1,67 @@
+"""The settings of groups: the broker's, and those that a group may have of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ottla.config.load import BrokerConfig
+
+_MINUTE_MS = 60_000
+
+
+def _none_set(group_id: str) -> Mapping[str, str]:
+    return {}
+
+
+class GroupsConfig:
+    """`group_overrides` gives what is set for a group (resource type GROUP), by Kafka's property names."""
+
+    __slots__ = (
+        "consumer_assignors",
+        "consumer_heartbeat_interval_ms",
+        "consumer_max_heartbeat_interval_ms",
+        "consumer_max_session_timeout_ms",
+        "consumer_max_size",
+        "consumer_migration_policy",
+        "consumer_min_heartbeat_interval_ms",
+        "consumer_min_session_timeout_ms",
+        "consumer_regex_refresh_interval_ms",
+        "consumer_session_timeout_ms",
+        "group_overrides",
+        "initial_rebalance_delay_ms",
+        "max_session_timeout_ms",
+        "max_size",
+        "min_session_timeout_ms",
+        "new_member_join_timeout_ms",
+        "offset_metadata_max_bytes",
+        "offsets_retention_check_interval_ms",
+        "offsets_retention_ms",
+        "rebalance_history_length",
+    )
+
+    def __init__(
+        self, config: BrokerConfig, group_overrides: Callable[[str], Mapping[str, str]] = _none_set
+    ) -> None:
+        self.group_overrides = group_overrides
+        get_int = config.get_int
+        self.min_session_timeout_ms = get_int("group.min.session.timeout.ms")
+        self.max_session_timeout_ms = get_int("group.max.session.timeout.ms")
+        self.initial_rebalance_delay_ms = get_int("group.initial.rebalance.delay.ms")
+        self.max_size = get_int("group.max.size")
+        # How long a joining member's first answer may take, whatever its session timeout: clients may not
+        # heartbeat while they wait for it.
+        self.new_member_join_timeout_ms = 5 * _MINUTE_MS
+        self.offset_metadata_max_bytes = get_int("offset.metadata.max.bytes")
+        self.offsets_retention_ms = get_int("offsets.retention.minutes") * _MINUTE_MS
+        self.offsets_retention_check_interval_ms = get_int("offsets.retention.check.interval.ms")
+        self.consumer_session_timeout_ms = get_int("group.consumer.session.timeout.ms")
+        self.consumer_min_session_timeout_ms = get_int("group.consumer.min.session.timeout.ms")
+        self.consumer_max_session_timeout_ms = get_int("group.consumer.max.session.timeout.ms")
+        self.consumer_heartbeat_interval_ms = get_int("group.consumer.heartbeat.interval.ms")
+        self.consumer_min_heartbeat_interval_ms = get_int("group.consumer.min.heartbeat.interval.ms")
+        self.consumer_max_heartbeat_interval_ms = get_int("group.consumer.max.heartbeat.interval.ms")
+        self.consumer_max_size = get_int("group.consumer.max.size")
+        self.consumer_assignors = config.get_list("group.consumer.assignors")
+        self.consumer_migration_policy = config.get_str("group.consumer.migration.policy")
+        self.consumer_regex_refresh_interval_ms = get_int("group.consumer.regex.refresh.interval.ms")
+        self.rebalance_history_length = 16

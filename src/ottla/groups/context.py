@@ -1,0 +1,42 @@
+"""What the parts of a shard share: its groups and offsets, its settings, its timers, and the way to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ottla.groups.config import GroupsConfig
+from ottla.groups.group import Group
+from ottla.groups.history import RebalanceHistory
+from ottla.groups.offsets.table import GroupOffsets
+from ottla.groups.outcome import Outcome
+from ottla.groups.timers import Timers
+from ottla.groups.topics_view import TopicsView
+from ottla.protocol.message import Message
+
+# Applies one record: key, value or None, and the time of its batch.
+Applier: TypeAlias = Callable[[Message, Message | None, int], None]
+
+
+class ShardContext:
+    """`groups` and `offsets` are changed by appliers alone, save for groups that have no record yet."""
+
+    __slots__ = ("appliers", "config", "groups", "new_uuid", "offsets", "timers", "topics")
+
+    def __init__(self, config: GroupsConfig, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
+        self.config = config
+        self.topics = topics
+        self.new_uuid = new_uuid  # as text, for member ids
+        self.timers = Timers()
+        self.groups: dict[str, Group] = {}
+        self.offsets: dict[str, GroupOffsets] = {}
+        # By record type (API_KEY of the key). Every part of the shard adds its own.
+        self.appliers: dict[int, Applier] = {}
+
+    def write(self, outcome: Outcome, key: Message, value: Message | None, now_ms: int) -> None:
+        """Add a record to the outcome and apply it at once: later decisions build on it."""
+        outcome.records.append((key, value))
+        self.appliers[key.API_KEY](key, value, now_ms)
+
+    def new_history(self) -> RebalanceHistory:
+        return RebalanceHistory(self.config.rebalance_history_length)
