@@ -256,6 +256,22 @@ def test_lost_epochs_are_learned_from_the_log() -> None:
     assert expected == [(0, 0), (1, 4), (2, 8)]
 
 
+def test_epochs_below_a_log_start_that_went_back_are_learned_from_the_log() -> None:
+    """The log start has a checkpoint of its own, and a power cut may leave an old one."""
+    files = new_files()
+    log = open_log(files)
+    for offset, epoch in enumerate((1, 1, 2, 2, 3)):
+        log.append_own(batch(offset), epoch, NOW)
+    log.flush(NOW)
+    log.advance_log_start_offset(3)
+    log.flush(NOW)
+    assert log.leader_epochs.entries() == [(2, 3), (3, 4)]
+    files.crash()
+    reopened = open_log(files, recovery_point=5)
+    assert reopened.log_start_offset == 0
+    assert reopened.leader_epochs.entries() == [(1, 0), (2, 2), (3, 4)]
+
+
 def test_leftovers_of_deletion_and_cleaning() -> None:
     files = new_files()
     filled(files).close(NOW)

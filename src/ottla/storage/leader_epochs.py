@@ -35,6 +35,11 @@ class LeaderEpochs:
     def latest_epoch(self) -> int:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
+    @property
+    def first_start_offset(self) -> int:
+        """Where the oldest known epoch begins, or -1."""
+        return self._starts[0] if self._starts else -1
+
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 

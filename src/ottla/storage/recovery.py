@@ -87,7 +87,10 @@ def load_log(
     log.log_start_offset = max(start, log.segments.first.base_offset)
     if log.log_start_offset > log.log_end_offset:
         _restart_at(log, files, directory, now_ms)
-    if not epochs_usable:
+    # The log start moved up before the power went, and the epochs were cut there; it is back where it was if
+    # its own checkpoint had not been synced.
+    lost_their_start = log.recovered and log.leader_epochs.first_start_offset > log.log_start_offset
+    if not epochs_usable or lost_their_start:
         _learn_epochs(log)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
