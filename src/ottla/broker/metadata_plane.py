@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.broker import Broker
     from ottla.broker.controller_duties import ControllerDuties
+    from ottla.broker.controller_loop import Decide
     from ottla.broker.metadata_publisher import MetadataPublisher
     from ottla.protocol.message import Message
     from ottla.quorum.raft.config import RaftConfig
@@ -92,7 +93,7 @@ class MetadataPlane(RaftListener):
     async def wait_applied(self, offset: int) -> None:
         """Return when the record at `offset` is applied."""
         while self.applied_offset <= offset:
-            await self._next_apply()
+            await asyncio.wait([self._next_apply()])  # one that is cancelled must not cancel the others
 
     async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
         """Has what is applied made the condition true, in this time?"""
@@ -234,12 +235,18 @@ class MetadataPlane(RaftListener):
             committed_image=self._publisher.copy_of_image,
         )
         if not self._publisher.image.features:
-            first = self.active.submit(lambda *_: Decision(bootstrap_records(), None))
-            first.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
+            self._begin(lambda *_: Decision(bootstrap_records(), None))
+        self._begin(lambda controller, now_ms, _: controller.decide_settle_min_isr(now_ms))
         log.info("controller: active in epoch=%d", self._leading[0])
         self._duties = ControllerDuties(broker, self.active)
         self._duties.start()
         self._tell_leader_news()
+
+    def _begin(self, decide: Decide[None]) -> None:
+        """A decision that nobody waits for; if the controller moves first, the next one takes it."""
+        assert self.active is not None
+        future = self.active.submit(decide)
+        future.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
 
     def _deactivate(self) -> None:
         if self.active is not None:
