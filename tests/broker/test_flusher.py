@@ -53,6 +53,7 @@ def run_with_partition(
         log = PartitionLog.open(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(disk, lambda: NOW))
         partition.leader_epoch = 0
+        partition.is_leader = True
         try:
             await asyncio.wait_for(scene(partition, disk), 10)
         finally:

@@ -62,7 +62,7 @@ class TestRequests:
         assert asked(request) == {(TOPIC, 0): 1, (TOPIC, 1): 1, (TOPIC, 2): 1}
         assert (request.session_id, request.session_epoch) == (0, 0)
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 40)
-        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 1, 10 << 20)
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (0, 1, 10 << 20)
         partition = request.topics[0].partitions[0]
         assert (partition.current_leader_epoch, partition.last_fetched_epoch) == (5, 0)
         assert (partition.log_start_offset, partition.partition_max_bytes) == (0, 1 << 20)

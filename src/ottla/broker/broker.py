@@ -27,6 +27,7 @@ from ottla.broker.quorum_setup import check_metadata, introduce_controller, open
 from ottla.broker.receive_budget import ReceiveBudget
 from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.topic_creator import TopicCreator
 from ottla.broker.upkeep import Upkeep
 from ottla.config.listeners import Endpoint
@@ -80,6 +81,7 @@ class Broker:
             new_id=lambda: self._rng.randint(1, 2**31 - 1),
         )
         self.topic_creator = TopicCreator(self)
+        self.replicas = ReplicaManager(self)
         self.cluster_id = ""
         self.listeners: list[Listener] = []  # for clients and other brokers
         self.controller_listeners: list[Listener] = []
@@ -240,6 +242,7 @@ class Broker:
         self._publisher.host_everything()
         self.plane.go_live()
         await self._sync_recovered()
+        self.replicas.start()
         self._publisher.on_change.append(registration.image_changed)
         await registration.become_active()
         registration.start()
@@ -257,6 +260,7 @@ class Broker:
             await self._registration.leave()
         for listener in self.listeners:
             await listener.stop()
+        await self.replicas.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         await self._stop_quorum()
@@ -294,6 +298,7 @@ class Broker:
         """Let go of everything after a failed start."""
         for listener in (*self.listeners, *self.controller_listeners):
             await listener.stop()
+        await self.replicas.stop()
         if self._introduction is not None:
             self._introduction.cancel()
         await self.plane.stop()

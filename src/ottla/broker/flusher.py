@@ -68,10 +68,10 @@ class Flusher:
                 if job is not None:
                     await loop.run_in_executor(self._executor, job.run)
                     partition.log.finish_flush(job, self._clock())
-                    partition.commit(job.end_offset)
+                    partition.flushed(job.end_offset, self._clock())
                 if partition.log.unflushed_messages >= partition.log.config.flush_messages:
                     continue  # what arrived meanwhile is due already
-                partition.commit(partition.log.log_end_offset)
+                partition.flushed(partition.log.log_end_offset, self._clock())
                 if partition not in self._again:
                     break
         except Exception as error:

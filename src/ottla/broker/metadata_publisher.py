@@ -35,37 +35,34 @@ class MetadataPublisher:
         self._waiting_for_room: dict[tuple[bytes, int], None] = {}  # new partitions whose disk was full
 
     async def publish(self, records: list[Message], last_offset: int) -> None:
-        """Apply committed records and carry out what they change here.
-
-        One request may create thousands of logs: the loop gets its turn every few of them. A partition that
-        is in the image but not hosted yet answers NOT_LEADER_OR_FOLLOWER, and clients come again.
-        """
+        """Apply committed records and carry out what they change here."""
         delta = ImageDelta()
         for record in records:
             self.image.apply(record, delta)
         self.offset = last_offset
-        self._broker.dispatcher.produce_lane.forget()
-        for step, _ in enumerate(self._carry_out(delta), 1):
-            if step % STEPS_PER_TURN == 0:
-                await asyncio.sleep(0)
-        for tell in self.on_change:
-            tell(delta)
+        await self._follow(delta)
 
     async def publish_snapshot(self, records: Iterable[Message], last_offset: int) -> None:
-        """Replace the image by the one that these records make, and carry out the difference."""
-        before = self.image
-        self.image = ClusterImage()
-        delta = ImageDelta()
+        """The image is from now on the one that these records make: carry out the difference."""
+        from ottla.broker.image_diff import difference
+
+        image = ClusterImage()
         for record in records:
-            self.image.apply(record, delta)
-        for topic_id, topic in before.topics_by_id.items():
-            if topic_id not in self.image.topics_by_id:
-                delta.topic_deleted(topic)
+            image.apply(record)
+        delta = difference(self.image, image)
+        self.image = image
         self.offset = last_offset
+        await self._follow(delta)
+
+    async def _follow(self, delta: ImageDelta) -> None:
+        """One request may create thousands of logs: the loop gets its turn every few of them. A partition
+        that is in the image but not hosted yet answers NOT_LEADER_OR_FOLLOWER, and clients come again."""
         self._broker.dispatcher.produce_lane.forget()
         for step, _ in enumerate(self._carry_out(delta), 1):
             if step % STEPS_PER_TURN == 0:
                 await asyncio.sleep(0)
+        if delta.brokers:
+            self._broker.replicas.brokers_changed(sorted(delta.brokers))
         for tell in self.on_change:
             tell(delta)
 
@@ -110,17 +107,23 @@ class MetadataPublisher:
             self._broker.layers.topic_values({})
         )  # most topics have no configs of their own
         for topic in self.image.topics_by_id.values():
-            settings = self.settings_of(topic.name) if self.image.topic_config(topic.name) else shared
+            settings = shared
+            if self.image.topic_config(topic.name):
+                settings = self.settings_of(topic.name)
+                self._broker.replicas.topic_changed(topic.name, settings, ())
             for index, partition in topic.partitions.items():
                 self._host(topic, index, partition, settings, is_new=False)
 
     def set_strays_aside(self) -> None:
-        """Keep, but do not serve, logs of no known topic: one deleted while we were down, say."""
-        image = self.image
+        """Keep, but do not serve, logs that are not ours (any more): of a topic that was deleted while we
+        were down, say, or of a partition that was given to other brokers."""
+        image, node_id = self.image, self._broker.node_id
 
         def is_known(topic: str, partition: int, topic_id: bytes) -> bool:
             known = image.topics_by_name.get(topic)
-            return known is not None and partition in known.partitions and topic_id == known.topic_id
+            if known is None or topic_id != known.topic_id or partition not in known.partitions:
+                return False
+            return node_id in known.partitions[partition].replicas
 
         for stray in self._broker.logs.find_strays(is_known):
             self._broker.logs.set_aside(stray, self._broker.random_uuid().hex())
@@ -133,9 +136,10 @@ class MetadataPublisher:
             yield from self._drop(topic)
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self.refresh_layers()
-            self._reconfigure(set(self.image.topics_by_name))
+            self._broker.replicas.configs_changed()
+            self._reconfigure(self.image.topics_by_name)
         else:
-            self._reconfigure({name for kind, name in delta.configs if kind == RESOURCE_TOPIC})
+            self._reconfigure(sorted(name for kind, name in delta.configs if kind == RESOURCE_TOPIC))
         for topic_id, indexes in delta.partitions.items():
             changed = self.image.topics_by_id[topic_id]
             settings = self.settings_of(changed.name)
@@ -157,19 +161,23 @@ class MetadataPublisher:
     ) -> None:
         """Bring one partition in line with the image."""
         broker = self._broker
-        if broker.node_id not in state.replicas:
-            return
         partition = broker.partitions.by_id(topic.topic_id, index)
+        if broker.node_id not in state.replicas:
+            if partition is not None:
+                broker.partitions.remove(partition)
+                self._retire(partition)
+            return
         if partition is None:
+            # One that moves to this broker has no log here yet.
+            is_new = is_new or broker.node_id in state.adding_replicas
             opened = self._open_log(topic, index, settings, is_new=is_new)
             if opened is None:
                 return
             partition = Partition(topic.name, topic.topic_id, index, opened, settings.rules, broker.flusher)
+            checkpoint = broker.logs.high_watermark(topic.name, index) or 0
+            partition.high_watermark = min(max(checkpoint, opened.log_start_offset), opened.log_end_offset)
             broker.partitions.add(partition)
-        if partition.leader_epoch != state.leader_epoch or partition.leader_id != state.leader:
-            partition.leader_id = state.leader
-            partition.leader_epoch = state.leader_epoch
-            partition.wake()
+        broker.replicas.assign(partition, state, settings)
 
     def _open_log(
         self, topic: TopicImage, index: int, settings: TopicSettings, *, is_new: bool
@@ -187,20 +195,34 @@ class MetadataPublisher:
 
     def _drop(self, topic: TopicImage) -> Iterator[None]:
         broker = self._broker
+        broker.replicas.topic_deleted(topic.name)
         for partition in broker.partitions.remove_topic(topic.name):
-            partition.retire()
+            self._retire(partition)
+            yield
         for index in topic.partitions:
-            try:
-                broker.logs.delete(topic.name, index, broker.random_uuid().hex(), broker.clock())
-            except StorageError as error:
-                log.error("log not deleted: partition=%s-%d error=%s", topic.name, index, error)
+            self._delete_log(topic.name, index)  # where it could not be hosted
             yield
 
-    def _reconfigure(self, topics: set[str]) -> None:
+    def _retire(self, partition: Partition) -> None:
+        self._broker.replicas.drop(partition)
+        partition.retire()
+        self._delete_log(partition.topic, partition.index)
+
+    def _delete_log(self, topic: str, index: int) -> None:
+        broker = self._broker
+        try:
+            broker.logs.delete(topic, index, broker.random_uuid().hex(), broker.clock())
+        except StorageError as error:
+            log.error("log not deleted: partition=%s-%d error=%s", topic, index, error)
+
+    def _reconfigure(self, topics: Iterable[str]) -> None:
+        broker = self._broker
         for name in topics:
-            partitions = self._broker.partitions.of_topic(name)
-            if partitions:
-                settings = self.settings_of(name)
-                for partition in partitions.values():
-                    partition.log.update_config(settings.log)
-                    partition.rules = settings.rules
+            if name not in self.image.topics_by_name:
+                continue
+            partitions = broker.partitions.of_topic(name)
+            settings = self.settings_of(name)
+            for partition in partitions.values():
+                partition.log.update_config(settings.log)
+                partition.rules = settings.rules
+            broker.replicas.topic_changed(name, settings, partitions.values())

@@ -27,6 +27,14 @@ class PartitionTable:
         same_topic[partition.index] = partition
         self._by_id[partition.topic_id] = same_topic
 
+    def remove(self, partition: Partition) -> None:
+        same_topic = self._by_name[partition.topic]
+        assert same_topic[partition.index] is partition
+        del same_topic[partition.index]
+        if not same_topic:
+            del self._by_name[partition.topic]
+            del self._by_id[partition.topic_id]
+
     def remove_topic(self, topic: str) -> list[Partition]:
         partitions = list(self._by_name.pop(topic, {}).values())
         for partition in partitions:

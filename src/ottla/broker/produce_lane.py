@@ -41,6 +41,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 WAYS_MAX = 10_000
 KEY_BYTES_MAX = 1000  # clients choose their ids: ways with long ones would fill the memory
 TOPIC_ID_BYTES = 16
+ACKS_ALL = -1
 _head = Struct(">hhih").unpack_from
 _int16 = Struct(">h").unpack_from
 _int32 = Struct(">i").unpack_from
@@ -56,11 +57,22 @@ Answer = bytes | ProduceResponse | asyncio.Future[ProduceResponse]
 class _Way:
     """Where requests with the same beginning go, and what their answer looks like."""
 
-    __slots__ = ("_topic_id", "_topic_name", "after", "before", "pack", "partition", "size", "timeout_ms")
+    __slots__ = (
+        "_topic_id",
+        "_topic_name",
+        "after",
+        "all_replicas",
+        "before",
+        "pack",
+        "partition",
+        "size",
+        "timeout_ms",
+    )
 
     def __init__(self, partition: Partition, version: int, message: ProduceRequest) -> None:
         self.partition = partition
         self.timeout_ms = message.timeout_ms
+        self.all_replicas = message.acks == ACKS_ALL
         self._topic_name = message.topic_data[0].name
         self._topic_id = message.topic_data[0].topic_id
         answer = PartitionProduceResponse(
@@ -132,6 +144,9 @@ class ProduceLane:
     def append(self, group: list[Taken]) -> list[Answer]:
         """Append requests of one partition; the answers, fewer than requests if one needs the long way."""
         partition = group[0].way.partition
+        leader = partition.leader
+        if not partition.is_leader or (leader is not None and leader.admit()):
+            return []
         try:
             results = partition.append_group([taken.checked for taken in group], self._broker.clock())
         except (RecordsError, StorageError):
@@ -153,17 +168,26 @@ class ProduceLane:
 
     def _when_committed(self, taken: Taken, result: AppendResult) -> Answer:
         way = taken.way
+        partition = way.partition
+        end_offset = result.last_offset + 1
+        committed = partition.committed(end_offset) if way.all_replicas else partition.written(end_offset)
+        if committed is None:
+            return way.pack(
+                way.size,
+                taken.correlation_id,
+                way.before,
+                result[0],
+                result[2],
+                partition.log.log_start_offset,
+                way.after,
+            )
         answer = PartitionProduceResponse(
-            index=way.partition.index,
+            index=partition.index,
             base_offset=result.first_offset,
             log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=way.partition.log.log_start_offset,
+            log_start_offset=partition.log.log_start_offset,
         )
-        committed = way.partition.committed(result.last_offset + 1)
-        response = way.response_with(answer)
-        return (
-            response if committed is None else when_committed(response, [(committed, answer)], way.timeout_ms)
-        )
+        return when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
 
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""
@@ -178,7 +202,9 @@ class ProduceLane:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
-        if partition is None or data.records is None or not partition.rules.plain:
+        if partition is None or not partition.is_leader:
+            return
+        if data.records is None or not partition.rules.plain:
             return  # a batch that the topic wants changed may not be given to the long way afterwards
         start = _records_length_pos(frame, version, _head(frame)[3])
         records = _records(frame, version, start) if start < len(frame) else None

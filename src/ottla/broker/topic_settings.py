@@ -1,4 +1,4 @@
-"""A topic's properties in the shape that the log and the checks of produced records want them."""
+"""A topic's properties in the shape that the log, the checks of produced records and replication want."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.records.validate import AppendRules
+from ottla.replication.throttle import ThrottledReplicas
 from ottla.storage.log_config import LogConfig
 
 CODECS_WITH_LEVEL = ("gzip", "lz4", "zstd")
@@ -14,10 +15,13 @@ CODECS_WITH_LEVEL = ("gzip", "lz4", "zstd")
 class TopicSettings:
     """Made once per change of a topic's configuration and shared by its partitions."""
 
-    __slots__ = ("log", "rules")
+    __slots__ = ("log", "min_isr", "rules", "throttled_followers", "throttled_leaders")
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.log = LogConfig(values)
+        self.min_isr: int = values["min.insync.replicas"]
+        self.throttled_leaders = ThrottledReplicas(values["leader.replication.throttled.replicas"])
+        self.throttled_followers = ThrottledReplicas(values["follower.replication.throttled.replicas"])
         codec = values["compression.type"]
         self.rules = AppendRules(
             max_message_bytes=values["max.message.bytes"],

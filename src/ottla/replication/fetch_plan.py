@@ -2,13 +2,16 @@
 
 The rules:
 
-1.  One request at a time. The first one is full (session epoch 0); if the leader opens a session, the next
-    ones name only what has changed: partitions to add or to read from elsewhere, and partitions to forget. A
-    round in which nothing happened costs nothing per partition, on either side.
+1.  The first request is full (session epoch 0); if the leader opens a session, the next ones name only what
+    has changed: partitions to add or to read from elsewhere, and partitions to forget. A round in which
+    nothing happened costs nothing per partition, on either side. One request at a time, but for news: the
+    leader may be holding a request for half a second, and a partition with a new leader cannot wait so long.
+    Then a second one follows it, at which the leader answers the first. (A full one is not held.)
 2.  A partition is in the session while its follower is fetching; one that waits (for a delay, an answer to
     another question, its quota) is forgotten and added again later. Else the leader would answer its error at
     once, again and again.
-3.  An answer counts if it is to the question as it stands: same leader epoch, same offset. Another answer is
+3.  An answer counts if it is to the question as it stands: same leader epoch, same offset, no later request
+    that asked again. Another answer is
     dropped, and with it the leader's belief that we know its high watermark: such a partition is forgotten in
     the next request, which does not wait, and added in the one after it. So is one that was removed and came
     back.
@@ -17,12 +20,15 @@ The rules:
     again and again, requests wait in between.
 5.  Fairness: the leader moves partitions that gave data to the end of the session's order; full requests here
     have the same order.
-6.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
+6.  A follower that waits for its disk stays in the session, where the leader gives it nothing: it was given
+    records, and has not asked since.
+7.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
     wait for them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -34,7 +40,7 @@ from ottla.protocol.messages.fetch_request import (
     ForgottenTopic,
     ReplicaState,
 )
-from ottla.replication.follower import BACKOFF_MS_MIN, DELAYED, FETCHING
+from ottla.replication.follower import BACKOFF_MS_MIN, DELAYED, FETCHING, FLUSHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.replication.throttle import ReplicationQuota
 
 _EPOCH_MAX = 2**31 - 1
+_UNDER_WAY_MAX = 2
 _SESSION_ERRORS = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -82,6 +89,7 @@ class PlannedPartition:
         "_asked_last_epoch",
         "_asked_log_start",
         "asked_offset",
+        "asked_serial",
         "follower",
         "in_session",
         "partition",
@@ -96,6 +104,7 @@ class PlannedPartition:
         self.throttled = False
         self.in_session = False
         self.asked_offset = -1
+        self.asked_serial = -1
         self._asked_epoch = -1
         self._asked_last_epoch = -1
         self._asked_log_start = -1
@@ -124,9 +133,10 @@ class PlannedPartition:
             or self._asked_last_epoch != follower.last_fetched_epoch
         )
 
-    def ask(self, max_bytes: int) -> FetchPartition:
+    def ask(self, max_bytes: int, serial: int) -> FetchPartition:
         follower = self.follower
         self.in_session = True
+        self.asked_serial = serial
         self.asked_offset = follower.fetch_offset
         self._asked_epoch = follower.leader_epoch
         self._asked_last_epoch = follower.last_fetched_epoch
@@ -156,7 +166,9 @@ class FetchPlan:
         self.quota = quota
         self.session_id = 0
         self.session_epoch = 0  # of the next request; 0: a full one
-        self.in_flight = False
+        self._under_way: deque[int] = deque()  # serials of the requests that are not answered yet
+        self._request_serial = 0
+        self._without_session = False  # the leader has no room for one
         self._entries: dict[_Key, PlannedPartition] = {}
         self._changed: dict[_Key, None] = {}  # to be looked at for the next request, in this order
         self._forgotten: dict[_Key, None] = {}  # in the leader's session, but not wanted there
@@ -169,6 +181,10 @@ class FetchPlan:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._under_way)
 
     # -- which partitions
 
@@ -210,6 +226,13 @@ class FetchPlan:
     def partitions(self) -> Iterable[PlannedPartition]:
         return self._entries.values()
 
+    def is_following(self, topic_id: bytes, partition: int, follower: FollowerState) -> bool:
+        entry = self._entries.get((topic_id, partition))
+        return entry is not None and entry.follower is follower
+
+    def has(self, entry: PlannedPartition) -> bool:
+        return self._entries.get((entry.topic_id, entry.partition)) is entry
+
     @property
     def has_news(self) -> bool:
         """Would a request now say more than the one under way?"""
@@ -218,16 +241,25 @@ class FetchPlan:
     # -- asking
 
     def next_request(self, now_ms: int) -> FetchRequest | None:
-        """The next fetch; None while one is under way or nothing is to be fetched (see `wake_at_ms`)."""
-        if self.in_flight or now_ms < self._paused_until_ms:
+        """The next fetch; None while one is under way that says it all, or nothing is to be fetched (see
+        `wake_at_ms`).
+        """
+        if now_ms < self._paused_until_ms:
+            return None
+        if self._under_way and not (
+            self.session_epoch and self.has_news and len(self._under_way) < _UNDER_WAY_MAX
+        ):
             return None
         self._wake_delayed(now_ms)
         self._changed.update(self._throttled)
         full = self.session_epoch == 0
+        self._request_serial += 1
         topics: dict[bytes, FetchTopic] = {}
         held_over: dict[_Key, None] = {}
         for key in self._entries if full else tuple(self._changed):
             entry = self._entries[key]
+            if entry.follower.phase == FLUSHING:
+                continue  # `touch` comes when the disk has it
             if not self._is_ready(entry, now_ms):
                 self._leave_session(key, entry)
                 if entry.follower.phase == DELAYED and key in self._changed:
@@ -240,12 +272,15 @@ class FetchPlan:
                 topic = topics.get(entry.topic_id)
                 if topic is None:
                     topic = topics[entry.topic_id] = FetchTopic(topic_id=entry.topic_id)
-                topic.partitions.append(entry.ask(self.limits.partition_max_bytes))
+                topic.partitions.append(entry.ask(self.limits.partition_max_bytes, self._request_serial))
         self._changed = held_over
         if not self._asked_count and not held_over:
             return None  # what is to be forgotten is told with the next partition to fetch
-        self.in_flight = True
-        return self._request(topics, held_over, now_ms)
+        self._under_way.append(self._request_serial)
+        request = self._request(topics, held_over, now_ms)
+        if not full:
+            self.session_epoch = 1 if self.session_epoch == _EPOCH_MAX else self.session_epoch + 1
+        return request
 
     def _request(
         self, topics: dict[bytes, FetchTopic], held_over: dict[_Key, None], now_ms: int
@@ -259,7 +294,7 @@ class FetchPlan:
         self._forgotten.clear()
         max_wait_ms = self.limits.max_wait_ms
         wake_at_ms = self._due_ms(now_ms)
-        if held_over:
+        if held_over or not (self.session_epoch or self._without_session):
             max_wait_ms = 0
         elif wake_at_ms is not None:
             max_wait_ms = min(max_wait_ms, max(0, wake_at_ms - now_ms))
@@ -286,17 +321,19 @@ class FetchPlan:
         """The answers that count, for `FollowerState.answered` each; to be carried out before the next
         request.
         """
-        assert self.in_flight
+        assert self._under_way
+        serial = self._under_way.popleft()
         if response.error_code != ErrorCode.NONE:
             at_once = response.error_code in _SESSION_ERRORS  # unless it comes again and again
             self._end_session(now_ms, self._pause_ms if at_once else max(self._pause_ms, BACKOFF_MS_MIN))
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = 0
             return []
-        self.in_flight = False
         self._pause_ms = 0
-        if response.session_id:
-            self._continue_session(response.session_id)
+        self._without_session = not response.session_id
+        if response.session_id and not self.session_epoch:
+            self.session_id = response.session_id
+            self.session_epoch = 1
         counting: list[tuple[PlannedPartition, PartitionData]] = []
         for topic in response.responses:
             for data in topic.partitions:
@@ -305,7 +342,7 @@ class FetchPlan:
                 if entry is None:
                     continue
                 self._changed[key] = None
-                if not entry.question_stands:
+                if entry.asked_serial > serial or not entry.question_stands:
                     self._leave_session(key, entry)
                     continue
                 counting.append((entry, data))
@@ -319,8 +356,17 @@ class FetchPlan:
         return counting
 
     def failed(self, now_ms: int) -> None:
-        """The request got no answer: the connection is gone, or the answer was unreadable."""
+        """No answer will come any more: the connection is gone, or could not be made."""
         self._end_session(now_ms, self._pause_ms)
+
+    def hurry(self) -> None:
+        """There is reason to believe that the next try succeeds: no pause before it."""
+        self._pause_ms = 0
+        self._paused_until_ms = 0
+
+    @property
+    def paused_until_ms(self) -> int:
+        return self._paused_until_ms
 
     # -- inside
 
@@ -355,15 +401,8 @@ class FetchPlan:
                 return room_at_ms
         return due_ms
 
-    def _continue_session(self, session_id: int) -> None:
-        if self.session_epoch == 0:
-            self.session_id = session_id
-            self.session_epoch = 1
-        else:
-            self.session_epoch = 1 if self.session_epoch == _EPOCH_MAX else self.session_epoch + 1
-
     def _end_session(self, now_ms: int, pause_ms: int) -> None:
-        self.in_flight = False
+        self._under_way.clear()
         self._reset()
         self._paused_until_ms = now_ms + pause_ms
         self._pause_ms = min(max(2 * self._pause_ms, BACKOFF_MS_MIN), self.limits.backoff_ms_max)

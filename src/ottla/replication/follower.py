@@ -16,7 +16,9 @@ The rules:
       each time, up to replica.fetch.backoff.ms.
 3.  A follower of a leader that does not compare epochs in Fetch asks OffsetForLeaderEpoch first
     (`asks_epoch_end`).
-4.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
+4.  Where the topic asks for it, what was appended goes to the disk before the next fetch claims to have it
+    (`wait_for_disk`, `disk_has_it`).
+5.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
     wait.
 
 Events return one instruction. Truncations are to be carried out before the next event is told: the machine
@@ -42,6 +44,7 @@ ASKING_OFFSETS = 1  # waits for ListOffsets of the leader
 ASKING_EPOCH_END = 2  # waits for OffsetForLeaderEpoch of the leader
 DELAYED = 3  # waits until `retry_at_ms`
 STOPPED = 4  # waits for new metadata
+FLUSHING = 5  # waits for the disk: the next fetch will say that what was appended is safe here
 
 _RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
 
@@ -206,7 +209,7 @@ class FollowerState:
             return AskOffsets(self.leader_epoch)
         if self.phase == ASKING_EPOCH_END:
             return AskEpochEnd(self.last_fetched_epoch, self.leader_epoch)
-        return STOP
+        return FETCH if self.phase == FLUSHING else STOP
 
     # -- events
 
@@ -217,7 +220,8 @@ class FollowerState:
             self.leader_id = leader_id
             self.leader_epoch = leader_epoch
             self._delay_ms = 0
-            self._begin()
+            if self.phase != FLUSHING:
+                self._begin()
         return self.next_step()
 
     def due(self, now_ms: int) -> Instruction:
@@ -247,9 +251,22 @@ class FollowerState:
         start_offset = min(leader_log_start_offset, self.high_watermark)
         return AdvanceLogStart(start_offset) if start_offset > self.log.log_start_offset else None
 
-    def append_failed(self, error_code: int, now_ms: int) -> Instruction:
-        """The records could not be appended: broken on the way, or the disk refused."""
-        if error_code in _RETRIABLE_APPEND:
+    def wait_for_disk(self) -> None:
+        """What was appended is not safe yet: no fetch until `disk_has_it`."""
+        assert self.phase == FETCHING, self.phase
+        self.phase = FLUSHING
+
+    def disk_has_it(self) -> bool:
+        """Everything appended is safe; False if nobody waited for it."""
+        if self.phase != FLUSHING:
+            return False
+        self._begin()
+        return True
+
+    def append_failed(self, error_code: int, now_ms: int, *, may_pass: bool = False) -> Instruction:
+        """The records could not be appended: broken on the way, or the disk refused. `may_pass`: it is full,
+        and may have room later."""
+        if may_pass or error_code in _RETRIABLE_APPEND:
             return self._delay(now_ms)
         self.phase = STOPPED
         return STOP
@@ -270,6 +287,11 @@ class FollowerState:
             return TruncateFullyAndStartAt(leader_start_offset)
         # In range by now: the leader has moved while we asked. The wait keeps the two from racing for ever.
         return self._delay(now_ms)
+
+    def question_lost(self, now_ms: int) -> None:
+        """The connection ended: what was asked beside the fetches will not be answered."""
+        if self.phase in (ASKING_OFFSETS, ASKING_EPOCH_END):
+            self._delay(now_ms)
 
     def epoch_end_answered(self, error_code: int, epoch: int, end_offset: int, now_ms: int) -> Instruction:
         """The answer to AskEpochEnd."""

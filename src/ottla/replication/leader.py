@@ -117,6 +117,7 @@ class LeaderState:
         lag_time_max_ms: int,
         eligible: Eligible,
         now_ms: int,
+        counted_end_offset: int | None = None,
     ) -> None:
         """Begin to lead; the log's epoch cache has been told that the epoch begins at `log_end_offset`."""
         assert log_start_offset <= log_end_offset, (log_start_offset, log_end_offset)
@@ -129,7 +130,7 @@ class LeaderState:
         self.log_end_offset = log_end_offset
         # What of the own log counts for the high watermark: less than all where acknowledgements wait for the
         # disk.
-        self.counted_end_offset = log_end_offset
+        self.counted_end_offset = log_end_offset if counted_end_offset is None else counted_end_offset
         self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
         self.epoch_start_offset = log_end_offset
         self.leader_epoch = partition.leader_epoch

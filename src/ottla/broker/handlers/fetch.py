@@ -1,4 +1,7 @@
-"""Fetch (1): hands out batches as they lie in the log, or waits until there are enough of them."""
+"""Fetch (1): hands out batches as they lie in the log, or waits until there are enough of them.
+
+This is the way of consumers; followers are served by `replicas/fetch_service.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch_sessions import FetchContext, FetchPartitionState, SessionError
+from ottla.broker.leader_hints import add_endpoints, add_leader
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.fetch_response import (
@@ -14,6 +18,7 @@ from ottla.protocol.messages.fetch_response import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
+    NodeEndpoint,
     PartitionData,
 )
 from ottla.storage.errors import OffsetOutOfRange, StorageError
@@ -24,7 +29,11 @@ if TYPE_CHECKING:
     from ottla.broker.partition import Partition
 
 API_KEY = 1
+FIRST_VERSION_WITH_RACK = 11  # and with it followers that serve consumers
+FIRST_VERSION_WITH_LEADERS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_REPLICA_STATE = 15
+FIRST_VERSION_WITH_ENDPOINTS = 16
 READ_COMMITTED = 1
 WAIT_MS_MAX = 2**31 - 1
 
@@ -32,12 +41,15 @@ log = logging.getLogger("ottla.fetch")
 
 
 def handle(broker: Broker, request: Request, message: FetchRequest) -> Any:
+    with_state = request.version >= FIRST_VERSION_WITH_REPLICA_STATE
+    if (message.replica_state.replica_id if with_state else message.replica_id) >= 0:
+        return broker.replicas.service.serve(request, message)
     uses_topic_ids = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
         context = broker.fetch_sessions.open(message, uses_topic_ids, broker.clock())
     except SessionError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(broker, message, context, uses_topic_ids)
+    fetch = _Fetch(broker, request, message, context)
     fetch.read()
     if fetch.satisfied or message.max_wait_ms <= 0 or not context.partitions:
         return fetch.response()
@@ -56,18 +68,18 @@ class _Fetch:
         "_future",
         "_message",
         "_read_again",
+        "_request",
         "_results",
-        "_uses_topic_ids",
         "_watched",
     )
 
     def __init__(
-        self, broker: Broker, message: FetchRequest, context: FetchContext, uses_topic_ids: bool
+        self, broker: Broker, request: Request, message: FetchRequest, context: FetchContext
     ) -> None:
         self._broker = broker
+        self._request = request
         self._message = message
         self._context = context
-        self._uses_topic_ids = uses_topic_ids
         self._results: list[tuple[FetchPartitionState, PartitionData]] = []
         self._bytes = 0
         self._failed = False  # some partition answers with an error or a divergence: tell at once
@@ -101,6 +113,10 @@ class _Fetch:
         if isinstance(found, ErrorCode):
             return self._error(index, found)
         partition = found
+        if not partition.is_leader and (
+            partition.follower is None or self._request.version < FIRST_VERSION_WITH_RACK
+        ):
+            return self._error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         wrong_epoch = partition.check_leader_epoch(state.current_leader_epoch)
         if wrong_epoch:
             return self._error(index, wrong_epoch)
@@ -116,6 +132,12 @@ class _Fetch:
             aborted_transactions=None,
         )
         if state.last_fetched_epoch >= 0 and self._diverges(partition, state, data):
+            return data
+        if (
+            self._message.rack_id
+            and partition.leader is not None
+            and self._is_sent_away(partition, state, data)
+        ):
             return data
         try:
             data.records = partition.log.read(
@@ -162,6 +184,17 @@ class _Fetch:
             self._failed = True
             return True
         return False
+
+    def _is_sent_away(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
+        """Is there a replica nearer to the consumer? Then tell which, and no records (KIP-392)."""
+        broker = self._broker
+        near = broker.replicas.nearest_replica(partition, self._message.rack_id, state.fetch_offset)
+        if near == broker.node_id:
+            return False
+        data.preferred_read_replica = near
+        data.records = b""
+        self._failed = True
+        return True
 
     def _error(self, index: int, code: ErrorCode, partition: Partition | None = None) -> PartitionData:
         self._failed = True
@@ -234,7 +267,21 @@ class _Fetch:
             if context.session is not None and data.records and state.key in context.session.partitions:
                 # Whoever was served goes to the end of the line, so that a small max_bytes starves nobody.
                 context.session.partitions.move_to_end(state.key)
+        if self._failed and self._request.version >= FIRST_VERSION_WITH_LEADERS:
+            self._tell_leaders(answer)
         return answer
+
+    def _tell_leaders(self, answer: FetchResponse) -> None:
+        leaders = [
+            add_leader(
+                self._broker, topic.topic or topic.topic_id, data, data.partition_index, data.error_code
+            )
+            for topic in answer.responses
+            for data in topic.partitions
+            if data.error_code
+        ]
+        if leaders and self._request.version >= FIRST_VERSION_WITH_ENDPOINTS:
+            add_endpoints(self._broker, self._request.listener.name, answer, NodeEndpoint, leaders)
 
 
 def _is_news(state: FetchPartitionState, data: PartitionData) -> bool:
@@ -242,6 +289,7 @@ def _is_news(state: FetchPartitionState, data: PartitionData) -> bool:
         data.error_code
         or data.records
         or data.diverging_epoch.epoch >= 0
+        or data.preferred_read_replica >= 0
         or data.high_watermark != state.high_watermark
         or data.log_start_offset != state.log_start_offset
     )

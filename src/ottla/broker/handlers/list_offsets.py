@@ -31,6 +31,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 # A version that does not know a special timestamp yet must not get an answer to it.
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 FIRST_VERSION_WITH_LEADER_EPOCH = 4
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 READ_COMMITTED = 1
 CONSUMER = -1
 DEBUG_CONSUMER = -2
@@ -67,9 +68,22 @@ def _find(
     partition = broker.partitions.by_name(topic, asked.partition_index)
     if partition is None:
         return _error(asked, broker.why_not_hosted(topic, asked.partition_index))
+    is_client = message.replica_id < 0
+    if not partition.is_leader and message.replica_id != DEBUG_CONSUMER:
+        return _error(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
     if wrong_epoch:
         return _error(asked, wrong_epoch)
+    leader = partition.leader
+    if (
+        is_client
+        and leader is not None
+        and not leader.offsets_are_settled
+        and _needs_settled(asked.timestamp)
+    ):
+        # A former leader may have told more than this one knows to be committed: wait for it.
+        new_error = version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+        return _error(asked, ErrorCode.OFFSET_NOT_AVAILABLE if new_error else ErrorCode.LEADER_NOT_AVAILABLE)
     try:
         offset, timestamp = _offset(partition, message, asked.timestamp)
     except StorageError as error:
@@ -85,6 +99,10 @@ def _find(
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+def _needs_settled(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp in (LATEST, MAX_TIMESTAMP)
 
 
 def _offset(partition: Partition, message: ListOffsetsRequest, timestamp: int) -> tuple[int, int]:

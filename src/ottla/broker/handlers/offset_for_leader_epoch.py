@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -39,6 +40,8 @@ def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEn
     if partition is None:
         code = broker.why_not_hosted(topic, asked.partition)
         return EpochEndOffset(error_code=code, partition=asked.partition)
+    if not partition.is_leader:
+        return EpochEndOffset(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, partition=asked.partition)
     wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
     if wrong_epoch:
         return EpochEndOffset(error_code=wrong_epoch, partition=asked.partition)

@@ -5,16 +5,17 @@ The records are a view of the connection's receive buffer: every append happens 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.connection import CloseConnection
-from ottla.broker.produce_wait import when_committed
+from ottla.broker.leader_hints import add_endpoints, add_leader
+from ottla.broker.produce_wait import Waiting, when_committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 API_KEY = 0
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_LEADERS = 10
+ACKS_ALL = -1
 _ATTRIBUTES_LOW_BYTE = 22
 _ATTRIBUTE_TRANSACTIONAL = 0x10
 
@@ -45,9 +48,27 @@ def handle(broker: Broker, request: Request, message: ProduceRequest) -> Any:
             # There is no response that could carry the error: closing tells the producer to look again.
             raise CloseConnection(f"produce with acks=0 failed: {append.first_error}")
         return None
+    tells_leaders = request.version >= FIRST_VERSION_WITH_LEADERS
+    if tells_leaders and append.first_error is not None:
+        tell_leaders(broker, request.listener.name, answer)
     if not append.waiting:
         return answer
-    return when_committed(answer, append.waiting, message.timeout_ms)
+    done = when_committed(answer, append.waiting, message.timeout_ms)
+    if tells_leaders:
+        done.add_done_callback(lambda _: tell_leaders(broker, request.listener.name, answer))
+    return done
+
+
+def tell_leaders(broker: Broker, listener_name: str, answer: ProduceResponse) -> None:
+    """Where partitions that are led elsewhere are found."""
+    leaders = [
+        add_leader(broker, topic.name or topic.topic_id, data, data.index, data.error_code)
+        for topic in answer.responses
+        for data in topic.partition_responses
+        if data.error_code
+    ]
+    if leaders:
+        add_endpoints(broker, listener_name, answer, NodeEndpoint, leaders)
 
 
 class _Appends:
@@ -61,7 +82,7 @@ class _Appends:
         self._message = message
         self.answer = ProduceResponse()
         self.first_error: str | None = None
-        self.waiting: list[tuple[asyncio.Future[None], PartitionProduceResponse]] = []
+        self.waiting: Waiting = []
 
     def run(self) -> ProduceResponse:
         broker = self._broker
@@ -104,6 +125,12 @@ class _Appends:
             return self._failed(
                 data.index, ErrorCode.INVALID_RECORD, "a produce request needs a record batch"
             )
+        if not partition.is_leader:
+            return self._failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+        leader = partition.leader
+        if acks == ACKS_ALL and leader is not None and leader.admit():
+            reason = f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {leader.min_isr}"
+            return self._failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, reason)
         try:
             self._check_features(records)
             result = partition.append(records, now_ms)
@@ -119,7 +146,9 @@ class _Appends:
             log_start_offset=partition.log.log_start_offset,
         )
         if acks:
-            committed = partition.committed(result.last_offset + 1)
+            end_offset = result.last_offset + 1
+            all_replicas = acks == ACKS_ALL
+            committed = partition.committed(end_offset) if all_replicas else partition.written(end_offset)
             if committed is not None:
                 self.waiting.append((committed, answer))
         return answer

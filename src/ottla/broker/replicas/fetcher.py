@@ -1,0 +1,351 @@
+"""A follower broker's copying from one leader broker: one connection, one plan, many partitions.
+
+What to ask and what an answer means is decided by `FetchPlan` and `FollowerState`; here the requests go out
+and the answers are carried out on the logs. Nothing runs while there is nothing to do: the leader holds the
+request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.broker.replicas.link import ReplicaLink
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ottla.records.batch import CorruptBatch, RecordsError
+from ottla.replication.fetch_plan import FetchLimits, FetchPlan, PlannedPartition
+from ottla.replication.follower import (
+    APPEND,
+    AdvanceLogStart,
+    AskOffsets,
+    Instruction,
+    TruncateFullyAndStartAt,
+    TruncateTo,
+)
+from ottla.storage.errors import DiskFull, OffsetOutOfRange, StorageError, UnexpectedAppendOffset
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.partition import Partition
+    from ottla.broker.replicas.manager import ReplicaManager
+    from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+log = logging.getLogger("ottla.replicas")
+
+TURN_MAX_BYTES = 2 * 1024 * 1024  # appended before the loop does something else
+CONNECT_TIMEOUT_MS = 2000
+EARLIEST, LATEST = -2, -1
+
+_Key = tuple[bytes, int]
+
+
+class ReplicaFetcher:
+    def __init__(self, broker: Broker, replicas: ReplicaManager, leader_id: int) -> None:
+        self._broker = broker
+        self._replicas = replicas
+        self.leader_id = leader_id
+        config = broker.config
+        limits = FetchLimits(
+            max_wait_ms=config.get_int("replica.fetch.wait.max.ms"),
+            min_bytes=config.get_int("replica.fetch.min.bytes"),
+            max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+            partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+            backoff_ms_max=config.get_int("replica.fetch.backoff.ms"),
+        )
+        self.plan = FetchPlan(broker.node_id, broker.broker_epoch, limits, replicas.follower_quota)
+        self._partitions: dict[_Key, Partition] = {}
+        self._address: tuple[str, int] | None = None
+        self._leader_broker_epoch = -1
+        self._link: ReplicaLink | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._turn_due: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timeout_ms = config.get_int("replica.socket.timeout.ms")
+        self._answers_seen = -1
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._taking = False  # an answer is being carried out
+        self._running = False
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    # -- life
+
+    def start(self) -> None:
+        self._running = True
+        self.nudge()
+
+    def stop(self) -> None:
+        """No fetch from now on; an answer that comes is ignored."""
+        self._running = False
+        for handle in (self._turn_due, self._timer, self._watchdog):
+            if handle is not None:
+                handle.cancel()
+        self._turn_due = self._timer = self._watchdog = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._link is not None:
+            self._link.close()
+
+    def move_to(self, address: tuple[str, int] | None, leader_broker_epoch: int) -> None:
+        """Where the leader is found, None while it is not registered; and which incarnation it is."""
+        if (address, leader_broker_epoch) != (self._address, self._leader_broker_epoch):
+            self._address = address
+            self._leader_broker_epoch = leader_broker_epoch
+            self.plan.hurry()
+            if self._connecting is not None:
+                self._connecting.cancel()
+                self._connecting = None
+            if self._link is not None:
+                self._link.close()
+            self.nudge()
+
+    # -- which partitions
+
+    def follow(self, partition: Partition, throttled: bool) -> None:
+        """Copy a partition from here; again when its follower has changed."""
+        key = (partition.topic_id, partition.index)
+        follower = partition.follower
+        assert follower is not None
+        if self._partitions.get(key) is partition and self.plan.is_following(*key, follower):
+            self.plan.touch(*key)
+        else:
+            self._partitions[key] = partition
+            self.plan.add(*key, follower)
+        self.plan.set_throttled(*key, throttled)
+        self.nudge()
+
+    def unfollow(self, partition: Partition) -> None:
+        key = (partition.topic_id, partition.index)
+        if self._partitions.pop(key, None) is not None:
+            self.plan.remove(*key)
+            if not self._partitions and self._link is not None:
+                self._link.close()  # nothing to fetch: the leader need not hold anything for us
+
+    def touch(self, partition: Partition) -> None:
+        self.plan.touch(partition.topic_id, partition.index)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Look soon whether there is something to ask."""
+        if self._running and self._turn_due is None:
+            self._turn_due = asyncio.get_running_loop().call_soon(self._turn)
+
+    # -- asking
+
+    def _turn(self) -> None:
+        self._turn_due = None
+        if not self._running or self._taking:
+            return  # looks again when the answer is carried out
+        link, now_ms = self._link, self._broker.clock()
+        if link is None:
+            if len(self.plan) and self._connecting is None and self._address is not None:
+                wake_at_ms = self.plan.paused_until_ms
+                if now_ms < wake_at_ms:
+                    self._wake_at(wake_at_ms, now_ms)
+                else:
+                    loop = asyncio.get_running_loop()
+                    self._connecting = loop.create_task(self._connect(self._address))
+            return
+        self.plan.broker_epoch = self._broker.broker_epoch
+        while (request := self.plan.next_request(now_ms)) is not None:
+            link.call(request, FetchResponse, self._fetched)
+            self._watch()
+        # What is under way ends when the next partition is due.
+        self._wake_at(None if self.plan.in_flight else self.plan.wake_at_ms(now_ms), now_ms)
+
+    def _wake_at(self, at_ms: int | None, now_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at_ms is not None:
+            delay_ms = max(1, at_ms - now_ms)
+            self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_due)
+
+    def _timer_due(self) -> None:
+        self._timer = None
+        self._turn()
+
+    async def _connect(self, address: tuple[str, int]) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        timer = loop.call_later(CONNECT_TIMEOUT_MS / 1000, task.cancel)
+        link: ReplicaLink | None = None
+        try:
+            client_id = f"ottla-replica-{self._broker.node_id}"
+            _, link = await loop.create_connection(lambda: ReplicaLink(client_id, self._lost), *address)
+        except OSError as error:
+            log.debug("leader not reached: leader=%d at %s:%d: %s", self.leader_id, *address, error)
+        finally:
+            timer.cancel()
+            if self._connecting is task:
+                self._connecting = None
+                if link is None:
+                    self.plan.failed(self._broker.clock())
+                else:
+                    self._link = link
+                self.nudge()
+            elif link is not None:
+                link.close()
+
+    def _lost(self, link: ReplicaLink) -> None:
+        if self._link is link:
+            self._link = None
+            self._taking = False
+            self.plan.failed(self._broker.clock())
+            # Questions of single partitions went down with it.
+            for entry in list(self.plan.partitions()):
+                entry.follower.question_lost(self._broker.clock())
+                self.plan.touch(entry.topic_id, entry.partition)
+            self.nudge()
+
+    def _watch(self) -> None:
+        """A leader that does not answer for replica.socket.timeout.ms is taken for gone."""
+        if self._watchdog is None:
+            assert self._link is not None
+            self._answers_seen = self._link.answers
+            loop = asyncio.get_running_loop()
+            self._watchdog = loop.call_later(self._timeout_ms / 1000, self._look_for_life, self._link)
+
+    def _look_for_life(self, link: ReplicaLink) -> None:
+        self._watchdog = None
+        if self._link is not None and self._link.is_waiting:
+            if link is self._link and link.answers == self._answers_seen:
+                log.warning("leader does not answer: leader=%d", self.leader_id)
+                link.close()
+            else:
+                self._watch()
+
+    # -- hearing
+
+    def _fetched(self, response: FetchResponse) -> Iterator[None]:
+        """Carry out an answer, a few megabytes per turn of the loop."""
+        broker = self._broker
+        counting = self.plan.answered(response, broker.clock())
+        link = self._link
+        if response.error_code and link is not None and link.is_waiting:
+            link.close()  # the answers that follow are of the same lost session
+            return
+        self._taking = True
+        turn_bytes = 0
+        for entry, data in counting:
+            if turn_bytes >= TURN_MAX_BYTES:
+                turn_bytes = 0
+                yield
+            if self.plan.has(entry) and entry.question_stands:
+                turn_bytes += len(data.records) if data.records else 0
+                self._carry_out_answer(entry, data)
+        self._taking = False
+        self._turn()
+
+    def _carry_out_answer(self, entry: PlannedPartition, data: PartitionData) -> None:
+        partition = self._partitions[entry.topic_id, entry.partition]
+        follower = entry.follower
+        now_ms = self._broker.clock()
+        step = follower.answered(data, now_ms)
+        if step is APPEND:
+            self._append(partition, entry, data, now_ms)
+        else:
+            if data.error_code:
+                log.debug("leader refuses: %s error=%d then=%s", partition, data.error_code, step)
+            self._carry_out(partition, entry, step)
+
+    def _append(
+        self, partition: Partition, entry: PlannedPartition, data: PartitionData, now_ms: int
+    ) -> None:
+        follower, plog = entry.follower, partition.log
+        grew = False
+        if data.records:
+            try:
+                result = plog.append_as_follower(data.records, now_ms)
+                grew = result.last_offset >= result.first_offset
+            except (RecordsError, CorruptBatch, UnexpectedAppendOffset, StorageError) as error:
+                log.error("replica not written: partition=%s-%d: %s", partition.topic, partition.index, error)
+                code = getattr(error, "code", ErrorCode.CORRUPT_MESSAGE)
+                follower.append_failed(code, now_ms, may_pass=isinstance(error, DiskFull))
+                return
+            self._replicas.bytes_in += len(data.records)
+        step = follower.appended(data.high_watermark, data.log_start_offset)
+        if partition.high_watermark != follower.high_watermark:
+            partition.commit(follower.high_watermark)
+        if step is not None:
+            self._carry_out(partition, entry, step)
+        if grew and plog.config.has_flush_policy and self._broker.flusher.after_append(partition):
+            follower.wait_for_disk()
+
+    def _carry_out(self, partition: Partition, entry: PlannedPartition, step: Instruction) -> None:
+        plog, follower = partition.log, entry.follower
+        try:
+            if isinstance(step, TruncateTo):
+                end_offset = plog.log_end_offset
+                if plog.truncate_to(step.offset):
+                    self._truncated(partition, end_offset)
+            elif isinstance(step, TruncateFullyAndStartAt):
+                end_offset = plog.log_end_offset
+                plog.truncate_fully_and_start_at(step.offset)
+                self._truncated(partition, end_offset)
+            elif isinstance(step, AdvanceLogStart):
+                plog.advance_log_start_offset(step.offset)
+            elif isinstance(step, AskOffsets):
+                self._ask_offsets(partition, entry, step)
+        except (StorageError, OffsetOutOfRange) as error:
+            log.error("replica not changed: partition=%s-%d: %s", partition.topic, partition.index, error)
+            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._broker.clock())
+        partition.high_watermark = follower.high_watermark
+
+    def _truncated(self, partition: Partition, end_offset_before: int) -> None:
+        log.info(
+            "truncated: partition=%s-%d from=%d to=%d leader=%d epoch=%d",
+            partition.topic,
+            partition.index,
+            end_offset_before,
+            partition.log.log_end_offset,
+            self.leader_id,
+            partition.leader_epoch,
+        )
+        self._replicas.truncations += 1
+
+    # -- questions of single partitions
+
+    def _ask_offsets(self, partition: Partition, entry: PlannedPartition, step: AskOffsets) -> None:
+        """Where the leader's log begins and ends; one question after the other, as no request names a
+        partition twice."""
+        from ottla.protocol.messages.list_offsets_request import (
+            ListOffsetsPartition,
+            ListOffsetsRequest,
+            ListOffsetsTopic,
+        )
+        from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+        assert self._link is not None
+        found: list[tuple[int, int]] = []  # error, offset
+
+        def take(response: ListOffsetsResponse) -> None:
+            data = response.topics[0].partitions[0]
+            found.append((data.error_code, data.offset))
+            if len(found) == 2 and self._stands(partition, entry, step):
+                (first_error, start_offset), (second_error, end_offset) = found
+                answered = entry.follower.offsets_answered(
+                    first_error or second_error, start_offset, end_offset, self._broker.clock()
+                )
+                self._carry_out(partition, entry, answered)
+                self.touch(partition)
+
+        for timestamp in (EARLIEST, LATEST):
+            wanted = ListOffsetsPartition(
+                partition_index=partition.index, current_leader_epoch=step.leader_epoch, timestamp=timestamp
+            )
+            topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
+            request = ListOffsetsRequest(replica_id=self._broker.node_id, topics=[topic])
+            self._link.call(request, ListOffsetsResponse, take)
+
+    def _stands(self, partition: Partition, entry: PlannedPartition, question: AskOffsets) -> bool:
+        return (
+            self.plan.has(entry)
+            and entry.follower.leader_epoch == question.leader_epoch
+            and not partition.deleted
+        )

@@ -1,0 +1,151 @@
+"""Changes of ISRs on their way to the controller: one request at a time, with all that has come together.
+
+A partition stands in here with the change that its `LeaderState` holds as pending, until the controller has
+answered. What may or may not have been applied is sent again after a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.replication.isr_change import IsrChange, alter_partition_request
+from ottla.replication.leader import RETRY_ISR_CHANGE
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.partition import Partition
+    from ottla.broker.replicas.manager import ReplicaManager
+    from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData
+    from ottla.replication.leader import LeaderState
+
+log = logging.getLogger("ottla.replicas")
+
+PARTITIONS_MAX = 1000  # of one request
+RETRY_PAUSE_MS = 50
+ASK_TIMEOUT_MS = 5000
+
+_Proposal = tuple["LeaderState", IsrChange]
+
+
+class IsrChanges:
+    def __init__(self, broker: Broker, replicas: ReplicaManager) -> None:
+        self._broker = broker
+        self._replicas = replicas
+        self._waiting: dict[Partition, _Proposal] = {}
+        self._retry: dict[Partition, _Proposal] = {}
+        self._retry_timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = True
+        self.shrinks = 0
+        self.expands = 0
+
+    def start(self) -> None:
+        self._stopped = False
+        self._kick()
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def propose(self, partition: Partition) -> None:
+        """Send what the leader wants to change, if it still does."""
+        leader = partition.leader
+        if leader is None:
+            return
+        change = leader.isr_change_proposal(self._broker.clock())
+        if change is not None:
+            self._waiting[partition] = (leader, change)
+            self._kick()
+
+    def _kick(self) -> None:
+        if self._waiting and self._task is None and not self._stopped:
+            self._task = asyncio.get_running_loop().create_task(self._send_all(), name="isr-changes")
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting and not self._stopped:
+                batch = {}
+                for partition in list(self._waiting)[:PARTITIONS_MAX]:
+                    leader, change = self._waiting.pop(partition)
+                    if partition.leader is leader and leader.pending is change:
+                        batch[partition] = (leader, change)
+                if batch:
+                    await self._send(batch)
+        finally:
+            self._task = None
+
+    async def _send(self, batch: dict[Partition, _Proposal]) -> None:
+        broker = self._broker
+        changes = [(partition.topic_id, partition.index, change) for partition, (_, change) in batch.items()]
+        request = alter_partition_request(broker.node_id, broker.broker_epoch, changes)
+        error: int = ErrorCode.NONE
+        answers: dict[tuple[bytes, int], PartitionData] = {}
+        try:
+            response: AlterPartitionResponse = await broker.controller.ask(request, timeout_ms=ASK_TIMEOUT_MS)
+        except Exception as failure:
+            # Whatever it was, the change may have been made: the same again will tell.
+            log.info("ISR changes not answered: partitions=%d error=%s", len(batch), failure)
+            error = ErrorCode.REQUEST_TIMED_OUT
+        else:
+            error = response.error_code
+            for topic in response.topics:
+                for data in topic.partitions:
+                    answers[topic.topic_id, data.partition_index] = data
+        for partition, proposal in batch.items():
+            self._answered(partition, proposal, error, answers.get((partition.topic_id, partition.index)))
+
+    def _answered(
+        self, partition: Partition, proposal: _Proposal, error: int, data: PartitionData | None
+    ) -> None:
+        leader, change = proposal
+        if partition.leader is not leader:
+            return
+        now_ms = self._broker.clock()
+        isr_before = leader.isr
+        if error or data is None:
+            flags = leader.alter_partition_result(change, error or ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        else:
+            flags = leader.alter_partition_result(
+                change,
+                data.error_code,
+                now_ms,
+                leader_epoch=data.leader_epoch,
+                isr=tuple(data.isr),
+                partition_epoch=data.partition_epoch,
+            )
+        if leader.isr != isr_before:
+            self.changed(partition, isr_before, leader.isr)
+        if flags & RETRY_ISR_CHANGE:
+            self._retry[partition] = proposal
+            if self._retry_timer is None and not self._stopped:
+                loop = asyncio.get_running_loop()
+                self._retry_timer = loop.call_later(RETRY_PAUSE_MS / 1000, self._retry_due)
+        self._replicas.react(partition, flags)
+
+    def changed(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+        """The controller has said so: count it."""
+        lost, won = len([n for n in before if n not in after]), len([n for n in after if n not in before])
+        self.shrinks += bool(lost)
+        self.expands += bool(won)
+        log.info(
+            "%s: partition=%s-%d isr=%s was=%s",
+            "ISR shrinks" if lost else "ISR expands",
+            partition.topic,
+            partition.index,
+            list(after),
+            list(before),
+        )
+
+    def _retry_due(self) -> None:
+        self._retry_timer = None
+        self._waiting.update(self._retry)
+        self._retry.clear()
+        self._kick()
