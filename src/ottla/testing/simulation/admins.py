@@ -7,7 +7,7 @@ been acknowledged: what it asked for is `loose` in the history, and may be what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ottla.protocol.errors import RETRIABLE, ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
@@ -46,8 +46,8 @@ from ottla.testing.simulation.world import World
 TOPIC_RESOURCE = 2
 SET = 0
 PREFERRED = 0
-MEDDLED_CONFIG = "retention.ms"
-MEDDLED_CONFIG_FROM = 1_000_000_000
+MEDDLED_CONFIGS = ("retention.ms", "file.delete.delay.ms", "delete.retention.ms")
+CONFIG_FROM = 1_000_000_000
 PAUSE_S = (0.05, 0.8)
 # Refusals that the trouble explains: a broker that is away cannot be given replicas.
 _LATER = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
@@ -121,10 +121,19 @@ class Meddler(Admin):
     """Changes what can be changed while others break things; `stopping` ends `run`, between changes."""
 
     def __init__(
-        self, world: World, name: str, topic: str, partitions: int, *, replication_factor: int
+        self,
+        world: World,
+        name: str,
+        topic: str,
+        partitions: Sequence[int],
+        config: str,
+        *,
+        replication_factor: int,
     ) -> None:
+        """It has `partitions` and `config` of the topic for itself, so that its last word is the last."""
         super().__init__(world, name, topic)
         self.partitions = partitions
+        self.config = config
         self.stopping = False
         self._replication_factor = replication_factor
         self._extra: dict[str, bytes] = {}
@@ -170,7 +179,7 @@ class Meddler(Admin):
 
     async def create_extra(self) -> None:
         self._number += 1
-        name = f"extra{self._number}"
+        name = f"{self.name}.{self._number}"
         factor = self.rng.randint(1, self._replication_factor)
         topic_id = await self.create_topic(name, partitions=self.rng.randint(1, 3), replication_factor=factor)
         if topic_id is not None:
@@ -209,8 +218,8 @@ class Meddler(Admin):
 
     async def change_config(self) -> None:
         self._number += 1
-        value = str(MEDDLED_CONFIG_FROM + self._number)
-        config = AlterableConfig(name=MEDDLED_CONFIG, config_operation=SET, value=value)
+        value = str(CONFIG_FROM + self._number)
+        config = AlterableConfig(name=self.config, config_operation=SET, value=value)
         resource = AlterConfigsResource(
             resource_type=TOPIC_RESOURCE, resource_name=self.topic, configs=[config]
         )
@@ -219,10 +228,12 @@ class Meddler(Admin):
         async def attempt() -> int:
             return (await self.ask_anyone(request, IncrementalAlterConfigsResponse)).responses[0].error_code
 
-        await self._try(f"config {self.topic}", value, attempt)
+        await self._try(f"config {self.config}", value, attempt)
 
     async def reassign(self) -> None:
-        index = self.rng.randrange(self.partitions)
+        if not self.partitions:
+            return
+        index = self.rng.choice(self.partitions)
         brokers = [node.id for node in self.world.brokers]
         replicas = self.rng.sample(brokers, min(self._replication_factor, len(brokers)))
         partition = ReassignablePartition(partition_index=index, replicas=replicas)
@@ -262,5 +273,6 @@ async def facts(admin: Admin, topic: str) -> dict[str, str]:
         for partition in each.partitions:
             name = f"{each.name}-{partition.partition_index}"
             found[f"replicas {name}"] = ",".join(map(str, partition.replica_nodes))
-    found[f"config {topic}"] = str(await admin.config_of(topic, MEDDLED_CONFIG))
+    for config in MEDDLED_CONFIGS:
+        found[f"config {config}"] = str(await admin.config_of(topic, config))
     return found

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.testing.simulation.admins import Admin, Meddler, facts
+from ottla.testing.simulation.admins import MEDDLED_CONFIGS, Admin, Meddler, facts
 from ottla.testing.simulation.consumers import Consumer, RovingConsumer
 from ottla.testing.simulation.history import OPEN, PartitionName
 from ottla.testing.simulation.observe import (
@@ -51,8 +51,10 @@ class Cast:
         for n in range(1, roving_consumers + 1):
             self.others.append(RovingConsumer(world, f"r{n}", TOPIC, partitions))
         for n in range(1, meddlers + 1):
+            own = range(n - 1, partitions, meddlers)
+            config = MEDDLED_CONFIGS[n - 1]
             self.others.append(
-                Meddler(world, f"m{n}", TOPIC, partitions, replication_factor=replication_factor)
+                Meddler(world, f"m{n}", TOPIC, own, config, replication_factor=replication_factor)
             )
         self._replication_factor = replication_factor
         self._configs = dict(configs or {})
@@ -82,7 +84,8 @@ class Cast:
             producer.stopping = True
         for each in self.others:
             each.stopping = isinstance(each, LooseProducer | Meddler)
-        await asyncio.wait(self._writing, timeout=FINISH_S)
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=FINISH_S)
         self._raise_errors()
         await self._in_sync()
         reader = Consumer(world, "reader", TOPIC, self.partitions)

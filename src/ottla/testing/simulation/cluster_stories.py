@@ -23,7 +23,7 @@ def drawn_properties(rng: random.Random) -> dict[str, str]:
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // rng.choice((4, 6))),
         "leader.imbalance.check.interval.seconds": str(rng.choice((1, 5, 300))),
-        "leader.imbalance.per.broker.percentage": "0",
+        "leader.imbalance.per.broker.percentage": "1",
         "replica.fetch.wait.max.ms": str(rng.choice((50, 500))),
         "metadata.log.max.record.bytes.between.snapshots": str(rng.choice((2_000, 20_000, 20_971_520))),
     }
@@ -58,6 +58,23 @@ def cluster(
         await cast.begin()
         await asyncio.sleep(0.2)
         await quarrel(world, nemeses, duration_s, faults, topic=TOPIC, flushed=flushed)
+        await Nemesis(world, "the last").make_good()
+        await cast.finish()
+
+    return story
+
+
+def metadata_only(
+    brokers: int, faults: Sequence[str], *, controllers: int = 0, duration_s: float = 12.0, nemeses: int = 1
+) -> Story:
+    """Nobody writes records: topics, configurations and replicas change under every fault there is."""
+
+    async def story(world: World) -> None:
+        nodes = world.add_cluster(brokers, drawn_properties(world.rng("properties")), controllers=controllers)
+        await world.start_all(nodes)
+        cast = Cast(world, producers=0, consumers=0, meddlers=3, replication_factor=min(brokers, REPLICAS))
+        await cast.begin()
+        await quarrel(world, nemeses, duration_s, faults, topic=TOPIC, flushed=True)
         await Nemesis(world, "the last").make_good()
         await cast.finish()
 

@@ -178,7 +178,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.steps += 1
         if self.steps > self.steps_max:
             raise SimulationTooLong(f"not over after {self.steps_max} steps")
-        self._wake_due()
+        timers = self._timers
+        if timers and timers[0][0] <= self._now_ns:
+            self._wake_due()
         runnable = [process for process in self.processes if process.ready and not process.paused]
         while not runnable:
             self._jump()
@@ -186,7 +188,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             runnable = [process for process in self.processes if process.ready and not process.paused]
         chosen = runnable[0] if len(runnable) == 1 else self._rng.choice(runnable)
         handle = chosen.ready.popleft()
-        if not handle.cancelled():
+        if not handle._cancelled:
             self._now_ns += STEP_NS
             handle._run()
 

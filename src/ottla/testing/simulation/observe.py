@@ -21,6 +21,7 @@ from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.world import Node, World
 
 if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
     from ottla.broker.raft_driver import RaftDriver
     from ottla.storage.log import PartitionLog
 
@@ -34,25 +35,37 @@ class Watcher:
     def __init__(self, world: World) -> None:
         self.world = world
         self.stopping = False
+        self._seen: dict[tuple[Node, str], tuple[Any, ...]] = {}
 
     async def run(self) -> None:
         while not self.stopping:
-            for node in self.world.nodes_up:
-                self._look_at(node)
+            for node in self.world.nodes.values():
+                if node.broker is not None:
+                    self._look_at_partitions(node, node.broker)
+                    self._look_at_quorum(node)
             await asyncio.sleep(PERIOD_S)
 
-    def _look_at(self, node: Node) -> None:
+    def _is_new(self, node: Node, what: str, *state: Any) -> bool:
+        """Has anything happened since the last look?"""
+        before = self._seen.get((node, what))
+        self._seen[node, what] = state
+        return before != state
+
+    def _look_at_partitions(self, node: Node, broker: Broker) -> None:
+        if self._is_new(node, "image", node.starts, broker.image_offset):
+            for partition in broker.partitions:
+                if partition.leader_id == node.id:
+                    name = PartitionName(partition.topic, partition.index)
+                    self.world.history.saw_leader(name, partition.leader_epoch, node.id)
+
+    def _look_at_quorum(self, node: Node) -> None:
         history = self.world.history
-        if node.broker is None:
-            return
-        for partition in node.broker.partitions:
-            if partition.leader_id == node.id:
-                name = PartitionName(partition.topic, partition.index)
-                history.saw_leader(name, partition.leader_epoch, node.id)
         driver = raft_of(node)
         if driver is None:
             return
         machine = driver.machine
+        if not self._is_new(node, "quorum", machine.role, machine.epoch, machine.high_watermark):
+            return
         if machine.role == LEADER:
             history.raft_leaders[machine.epoch, node.id] = None
         last = machine.high_watermark - 1
@@ -63,8 +76,9 @@ class Watcher:
 
 def raft_of(node: Node) -> RaftDriver | None:
     """The node's part in the quorum, once it has one."""
-    driver: Any = getattr(node.broker, "quorum", None)
-    return driver if hasattr(driver, "machine") else None
+    plane: Any = getattr(node.broker, "plane", None)
+    driver: RaftDriver | None = getattr(plane, "quorum", None)
+    return driver if driver is not None and hasattr(driver, "machine") else None
 
 
 def active_controllers(world: World) -> list[Node]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.testing.simulation.checkers import LOSSLESS, Checker, check, duplicate, order, unwritten_read
-from ottla.testing.simulation.cluster_stories import cluster
+from ottla.testing.simulation.cluster_stories import cluster, metadata_only
 from ottla.testing.simulation.history import OK, PRODUCE
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
 from ottla.testing.simulation.nemesis import NodeDoesNotStart
@@ -75,7 +75,30 @@ SCENARIOS: dict[str, Scenario] = {
     ),
 }
 
+EVERY_FAULT = (
+    *("kill", "kill-all", "power", "power-all", "slow-power", "stop", "rolling", "pause", "cut", "split"),
+    *("reset", "slow-net", "slow-disk", "full-disk", "skew"),
+)
+
 CLUSTERS: dict[str, Scenario] = {
+    "quorum": Scenario(
+        "three nodes, no records: metadata change amid every fault of machines, disks and network",
+        metadata_only(
+            3,
+            EVERY_FAULT,
+        ),
+        LOSSLESS,
+    ),
+    "quorum-roles": Scenario(
+        "three controllers and two brokers, no records: two troublemakers",
+        metadata_only(
+            2,
+            ("kill", "power", "slow-power", "stop", "pause", "cut", "split", "reset", "slow-disk"),
+            controllers=3,
+            nemeses=2,
+        ),
+        LOSSLESS,
+    ),
     "cluster-kill": Scenario(
         "three nodes: killed, stopped, restarted in turn, paused",
         cluster(3, ("kill", "kill", "kill-all", "stop", "rolling", "pause", "reset")),

@@ -97,6 +97,8 @@ class Node:
     def start_soon(self) -> asyncio.Task[None]:
         """Power on. The task ends when the node serves, which may need others: a quorum, say."""
         self.starting = self.world.spawn(self.world.process, self.start())
+        # Whoever waits for it may have given up: then nobody has to hear how it ended.
+        self.starting.add_done_callback(lambda task: None if task.cancelled() else task.exception() and None)
         return self.starting
 
     async def stop(self) -> None:
