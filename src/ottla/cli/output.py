@@ -21,7 +21,10 @@ EXIT_FAILED = 1
 CONNECT_TIMEOUT_MS = 5_000
 RETRY_TIMEOUT_MS = 10_000
 
-console = Console(highlight=False, soft_wrap=True)
+# Whoever reads a pipe wants whole lines: only a terminal has a width to respect.
+WIDTH_OF_PIPES = 400
+
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH_OF_PIPES)
 
 
 def print_json(document: object) -> None:

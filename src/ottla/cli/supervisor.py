@@ -109,7 +109,13 @@ class Supervisor:
         pause_s = self._restart_first_s
         while not self._stopping.is_set():
             started_s = time.monotonic()
-            code, was_ready = await self._run_once(one)
+            try:
+                code, was_ready = await self._run_once(one)
+            except OSError as error:
+                # No room for its log, no more processes: the others go on, and this one tries again.
+                text = f"broker {one.node_id} cannot be started: {error}"
+                self._events.tell("broker-failed", text, broker=one.node_id, error=str(error))
+                code, was_ready = EXIT_FAILED, False
             if self._stopping.is_set():
                 if code != 0:
                     self._exit_code = EXIT_FAILED

@@ -118,15 +118,17 @@ def show_topic(topic: dict[str, Any]) -> None:
     )
     console.print(f"id {topic['id']}" + (", internal" if topic["internal"] else ""), style="dim")
     numbers = ("partition", "leader", "epoch", "start", "end", "size")
-    replicas_columns = ("replicas", "in sync", "elr", "last elr")
-    shown = table("partition", "leader", "epoch", *replicas_columns, "start", "end", "size", right=numbers)
+    keys = {"replicas": "replicas", "isr": "in sync", "elr": "elr"}
+    if any(row["last_known_elr"] for row in partitions):
+        keys["last_known_elr"] = "last elr"
+    shown = table("partition", "leader", "epoch", *keys.values(), "start", "end", "size", right=numbers)
     for row in partitions:
         lagging = len(row["isr"]) < len(row["replicas"])
         shown.add_row(
             str(row["partition"]),
             str(row["leader"]) if row["leader"] >= 0 else "[red]none[/red]",
             str(row["leader_epoch"]) if row["leader_epoch"] >= 0 else "?",
-            *(_ids(row[key]) for key in ("replicas", "isr", "elr", "last_known_elr")),
+            *(_ids(row[key]) for key in keys),
             str(row["start_offset"]) if row["start_offset"] >= 0 else "?",
             str(row["end_offset"]) if row["end_offset"] >= 0 else "?",
             human_bytes(row["size_bytes"]),

@@ -149,7 +149,7 @@ def list_topics(
     help="""Show partitions, leaders, replicas, offsets, sizes and configs of topics.
 
     `in sync` are the replicas that have everything acknowledged (ISR); `elr` those that may lead without loss
-    once nobody is in sync (eligible leader replicas), `last elr` those that were the last to be eligible.
+    once nobody is in sync (eligible leader replicas), `last elr` those that last were, where there are any.
     `epoch` grows with every change of the leader.
 
     Examples:
