@@ -106,7 +106,8 @@ class Upkeep:
         """A snapshot of the metadata as far as it is applied here, with the voters of that point."""
         broker = self._broker
         quorum = broker.quorum
-        end_offset = broker.plane.applied_offset
+        # Of the image: while partitions follow a change, the image has it, but it does not count as applied.
+        end_offset = broker.image_offset + 1
         version, voters = quorum.machine.history.at(end_offset)
         job = quorum.log.maybe_snapshot(
             broker.image.to_records,

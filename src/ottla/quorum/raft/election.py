@@ -22,6 +22,7 @@ class Election(Role):
 
     def __init__(self, machine: RaftMachine, now_ms: int) -> None:
         super().__init__(machine)
+        machine.is_starting = False
         self.deadline_ms = now_ms + machine.election_timeout_ms()
         self.granted = {machine.config.node_id}
         self.rejected: set[int] = set()

@@ -151,6 +151,7 @@ class Follower(Role):
             self.machine.peers.failed(sent.node_id, now_ms)
             return
         self.has_fetched = True
+        self.machine.is_starting = False
         self._lost_ms = None
         self.deadline_ms = now_ms + self.machine.config.fetch_timeout_ms
         if isinstance(sent.request, FetchSnapshotRequest):

@@ -15,6 +15,9 @@ The roles, each in its own module, and what moves a node from one to the next:
     (start)       Resigned      quorum-state says that this node leads: its epoch must not be led again
                   Follower      quorum-state names a leader whose address is known
                   Unattached    otherwise
+                  A voter that starts waits only for a moment in these: most likely all of them start. To ask
+                  for pre-votes is harmless, as whoever hears of a leader refuses them. After that, or once
+                  there is a leader or a vote is given, it is as patient as ever (`is_starting`).
     Unattached    Prospective   a voter has waited for the election timeout
                   Follower      any answer or BeginQuorumEpoch tells the leader
     Prospective   Candidate     a majority would vote for it
@@ -94,6 +97,7 @@ LEADER = Leader.name
 FOLLOWER = Follower.name
 RESIGNED = Resigned.name
 
+START_FRACTION = 8  # of the election timeout, for a voter that starts
 _FIRST_BOOTSTRAP_ID = -2
 
 
@@ -115,6 +119,7 @@ class RaftMachine:
         "history",
         "installing",
         "is_shutting_down",
+        "is_starting",
         "log",
         "log_is_stale",
         "peers",
@@ -138,6 +143,7 @@ class RaftMachine:
         self.high_watermark = 0 if snapshot is None else snapshot.end_offset
         self.installing: SnapshotId | None = None
         self.is_shutting_down = False
+        self.is_starting = True
         # Effects of the present step have changed the log, and `log` does not show it yet.
         self.log_is_stale = False
         self.probe_due_ms = now_ms
@@ -166,7 +172,9 @@ class RaftMachine:
             return Resigned(self, now_ms)
         endpoint = self.voters.endpoint_of(stored.leader_id)
         if stored.leader_id >= 0 and endpoint is not None:
-            return Follower(self, now_ms, stored.leader_id, endpoint)
+            follower = Follower(self, now_ms, stored.leader_id, endpoint)
+            follower.deadline_ms = now_ms + self.waiting_ms()
+            return follower
         return Unattached(self, now_ms, stored.leader_id)
 
     # -- for the shell ---------------------------------------------------------------------------------------
@@ -373,6 +381,13 @@ class RaftMachine:
         timeout_ms = self.config.election_timeout_ms
         return timeout_ms + self.draw(max(1, timeout_ms))
 
+    def waiting_ms(self) -> int:
+        """How long to wait for a leader to be heard of."""
+        if self.is_starting:
+            moment_ms = max(2, self.config.election_timeout_ms // START_FRACTION)
+            return moment_ms // 2 + self.draw(moment_ms)
+        return self.election_timeout_ms()
+
     def grants(
         self, candidate: tuple[int, bytes], *, last_epoch: int, last_offset: int, pre_vote: bool
     ) -> bool:
@@ -388,6 +403,7 @@ class RaftMachine:
 
     def vote_for(self, candidate: tuple[int, bytes], now_ms: int) -> None:
         """The vote of this epoch is given; the candidate gets the time to win."""
+        self.is_starting = False
         if self._voted is None:
             self._voted = candidate
             if isinstance(self.role_state, Unattached | Prospective):

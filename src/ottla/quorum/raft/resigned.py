@@ -25,7 +25,7 @@ class Resigned(Role):
         super().__init__(machine)
         self._successors = tuple(successors)
         self._untold = set(machine.voters.by_id) - {machine.config.node_id}
-        self.deadline_ms = now_ms if machine.is_only_voter else now_ms + machine.election_timeout_ms()
+        self.deadline_ms = now_ms if machine.is_only_voter else now_ms + machine.waiting_ms()
 
     @property
     def leader_id(self) -> int:

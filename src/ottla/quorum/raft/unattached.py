@@ -20,7 +20,7 @@ class Unattached(Role):
         super().__init__(machine)
         # A leader whose address is not known: no reason to follow, but one not to vote for another.
         self._leader_id = leader_id
-        self.deadline_ms = now_ms if machine.is_only_voter else now_ms + machine.election_timeout_ms()
+        self.deadline_ms = now_ms if machine.is_only_voter else now_ms + machine.waiting_ms()
 
     @property
     def leader_id(self) -> int:
