@@ -1,0 +1,23 @@
+"""Server-side assignors: who owns which partition, as pure functions of members and topics.
+
+An assignor looks at nothing but its arguments, so the same group in the same state gets the same answer on
+any broker. `uniform` balances the group and moves as little as it can; `range` gives every topic in
+contiguous ranges, so that topics with equally many partitions end up side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ottla.groups.assignors.range_assignor import assign_range
+from ottla.groups.assignors.spec import MemberSpec, TopicSpec
+from ottla.groups.assignors.uniform import assign_uniform
+
+__all__ = ["ASSIGNORS", "Assignor", "MemberSpec", "TopicSpec", "assign_range", "assign_uniform"]
+
+Assignor = Callable[
+    [Mapping[str, MemberSpec], Mapping[bytes, TopicSpec]], dict[str, dict[bytes, tuple[int, ...]]]
+]
+
+# By the names that members ask for. The first one is what a group without a wish gets.
+ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -1,0 +1,38 @@
+"""What an assignor is told: members with subscriptions and present partitions, topics with their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+
+class MemberSpec:
+    """One member. `subscribed` names topics by id; ids that no topic has are left out of the assignment.
+
+    `current` is what the member was last given, in whatever collection the caller keeps partitions.
+    """
+
+    __slots__ = ("current", "instance_id", "rack_id", "subscribed")
+
+    def __init__(
+        self,
+        subscribed: tuple[bytes, ...],
+        current: Mapping[bytes, Collection[int]] | None = None,
+        *,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+    ) -> None:
+        self.subscribed = subscribed
+        self.current: Mapping[bytes, Collection[int]] = {} if current is None else current
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+
+
+class TopicSpec:
+    """One topic. `racks`, where known, has the racks of the replicas of each partition."""
+
+    __slots__ = ("partition_count", "racks")
+
+    def __init__(self, partition_count: int, racks: Sequence[Collection[str]] | None = None) -> None:
+        assert racks is None or len(racks) == partition_count, (partition_count, racks)
+        self.partition_count = partition_count
+        self.racks = racks
