@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import pytest
 
 from ottla.broker.connection import Request
 from ottla.broker.listener import Limits, Listener
@@ -16,10 +19,13 @@ from ottla.config.load import broker_config
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
 from ottla.protocol.messages.topic_record import TopicRecord
+from ottla.quorum.errors import QuorumError
+from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft.config import RaftConfig
 from ottla.quorum.raft.voters import Endpoint, Voter, VoterSet
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
+from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.files import OsFiles
 
 
@@ -57,6 +63,7 @@ class Node(RaftListener):
         self.names: list[str] = []
         self.applied = 0
         self.leading: int | None = None
+        self.fatal: list[BaseException] = []
         self.driver: RaftDriver
 
     def start(self, voters: VoterSet) -> None:
@@ -81,7 +88,7 @@ class Node(RaftListener):
             executor=self.executor,
             clock=lambda: int(time.time() * 1000),
             draw=random.Random(self.node_id).randrange,
-            on_fatal=lambda error: None,
+            on_fatal=self.fatal.append,
         )
         self.dispatcher.driver = self.driver
         self.driver.start()
@@ -225,5 +232,110 @@ def test_a_minority_commits_nothing(tmp_path: Any) -> None:
         leader.driver.append([topic("lost")], epoch)
         await until(lambda: leader.leading is None)  # check-quorum: it steps down by itself
         assert "lost" not in leader.names
+
+    run(tmp_path, scene)
+
+
+def test_a_follower_whose_disk_is_full_waits_for_room(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+        await append(nodes, "a")
+        leader = await leader_of(nodes)
+        follower = next(node for node in nodes if node is not leader)
+        really = RaftLog.append_fetched
+        tries = []
+
+        def append_fetched(raft_log: RaftLog, *arguments: Any) -> None:
+            if raft_log is follower.driver.log:
+                tries.append(arguments)
+                raise DiskFull(raft_log.directory, "no space left on device")
+            really(raft_log, *arguments)
+
+        with monkeypatch.context() as full:
+            full.setattr(RaftLog, "append_fetched", append_fetched)
+            await append(nodes, "b")  # the others are a majority
+            await until(lambda: len(tries) > 2)
+        await append(nodes, "c")
+        await until(lambda: all(node.names[-1:] == ["c"] for node in nodes))
+        assert not follower.fatal
+        assert follower.names == ["a", "b", "c"]
+
+    run(tmp_path, scene)
+
+
+def test_a_vote_that_finds_no_room_is_not_given(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+        await append(nodes, "a")
+        leader = await leader_of(nodes)
+        others = [node for node in nodes if node is not leader]
+        really = RaftLog.persist
+        full_disks = [node.driver.log for node in others]
+
+        def persist(raft_log: RaftLog, state: QuorumState) -> None:
+            if any(raft_log is each for each in full_disks):
+                raise DiskFull(raft_log.directory, "no space left on device")
+            really(raft_log, state)
+
+        with monkeypatch.context() as full:
+            full.setattr(RaftLog, "persist", persist)
+            await leader.crash()
+            await asyncio.sleep(1.5)
+            assert [node.leading for node in others] == [None, None]
+        await append(others, "b")
+        assert not any(node.fatal for node in others)
+
+    run(tmp_path, scene)
+
+
+def test_a_leader_that_waits_for_room_takes_no_records(tmp_path: Any) -> None:
+    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+        await append(nodes, "a")
+        leader = await leader_of(nodes)
+        end_offset = leader.driver.log.end_offset
+        leader.driver._full_disk = DiskFull("/data", "no space left on device")
+        with pytest.raises(DiskFull):
+            leader.driver.append([topic("b")], leader.leading or 0)
+        assert leader.driver.log.end_offset == end_offset
+        leader.driver._full_disk = None
+
+    run(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError("a bug"), QuorumError("damaged"), StorageError("/d", "lost")]
+)
+def test_whatever_ends_the_quorum_ends_the_node(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+        await append(nodes, "a")
+        leader = await leader_of(nodes)
+
+        def committed(offset: int) -> None:
+            raise error
+
+        monkeypatch.setattr(leader, "committed", committed)
+        assert leader.leading is not None
+        leader.driver.append([topic("b")], leader.leading)
+        await until(lambda: leader.fatal == [error])
+
+    run(tmp_path, scene)
+
+
+def test_a_stop_waits_for_what_is_being_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+        await append(nodes, "a")
+        leader = await leader_of(nodes)
+        began, ended = threading.Event(), threading.Event()
+
+        def slow(state: QuorumState) -> None:
+            began.set()
+            time.sleep(0.2)
+            ended.set()
+
+        job = asyncio.ensure_future(leader.driver._in_thread(slow, None))
+        await until(began.is_set)
+        job.cancel()
+        await leader.driver.stop()
+        assert ended.is_set()
 
     run(tmp_path, scene)

@@ -24,11 +24,12 @@ from ottla.quorum.raft.config import RaftConfig, RaftState
 from ottla.quorum.raft.machine import LEADER, RaftMachine
 from ottla.quorum.raft.voters import Endpoint
 from ottla.quorum.raft_log import RaftLog
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import DiskFull, StorageError
 
 log = logging.getLogger("ottla.raft")
 
 IDLE_WAKE_MS = 1000
+FULL_DISK_RETRY_MS = 200
 
 
 class NotLeader(Exception):
@@ -74,7 +75,9 @@ class RaftDriver:
         self._next_token = 0
         self._peers: dict[Endpoint, Peer] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
+        self._jobs: dict[asyncio.Future[None], None] = {}  # what runs in other threads
         self._flushing = False
+        self._full_disk: DiskFull | None = None
         self._ready_to_end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.machine: RaftMachine
@@ -104,6 +107,8 @@ class RaftDriver:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        if self._jobs:
+            await asyncio.wait(list(self._jobs))  # they own files: whoever opens those next must come later
         for peer in self._peers.values():
             peer.close()
         for future in self._waiting.values():
@@ -130,6 +135,8 @@ class RaftDriver:
         """Write records as the leader of `epoch`; the last offset, which is committed later or never."""
         if self.machine.role != LEADER or self.machine.epoch != epoch:
             raise NotLeader(f"epoch {epoch} is over")
+        if self._full_disk is not None:
+            raise self._full_disk  # a batch of the machine waits for room, and its offset is settled
         self.log.epoch = epoch
         _, last_offset = self.log.append(messages, self._clock())
         self._post(events.LocalAppended())
@@ -165,6 +172,10 @@ class RaftDriver:
         except (StorageError, QuorumError) as error:
             log.critical("the metadata log failed: %s", error)
             self._on_fatal(error)
+        except Exception as error:
+            # A node that goes on without its quorum would neither serve nor make way for another.
+            log.critical("the metadata quorum failed", exc_info=True)
+            self._on_fatal(error)
 
     async def _sleep(self, wait_ms: int) -> None:
         """Until an event comes or the time is over. (asyncio.wait_for may lose a cancellation.)"""
@@ -176,7 +187,23 @@ class RaftDriver:
 
     async def _step(self, event: events.Event) -> None:
         for effect in self.machine.step(event, self._clock()):
-            await self._perform(effect)
+            while True:
+                try:
+                    await self._perform(effect)
+                    break
+                except DiskFull as error:
+                    if type(effect) not in _TRIED_AGAIN:
+                        raise
+                    await self._wait_for_room(effect, error)
+            self._full_disk = None
+
+    async def _wait_for_room(self, effect: do.Effect, error: DiskFull) -> None:
+        """Nothing of the effect has happened: it is tried until there is room. Until then this node promises
+        nothing and answers nobody, as if it were cut off; what it serves to clients goes on."""
+        if self._full_disk is None:
+            log.error("metadata waits for room: effect=%s error=%s", type(effect).__name__, error)
+        self._full_disk = error
+        await asyncio.sleep(FULL_DISK_RETRY_MS / 1000)
 
     async def _perform(self, effect: do.Effect) -> None:
         kind = type(effect)
@@ -188,8 +215,18 @@ class RaftDriver:
             _PERFORM[kind](self, effect)
 
     async def _persist(self, state: QuorumState) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._executor, self.log.persist, state)
+        await self._in_thread(self.log.persist, state)
+
+    async def _in_thread(self, work: Callable[..., None], *arguments: object) -> None:
+        job = asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+        self._jobs[job] = None
+        job.add_done_callback(self._job_done)
+        await asyncio.shield(job)
+
+    def _job_done(self, job: asyncio.Future[None]) -> None:
+        del self._jobs[job]
+        if not job.cancelled():
+            job.exception()  # whoever waits for it gets it; nobody does after the end
 
     def _send(self, effect: do.Send) -> None:
         task = asyncio.get_running_loop().create_task(self._call(effect))
@@ -210,6 +247,9 @@ class RaftDriver:
             response = await peer.call(effect.request, response_class, timeout_ms=timeout_ms)
         except PeerLost as lost:
             self._post(events.RequestFailed(effect.request_id, disconnected=lost.disconnected))
+        except Exception:
+            log.exception("request failed: peer=%s", peer)
+            self._post(events.RequestFailed(effect.request_id))
         else:
             self._post(events.ResponseReceived(effect.request_id, response))
 
@@ -262,11 +302,10 @@ class RaftDriver:
             self._keep(task)
 
     async def _flush_all(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self.log.flushed_offset < self.log.end_offset:
                 job = self.log.log.begin_flush()
-                await loop.run_in_executor(self._executor, job.run)
+                await self._in_thread(job.run)
                 self.log.log.finish_flush(job, self._clock())
                 self._post(events.Flushed())
         except StorageError as error:
@@ -299,3 +338,5 @@ def _perform_table() -> dict[type[do.Effect], Callable[[RaftDriver, Any], None]]
 
 
 _PERFORM = _perform_table()
+# These leave nothing behind when they fail; after the others the next start has to put things right.
+_TRIED_AGAIN = (do.Persist, do.AppendControl, do.AppendFetched, do.WriteSnapshot)
