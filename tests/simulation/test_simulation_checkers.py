@@ -20,7 +20,7 @@ def good() -> History:
     for offset, value in enumerate(("a", "b", "c")):
         history.invoke("p", "produce", PARTITION, (value,)).ok(offset)
         history.read("c", PARTITION, offset, value)
-        history.saw_watermark("c", PARTITION, offset + 1)
+        history.saw_watermark("c", PARTITION, offset + 1, offset)
     history.final[PARTITION] = [(0, "a"), (1, "b"), (2, "c")]
     history.replicas[PARTITION] = {1: [(0, "a"), (1, "b")]}
     history.final_topics = {"t": b"id"}
@@ -70,7 +70,7 @@ def a_gap(history: History) -> None:
 
 
 def the_watermark_goes_back(history: History) -> None:
-    history.saw_watermark("c", PARTITION, 2)
+    history.saw_watermark("c", PARTITION, 2, 3)
 
 
 def another_leader_in_the_epoch(history: History) -> None:

@@ -139,6 +139,11 @@ class _Fetch:
             and self._is_sent_away(partition, state, data)
         ):
             return data
+        if high_watermark < state.fetch_offset <= partition.log.log_end_offset and not _is_settled(partition):
+            # The reader has it from somebody who knew more: to tell it an end before that would be wrong.
+            data = PartitionData(partition_index=index, high_watermark=-1, records=b"")
+            data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
+            return data  # unless it moves before the wait is over
         try:
             data.records = partition.log.read(
                 state.fetch_offset, min(state.max_bytes, left_bytes), upper, min_one_batch=self._bytes == 0
@@ -282,6 +287,13 @@ class _Fetch:
         ]
         if leaders and self._request.version >= FIRST_VERSION_WITH_ENDPOINTS:
             add_endpoints(self._broker, self._request.listener.name, answer, NodeEndpoint, leaders)
+
+
+def _is_settled(partition: Partition) -> bool:
+    """Is the high watermark at least what any former leader may have told? Never sure for a follower."""
+    if partition.leader is not None:
+        return partition.leader.offsets_are_settled
+    return partition.is_leader
 
 
 def _is_news(state: FetchPartitionState, data: PartitionData) -> bool:

@@ -38,14 +38,17 @@ class Cast:
         meddlers: int = 0,
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
+        pause_s: tuple[float, float] = (0.0, 0.05),
     ) -> None:
         self.world = world
         self.partitions = partitions
         self.admin = Admin(world, "admin")
-        self.producers = [Producer(world, f"p{n}", TOPIC, partitions) for n in range(1, producers + 1)]
+        self.producers = [
+            Producer(world, f"p{n}", TOPIC, partitions, pause_s=pause_s) for n in range(1, producers + 1)
+        ]
         self.others: list[LooseProducer | Consumer | Meddler | Watcher] = [Watcher(world)]
         for n in range(1, loose_producers + 1):
-            self.others.append(LooseProducer(world, f"l{n}", TOPIC, partitions))
+            self.others.append(LooseProducer(world, f"l{n}", TOPIC, partitions, pause_s=pause_s))
         for n in range(1, consumers + 1):
             self.others.append(Consumer(world, f"c{n}", TOPIC, partitions))
         for n in range(1, roving_consumers + 1):

@@ -11,6 +11,7 @@ from ottla.testing.simulation.nemesis import Nemesis, quarrel
 from ottla.testing.simulation.world import Story, World
 
 REPLICAS = 3
+PAUSE_S = (0.0, 0.2)  # between two writes of a client: a seed is to be over in a second or two
 SAFE = {"min.insync.replicas": "2"}
 
 
@@ -53,6 +54,7 @@ def cluster(
             roving_consumers=1,
             meddlers=meddlers,
             replication_factor=min(brokers, REPLICAS),
+            pause_s=PAUSE_S,
             configs={**SAFE, **(FLUSHED if flushed else {}), **SHORT_SEGMENTS},
         )
         await cast.begin()

@@ -61,7 +61,7 @@ class Consumer(Client):
         self.positions[name.partition] = max(0, data.log_start_offset)
 
     def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
-        self.world.history.saw_watermark(self.name, name, data.high_watermark)
+        self.world.history.saw_watermark(self.name, name, data.high_watermark, position)
 
     async def read_all(self, index: int) -> list[tuple[int, str]]:
         """Every record from the beginning to the high watermark; tries until it has them."""
@@ -125,8 +125,7 @@ class Consumer(Client):
 class RovingConsumer(Consumer):
     """Reads from any replica that is in sync, and moves on now and then.
 
-    A follower may not know yet what the one before has told: neither its high watermark nor the end of its
-    log are held against it, only what it hands out.
+    A follower may not know yet what the one before has told: the end of its log is not held against it.
     """
 
     rack = "anywhere"
@@ -150,7 +149,4 @@ class RovingConsumer(Consumer):
         self._sources.pop(index, None)
 
     def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
-        return None
-
-    def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
         return None

@@ -85,9 +85,12 @@ class Read(NamedTuple):
 
 
 class Watermark(NamedTuple):
+    """How far a consumer was told it may read, when it had read up to `position`."""
+
     client: str
     partition: PartitionName
     offset: int
+    position: int
 
 
 class LeaderSeen(NamedTuple):
@@ -131,9 +134,9 @@ class History:
         self.reads.append(Read(client, partition, offset, value))
         self._trace("read", client, f"{partition}@{offset} {value}")
 
-    def saw_watermark(self, client: str, partition: PartitionName, offset: int) -> None:
+    def saw_watermark(self, client: str, partition: PartitionName, offset: int, position: int) -> None:
         if offset >= 0:
-            self.watermarks.append(Watermark(client, partition, offset))
+            self.watermarks.append(Watermark(client, partition, offset, position))
 
     def saw_leader(self, partition: PartitionName, epoch: int, leader: int) -> None:
         self.leaders[LeaderSeen(partition, epoch, leader)] = None

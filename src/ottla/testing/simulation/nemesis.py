@@ -20,6 +20,7 @@ MAKE_GOOD_S = 90.0
 SKEW_MS_MAX = 5_000
 CUT_SHORT_CHANCE = 0.25
 AIMED_CHANCE = 0.6
+FLIP_CHANCE = 0.3
 
 
 class NodeDoesNotStart(Exception):
@@ -28,7 +29,8 @@ class NodeDoesNotStart(Exception):
 
 class Nemesis:
     """`topic`: whose leaders it likes to hit. `flushed`: acknowledgements wait for the disk, so that all may
-    lose their power at once; else only one does, and only while all replicas are in sync.
+    lose their power at once. Else one does, while all replicas are in sync, and until it is so again itself
+    no other goes down: what it has lost is only with them.
     """
 
     def __init__(self, world: World, name: str = "nemesis", *, topic: str = "", flushed: bool = True) -> None:
@@ -100,7 +102,7 @@ class Nemesis:
                 starting = node.start_soon()
             if cut_short and self.rng.random() < CUT_SHORT_CHANCE:
                 await asyncio.sleep(self.rng.uniform(0, 0.01) if self._coin() else self.rng.uniform(0, 0.5))
-                if self.may_cut_power():
+                if self.flushed:
                     node.power_cut(silent=self._coin())
                 else:
                     node.kill()
@@ -119,27 +121,38 @@ class Nemesis:
         if not node.up:
             raise NodeDoesNotStart(f"{node.name} is down after {STARTS_MAX} starts")
 
-    def may_cut_power(self) -> bool:
-        return self.flushed or (all_in_sync(self.world) and all(node.serving for node in self.world.brokers))
-
     # -- faults of a machine
 
     async def kill(self, node: Node) -> None:
-        node.kill()
-        await self._sleep(TROUBLE_S)
-        await self.revive(node)
+        if self.world.fragile is None:
+            node.kill()
+            await self._sleep(TROUBLE_S)
+            await self.revive(node)
 
     async def kill_all(self, node: Node) -> None:
-        for each in self.world.nodes.values():
-            each.kill()
-        await self._revive_all()
+        if self.world.fragile is None:
+            for each in self.world.nodes.values():
+                each.kill()
+            await self._revive_all()
 
     async def power(self, node: Node) -> None:
-        if not self.may_cut_power():
-            return
-        node.power_cut(silent=self._coin(), flip_chance=0.3)
-        await self._sleep(TROUBLE_S)
-        await self.revive(node)
+        if self.flushed:
+            node.power_cut(silent=self._coin(), flip_chance=FLIP_CHANCE)
+            await self._sleep(TROUBLE_S)
+            await self.revive(node)
+        elif self.world.fragile is None and self._all_are_well():
+            self.world.fragile = node
+            node.power_cut(silent=self._coin(), flip_chance=FLIP_CHANCE)
+            await self._sleep(TROUBLE_S)
+            for _ in range(round(MAKE_GOOD_S)):
+                await self.revive(node)
+                if node.serving and all_in_sync(self.world):
+                    break
+                await asyncio.sleep(1.0)
+            self.world.fragile = None
+
+    def _all_are_well(self) -> bool:
+        return all_in_sync(self.world) and all(node.serving for node in self.world.brokers)
 
     async def slow_power(self, node: Node) -> None:
         """The power goes while much waits for the disk."""
@@ -159,6 +172,8 @@ class Nemesis:
         await asyncio.gather(*starts)
 
     async def stop(self, node: Node) -> None:
+        if self.world.fragile is not None:
+            return
         if node.serving:
             with contextlib.suppress(NodeEnded):
                 await node.stop()
@@ -227,7 +242,7 @@ class Nemesis:
     async def full_disk(self, node: Node) -> None:
         node.disk.fill(self.rng.randint(0, 4096))
         await self._sleep(TROUBLE_S)
-        if self._coin() and self.may_cut_power():
+        if self._coin() and self.flushed:
             node.power_cut(silent=self._coin())
         node.disk.heal()
         await self.revive(node)

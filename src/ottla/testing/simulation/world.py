@@ -204,6 +204,7 @@ class World:
         self.network = Network(self.loop, self.rng("network"), self.trace)
         self.history = History(self.trace)
         self.nodes: dict[int, Node] = {}
+        self.fragile: Node | None = None  # has lost records that the others still have, see Nemesis
         self.process = self.loop.new_process("world")
         self.network.add_host("world")
 
