@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.cli import consume, partitions, produce, topics
+from ottla.cli import consume, format, partitions, produce, topics
 
 app = typer.Typer(
     name="ottla",
@@ -78,6 +78,7 @@ app.add_typer(topics.app, name="topic")
 app.add_typer(partitions.app, name="partition")
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
+app.command("format", help=format.HELP)(format.format_node)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from ottla.cli.reassign import Assignment, Progress
 from ottla.client.admin import Admin
 from ottla.client.admin_cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
 from ottla.client.errors import BrokerError
+from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
 
 app = typer.Typer(
@@ -23,6 +24,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+LEADERS_TIMEOUT_MS = 3_000
 
 Topic = Annotated[
     str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.", show_default=False)
@@ -365,7 +368,7 @@ def elect(
             elected = [key for key, error in answers.items() if error is None]
             unneeded = [key for key, error in answers.items() if _not_needed(error)]
             refused.extend(error for error in answers.values() if error and not _not_needed(error))
-            leaders = await _leaders(admin, elected)
+            leaders = await _leaders(admin, elected, kind)
         if as_json:
             print_json(
                 {
@@ -396,11 +399,21 @@ def _not_needed(error: BrokerError | None) -> bool:
     return error is not None and error.code == ErrorCode.ELECTION_NOT_NEEDED
 
 
-async def _leaders(admin: Admin, keys: list[PartitionKey]) -> dict[PartitionKey, int]:
-    if not keys:
-        return {}
-    topics = await admin.describe_topics(sorted({topic for topic, _ in keys}))
-    return {(topic.name, number): row.leader for topic in topics for number, row in topic.partitions.items()}
+async def _leaders(admin: Admin, keys: list[PartitionKey], kind: Kind) -> dict[PartitionKey, int]:
+    """Who leads now. The broker we ask may not have heard of it yet: the preferred one is known without it,
+    another is waited for."""
+    deadline = Deadline(LEADERS_TIMEOUT_MS)
+    backoff = Backoff(20, 200)
+    while keys:
+        topics = await admin.describe_topics(sorted({topic for topic, _ in keys}))
+        rows = {(topic.name, number): row for topic in topics for number, row in topic.partitions.items()}
+        if kind is Kind.PREFERRED:
+            return {key: rows[key].replicas[0] for key in keys if key in rows}
+        found = {key: rows[key].leader for key in keys if key in rows and rows[key].leader >= 0}
+        if len(found) == len(keys) or deadline.passed:
+            return found
+        await backoff.pause(deadline)
+    return {}
 
 
 def _read_file(path: str) -> Assignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from ottla.client.admin_types import PartitionState, TopicState
 from ottla.client.errors import ClientError, UnsupportedApiError
 from ottla.client.metadata import PartitionInfo, TopicInfo
 from ottla.protocol.uuids import uuid_to_text
+
+# Of leaders that died a moment ago; the rest of the picture must not wait for longer.
+OFFSETS_TIMEOUT_S = 5.0
 
 
 async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bool) -> list[dict[str, Any]]:
@@ -55,10 +59,14 @@ async def _states(admin: Admin, names: Sequence[str]) -> dict[str, TopicState]:
 
 
 async def _offsets(admin: Admin, topic: TopicInfo) -> dict[int, tuple[int, int]]:
-    """Offsets of the partitions; none at all when one has no leader to ask."""
+    """Offsets of the partitions; none at all when one has no leader to ask, or one that does not answer."""
     if any(row.leader < 0 for row in topic.partitions.values()):
         return {}
-    return await admin.offsets_of(topic.name)
+    try:
+        async with asyncio.timeout(OFFSETS_TIMEOUT_S):
+            return await admin.offsets_of(topic.name)
+    except (ClientError, TimeoutError):
+        return {}
 
 
 async def _sizes(admin: Admin, topics: Sequence[TopicInfo]) -> dict[tuple[str, int], int]:

@@ -129,7 +129,12 @@ class ClusterClient:
         node = self.view.nodes.get(node_id)
         if node is None:
             raise ConnectionFailedError(f"broker {node_id} is not among the brokers of the cluster")
-        return await self._connect(node.host, node.port, lane)
+        try:
+            return await self._connect(node.host, node.port, lane)
+        except (ConnectionFailedError, RequestTimeoutError):
+            # Its partitions have another leader by now, or soon: whoever tries again must ask who it is.
+            self.view.expire_led_by(node_id)
+            raise
 
     async def any_connection(self) -> Connection:
         """A connection to whichever broker answers: an open one, a broker we know of, a bootstrap server."""

@@ -108,6 +108,12 @@ class ClusterView:
         if name in self._learned_at_s:
             self._learned_at_s[name] = float("-inf")
 
+    def expire_led_by(self, node_id: int) -> None:
+        """Ask again about everything that a broker leads, as far as we know."""
+        for name, topic in self.topics.items():
+            if any(row.leader == node_id for row in topic.partitions.values()):
+                self.expire(name)
+
     def topic(self, name: str, max_age_ms: float) -> TopicInfo | None:
         """What is known of a topic, unless it is too old."""
         info = self.topics.get(name)
