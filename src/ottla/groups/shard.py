@@ -22,8 +22,10 @@ from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerDescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
+from ottla.protocol.messages.heartbeat_response import HeartbeatResponse
 from ottla.protocol.messages.join_group_request import JoinGroupRequest
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
+from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
 
 
@@ -79,7 +81,7 @@ class GroupShard:
         return self.context.groups.get(group_id)
 
     def decide_join_group(self, request: JoinGroupRequest, ctx: RequestContext, now_ms: int) -> Outcome:
-        refusal = self.classic.refuse_join(request, ctx)
+        refusal = self.classic.refuse_join(request)
         if refusal is not None:
             return Outcome(refusal)
         group = self.context.groups.get(request.group_id)
@@ -88,18 +90,25 @@ class GroupShard:
         return self.classic.join(request, ctx, now_ms)
 
     def decide_sync_group(self, request: SyncGroupRequest, ctx: RequestContext, now_ms: int) -> Outcome:
+        refusal = self.classic.refuse_sync(request, ctx)
+        if refusal is not None:
+            return Outcome(refusal)
         group = self.context.groups.get(request.group_id)
         if group is not None and group.TYPE == CONSUMER:
             return self.consumer.classic_sync(group, request, ctx, now_ms)
         return self.classic.sync(request, ctx, now_ms)
 
     def decide_heartbeat(self, request: HeartbeatRequest, ctx: RequestContext, now_ms: int) -> Outcome:
+        if not request.group_id:
+            return Outcome(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.context.groups.get(request.group_id)
         if group is not None and group.TYPE != CLASSIC:
             return self.consumer.classic_heartbeat(group, request, ctx, now_ms)
         return self.classic.heartbeat(request, ctx, now_ms)
 
     def decide_leave_group(self, request: LeaveGroupRequest, ctx: RequestContext, now_ms: int) -> Outcome:
+        if not request.group_id:
+            return Outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.context.groups.get(request.group_id)
         if group is not None and group.TYPE == CONSUMER:
             return self.consumer.classic_leave(group, request, ctx, now_ms)
