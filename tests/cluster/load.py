@@ -1,0 +1,160 @@
+"""An idempotent producer at full speed that remembers what was acknowledged, and a reader that checks it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+QUEUED_MAX = 2000
+READ_TIMEOUT_S = 60.0
+
+
+class Load:
+    """Sends numbered records to every partition until `stop`; thereafter `check` reads all of them back."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        *,
+        value_bytes: int = 100,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.acked: dict[int, dict[int, int]] = defaultdict(dict)  # partition -> number -> offset
+        self.acked_count = 0
+        self.ack_times: dict[int, list[float]] = defaultdict(list)
+        self.errors: list[KafkaError] = []
+        self._bootstrap_servers = bootstrap_servers
+        self._padding = b"." * value_bytes
+        self._sent: Counter[int] = Counter()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+                **(config or {}),
+            }
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more records; everything sent is acknowledged or failed on return."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+
+    def await_acks(self, more: int, timeout_s: float = 30.0) -> None:
+        """Until so many more records are acknowledged."""
+        wait_until(self._reaches(self.acked_count + more), timeout_s, f"{more} more records")
+
+    def await_all_partitions(self, timeout_s: float = 30.0) -> None:
+        """Until every partition has acknowledged something new."""
+        before = {partition: len(self.acked[partition]) for partition in range(self.partitions)}
+        wait_until(
+            lambda: all(len(self.acked[partition]) > count for partition, count in before.items()),
+            timeout_s,
+            "a new record in every partition",
+        )
+
+    def longest_gap_s(self, since: float) -> float:
+        """The longest time that any partition went without an acknowledgement after `since`."""
+        gaps = []
+        for times in self.ack_times.values():
+            later = [since, *(each for each in times if each > since)]
+            gaps += [after - before for before, after in zip(later, later[1:], strict=False)]
+        return max(gaps, default=0.0)
+
+    def check(self) -> int:
+        """Every acknowledged record stands where it was said to, once, in order; the count of all records."""
+        found = self._read_back()
+        for partition in range(self.partitions):
+            values = found[partition]
+            numbers = [number for _, number in values]
+            assert numbers == sorted(set(numbers)), f"partition {partition}: out of order or twice"
+            offset_of = {number: offset for offset, number in values}
+            lost = [number for number in self.acked[partition] if number not in offset_of]
+            assert not lost, f"partition {partition}: {len(lost)} acknowledged records lost, e.g. {lost[:5]}"
+            moved = {n: (o, offset_of[n]) for n, o in self.acked[partition].items() if offset_of[n] != o}
+            assert not moved, f"partition {partition}: not where they were acknowledged: {moved}"
+        return sum(map(len, found.values()))
+
+    # -- inside
+
+    def _reaches(self, count: int) -> Callable[[], bool]:
+        return lambda: self.acked_count >= count
+
+    def _run(self) -> None:
+        producer = self._producer
+        while not self._stop.is_set():
+            if len(producer) >= QUEUED_MAX:
+                producer.poll(0.01)
+                continue
+            for partition in range(self.partitions):
+                number = self._sent[partition]
+                self._sent[partition] = number + 1
+                value = b"%d %b" % (number, self._padding)
+                producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
+            producer.poll(0)
+        producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self.errors.append(error)
+            return
+        partition = message.partition()
+        self.acked[partition][int(message.value().split()[0])] = message.offset()
+        self.acked_count += 1
+        self.ack_times[partition].append(time.monotonic())
+
+    def _read_back(self) -> dict[int, list[tuple[int, int]]]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap_servers,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        try:
+            consumer.assign([TopicPartition(self.topic, each, 0) for each in range(self.partitions)])
+            at_end: set[int] = set()
+            deadline = time.monotonic() + READ_TIMEOUT_S
+            while len(at_end) < self.partitions:
+                assert time.monotonic() < deadline, f"only {sorted(at_end)} were read to the end"
+                for message in consumer.consume(1000, 0.2):
+                    error = message.error()
+                    if error is None:
+                        number = int(message.value().split()[0])
+                        found[message.partition()].append((message.offset(), number))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        at_end.add(message.partition())
+        finally:
+            consumer.close()
+        return found
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.02)
