@@ -16,6 +16,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, cast
 
+from ottla.broker.leader_hints import add_leader
 from ottla.broker.partition import Partition
 from ottla.broker.produce_wait import when_committed
 from ottla.protocol.api import API_BY_KEY
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PRODUCE_KEY = 0
 FIRST_VERSION = 7  # below it zstd must be refused, which is the long way's business
 FIRST_FLEXIBLE_VERSION = 9
+FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 WAYS_MAX = 10_000
 KEY_BYTES_MAX = 1000  # clients choose their ids: ways with long ones would fill the memory
@@ -66,12 +68,14 @@ class _Way:
         "pack",
         "partition",
         "size",
+        "tells_leader",
         "timeout_ms",
     )
 
     def __init__(self, partition: Partition, version: int, message: ProduceRequest) -> None:
         self.partition = partition
         self.timeout_ms = message.timeout_ms
+        self.tells_leader = version >= FIRST_VERSION_WITH_LEADERS
         self.all_replicas = message.acks == ACKS_ALL
         self._topic_name = message.topic_data[0].name
         self._topic_id = message.topic_data[0].topic_id
@@ -187,7 +191,14 @@ class ProduceLane:
             log_append_time_ms=result.log_append_time_ms,
             log_start_offset=partition.log.log_start_offset,
         )
-        return when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
+        done = when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
+        if way.tells_leader and partition.leader is not None:
+            done.add_done_callback(lambda _: self._tell_leader(partition, answer))
+        return done
+
+    def _tell_leader(self, partition: Partition, answer: PartitionProduceResponse) -> None:
+        if answer.error_code:
+            add_leader(self._broker, partition.topic_id, answer, answer.index, answer.error_code)
 
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""

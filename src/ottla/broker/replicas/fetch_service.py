@@ -5,8 +5,8 @@ what has moved is looked at, and nothing else. So a follower of a thousand parti
 request and one clock.
 
 The rules:
-- A partition that was asked for is checked in this order: leader, leader epoch, range, divergence. Only then
-  does the leader believe that the follower has everything below the offset.
+- A partition that was asked for is checked in this order: leader, leader epoch, log start, divergence, log
+  end. Only then does the leader believe that the follower has everything below the offset.
 - Whoever was given records, an error or a divergence is given nothing more until he asks again.
 - Appends are told at once. A high watermark that moved alone is told a moment later: the next records carry
   it along.
@@ -353,7 +353,7 @@ class FollowerFetch:
             return self._error(followed, wrong_epoch)
         plog = partition.log
         offset = followed.fetch_offset
-        if not plog.log_start_offset <= offset <= plog.log_end_offset:
+        if offset < plog.log_start_offset:
             return self._error(followed, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
         if followed.fresh:
             followed.fresh = False
@@ -426,6 +426,8 @@ class FollowerFetch:
             data = self._error(followed, ErrorCode.NONE, partition)
             data.diverging_epoch = EpochEndOffset(epoch=parted[0], end_offset=parted[1])
             return data
+        if offset > plog.log_end_offset:
+            return self._error(followed, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
         flags = leader.follower_fetched(
             self._session.node_id,
             offset,
