@@ -1,0 +1,328 @@
+"""Several whole nodes on loopback sockets: the metadata they share, whoever of them dies or lags behind."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.peer import Peer, PeerLost
+from ottla.config.load import broker_config
+from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+
+CLUSTER = "bWV0YWRhdGEtY2x1c3Rlcg"
+CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # nodes that are killed close nothing
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+async def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+class Nodes:
+    """Nodes by their ids: 0, 1, ... are controllers, and brokers too unless `roles` says otherwise."""
+
+    def __init__(self, directory: Any, roles: list[str], **settings: str) -> None:
+        self.directory = directory
+        self.roles = roles
+        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.ports = free_ports(len(roles))
+        self.up: dict[int, Broker] = {}
+        self.fatal: list[BaseException] = []
+
+    def config(self, node_id: int) -> dict[str, str]:
+        roles = self.roles[node_id]
+        listeners = ["PLAINTEXT://127.0.0.1:0"] if "broker" in roles else []
+        if "controller" in roles:
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.ports[node_id]}")
+        voters = [n for n, each in enumerate(self.roles) if "controller" in each]
+        return {
+            "node.id": str(node_id),
+            "process.roles": roles,
+            "cluster.id": CLUSTER,
+            "log.dirs": f"{self.directory}/{node_id}",
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{self.ports[n]}" for n in voters),
+            **self.settings,
+        }
+
+    async def start(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self.up[node_id] = Broker(broker_config(self.config(node_id)), on_fatal=self.fatal.append)
+        await asyncio.gather(*(self.up[node_id].start() for node_id in node_ids))
+
+    async def kill(self, node_id: int) -> None:
+        """Gone without a word: nothing is handed over, flushed or said."""
+        broker = self.up.pop(node_id)
+        tasks = [broker._registration._task, *(broker._upkeep._tasks if broker._upkeep else ())]
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+        await broker._abandon()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(broker.stop() for broker in self.up.values()))
+        self.up.clear()
+
+    async def leader(self) -> int:
+        await until(lambda: any(broker.plane.active is not None for broker in self.up.values()))
+        return next(n for n, broker in self.up.items() if broker.plane.active is not None)
+
+    async def same_metadata(self) -> None:
+        """All have applied what the leader has."""
+        leader = self.up[await self.leader()]
+        end_offset = leader.plane.applied_offset
+        await until(lambda: all(each.plane.applied_offset >= end_offset for each in self.up.values()))
+
+    def topics(self, node_id: int) -> set[str]:
+        return set(self.up[node_id].image.topics_by_name)
+
+
+def run(nodes: Nodes, scene: Callable[[], Awaitable[None]], first: list[int] | None = None) -> None:
+    async def main() -> None:
+        try:
+            await asyncio.wait_for(nodes.start(*(range(len(nodes.roles)) if first is None else first)), 20)
+            await asyncio.wait_for(scene(), 60)
+            assert nodes.fatal == []
+            await asyncio.wait_for(nodes.stop(), 20)
+        finally:
+            for node_id in list(nodes.up):
+                await nodes.kill(node_id)
+
+    asyncio.run(main())
+
+
+async def ask(port: int, message: Message, timeout_ms: int = 5000, version: int | None = None) -> Any:
+    peer = Peer("127.0.0.1", port, "test")
+    try:
+        response_class = API_BY_KEY[message.API_KEY].response_class()
+        return await peer.call(message, response_class, timeout_ms=timeout_ms, version=version)
+    finally:
+        peer.close()
+
+
+def create(*names: str, timeout_ms: int = 3000) -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+async def created(port: int, *names: str) -> bool:
+    """Whether the cluster says so; False: it may or may not be."""
+    try:
+        answer = await ask(port, create(*names))
+    except PeerLost:
+        return False
+    return all(topic.error_code in CREATED for topic in answer.topics)
+
+
+def describe() -> DescribeQuorumRequest:
+    topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    return DescribeQuorumRequest(topics=[topic])
+
+
+COMBINED = ["broker,controller"] * 3
+
+
+def test_every_node_takes_commands_and_describes_the_quorum(tmp_path: Any) -> None:
+    nodes = Nodes(tmp_path, COMBINED)
+
+    async def scene() -> None:
+        for node_id, broker in nodes.up.items():
+            assert await created(broker.port, f"t{node_id}")
+        await nodes.same_metadata()
+        assert [nodes.topics(node_id) for node_id in nodes.up] == [{"t0", "t1", "t2"}] * 3
+        leader = await nodes.leader()
+        for broker in nodes.up.values():
+            for version in (0, 1, 2):
+                answer = await ask(broker.port, describe(), version=version)
+                partition = answer.topics[0].partitions[0]
+                assert (answer.error_code, partition.error_code, partition.leader_id) == (0, 0, leader)
+                assert [voter.replica_id for voter in partition.current_voters] == [0, 1, 2]
+                end_offsets = [voter.log_end_offset for voter in partition.current_voters]
+                assert min(end_offsets) >= partition.high_watermark - 5
+        # Who asks a controller has chosen it: only the leader answers there.
+        codes = [(await ask(port, describe())).error_code for port in nodes.ports]
+        assert codes.count(ErrorCode.NONE) == 1
+
+    run(nodes, scene)
+
+
+def test_a_controller_that_is_not_active_takes_no_commands(tmp_path: Any) -> None:
+    nodes = Nodes(tmp_path, COMBINED)
+
+    async def scene() -> None:
+        leader = await nodes.leader()
+        for node_id in nodes.up:
+            answer = await ask(nodes.ports[node_id], create(f"t{node_id}"))
+            expected = ErrorCode.NONE if node_id == leader else ErrorCode.NOT_CONTROLLER
+            assert answer.topics[0].error_code == expected
+
+    run(nodes, scene)
+
+
+def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
+    nodes = Nodes(tmp_path, COMBINED)
+    accepted: set[str] = set()
+
+    async def write(stop: asyncio.Event) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            broker = list(nodes.up.values())[number % len(nodes.up)]
+            if broker.plane._live and await created(broker.port, f"t{number}"):
+                accepted.add(f"t{number}")
+            await asyncio.sleep(0.002)
+
+    async def scene() -> None:
+        stop = asyncio.Event()
+        writers = [asyncio.ensure_future(write(stop))]
+        for _ in range(4):
+            before = len(accepted)
+            await until(lambda before=before: len(accepted) > before + 5)  # type: ignore[misc]
+            leader = await nodes.leader()
+            await nodes.kill(leader)
+            after = len(accepted)
+            await until(lambda after=after: len(accepted) > after + 5)  # type: ignore[misc]
+            await nodes.start(leader)
+        stop.set()
+        await asyncio.gather(*writers)
+        await nodes.same_metadata()
+        for node_id in nodes.up:
+            assert accepted <= nodes.topics(node_id)
+        # And when all die at once.
+        for node_id in list(nodes.up):
+            await nodes.kill(node_id)
+        await nodes.start(0, 1, 2)
+        await nodes.same_metadata()
+        images = [sorted(nodes.topics(node_id)) for node_id in nodes.up]
+        assert images[0] == images[1] == images[2]
+        assert accepted <= set(images[0])
+
+    run(nodes, scene)
+
+
+@pytest.mark.parametrize("role", ["voter", "observer"])
+def test_who_is_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
+    nodes = Nodes(
+        tmp_path,
+        [*COMBINED, "broker"],
+        metadata_log_max_record_bytes_between_snapshots="2000",
+        metadata_max_retention_bytes="1",
+    )
+
+    async def scene() -> None:
+        assert await created(nodes.up[0].port, "first")
+        await nodes.same_metadata()
+        leader = await nodes.leader()
+        behind = 3 if role == "observer" else next(n for n in (0, 1, 2) if n != leader)
+        end_offset = nodes.up[behind].quorum.log.end_offset
+        await nodes.kill(behind)
+        quorum_log = nodes.up[leader].quorum.log
+        for number in range(40):
+            assert await created(nodes.up[leader].port, f"t{number}")
+        await until(lambda: quorum_log.start_offset > end_offset)
+        await nodes.start(behind)
+        await nodes.same_metadata()
+        assert nodes.topics(behind) == nodes.topics(leader)
+        assert len(nodes.topics(behind)) == 41
+        assert nodes.up[behind].quorum.log.start_offset > end_offset, "it begins with a snapshot now"
+        assert await created(nodes.up[behind].port, "last")
+        await nodes.same_metadata()
+        assert "last" in nodes.topics(behind)
+        # What it has now is enough to start from.
+        await nodes.kill(behind)
+        await nodes.start(behind)
+        await nodes.same_metadata()
+        assert nodes.topics(behind) == nodes.topics(leader)
+
+    run(nodes, scene)
+
+
+def test_controllers_without_brokers_and_brokers_without_controllers(tmp_path: Any) -> None:
+    nodes = Nodes(tmp_path, ["controller"] * 3 + ["broker"] * 2)
+
+    async def scene() -> None:
+        leader = await nodes.leader()
+        assert leader < 3
+        assert sorted(nodes.up[leader].image.brokers) == [3, 4]
+        for node_id in (3, 4):
+            assert await created(nodes.up[node_id].port, f"t{node_id}")
+        await nodes.same_metadata()
+        assert [nodes.topics(node_id) for node_id in nodes.up] == [{"t3", "t4"}] * 5
+        answer = await ask(nodes.up[4].port, describe())
+        partition = answer.topics[0].partitions[0]
+        assert sorted(each.replica_id for each in partition.observers) == [3, 4]
+        await nodes.kill(leader)
+        await nodes.leader()
+        assert await created(nodes.up[3].port, "after")
+        await nodes.same_metadata()
+        assert all("after" in nodes.topics(node_id) for node_id in nodes.up)
+        await nodes.start(leader)
+
+    run(nodes, scene)
+
+
+def test_a_minority_decides_nothing(tmp_path: Any) -> None:
+    nodes = Nodes(tmp_path, COMBINED, controller_quorum_fetch_timeout_ms="600")
+
+    async def scene() -> None:
+        assert await created(nodes.up[0].port, "before")
+        await nodes.same_metadata()
+        leader = await nodes.leader()
+        others = [node_id for node_id in nodes.up if node_id != leader]
+        for node_id in others:
+            await nodes.kill(node_id)
+        alone = nodes.up[leader]
+        answer = await ask(alone.port, create("lost", timeout_ms=1500), timeout_ms=10_000)
+        assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        await until(lambda: alone.plane.active is None)
+        assert alone.quorum.machine.role != "leader"
+        assert nodes.topics(leader) == {"before"}
+        await nodes.start(others[0])
+        assert await created(alone.port, "after")
+        await nodes.same_metadata()
+        assert {"before", "after"} <= nodes.topics(leader)
+        await nodes.start(others[1])
+
+    run(nodes, scene)
+
+
+def test_a_cluster_is_up_soon(tmp_path: Any) -> None:
+    """The voters do not wait for an election timeout of a second, neither at first nor again."""
+    nodes = Nodes(tmp_path, COMBINED, controller_quorum_election_timeout_ms="4000")
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        await nodes.stop()
+        began = loop.time()
+        await nodes.start(0, 1, 2)
+        assert loop.time() - began < 3
+
+    run(nodes, scene)
