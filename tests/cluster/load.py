@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter, defaultdict
@@ -78,7 +79,7 @@ class Load:
         gaps = []
         for times in self.ack_times.values():
             later = [since, *(each for each in times if each > since)]
-            gaps += [after - before for before, after in zip(later, later[1:], strict=False)]
+            gaps += [after - before for before, after in itertools.pairwise(later)]
         return max(gaps, default=0.0)
 
     def check(self) -> int:
