@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.flusher")
 
 NEVER = 2**63 - 1
+RETRY_MS = 1000
 
 
 class Flusher:
@@ -68,7 +69,8 @@ class Flusher:
                 if job is not None:
                     await loop.run_in_executor(self._executor, job.run)
                     partition.log.finish_flush(job, self._clock())
-                    partition.flushed(job.end_offset, self._clock())
+                    # Not the job's end: the log may have been cut and written anew meanwhile.
+                    partition.flushed(partition.log.recovery_point, self._clock())
                 if partition.log.unflushed_messages >= partition.log.config.flush_messages:
                     continue  # what arrived meanwhile is due already
                 partition.flushed(partition.log.log_end_offset, self._clock())
@@ -77,6 +79,13 @@ class Flusher:
         except Exception as error:
             log.error("flush failed: partition=%s-%d error=%s", partition.topic, partition.index, error)
             partition.commit_failed(error)
+            self._try_later(partition)
         finally:
             self._again.discard(partition)
             del self._running[partition]
+
+    def _try_later(self, partition: Partition) -> None:
+        """A disk that was full may have room again; followers and commits wait for it."""
+        if partition.log.log_dir.error is None and not partition.deleted and partition not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[partition] = loop.call_later(RETRY_MS / 1000, self._timer_due, partition)

@@ -67,7 +67,8 @@ def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) ->
     """The leader's answer to a fetch: None if the logs agree up to `fetch_offset`, else DivergingEpoch.
 
     To be asked after the check of the leader epoch and before `LeaderState.follower_fetched`: a follower that
-    has to truncate has not said what it has. A log longer than the leader's is a divergence, too. (-1, -1) means that the leader cannot tell: OFFSET_OUT_OF_RANGE.
+    has to truncate has not said what it has. A log longer than the leader's is a divergence, too. (-1, -1)
+    means that the leader cannot tell: OFFSET_OUT_OF_RANGE.
     """
     if last_fetched_epoch == NO_EPOCH:
         return None
