@@ -88,8 +88,12 @@ class Nodes:
         await broker._abandon()
 
     async def stop(self) -> None:
-        await asyncio.gather(*(broker.stop() for broker in self.up.values()))
-        self.up.clear()
+        """Brokers without a controller first: they need one to be let go."""
+        for are_voters in (False, True):
+            going = [n for n in self.up if ("controller" in self.roles[n]) is are_voters]
+            await asyncio.gather(*(self.up[node_id].stop() for node_id in going))
+            for node_id in going:
+                del self.up[node_id]
 
     async def leader(self) -> int:
         await until(lambda: any(broker.plane.active is not None for broker in self.up.values()))

@@ -192,6 +192,20 @@ def test_a_leader_that_shuts_down_hands_over() -> None:
     assert [node.node_id in others for node in cluster.leaders] == [True], "within milliseconds"
 
 
+def test_the_last_to_shut_down_waits_for_nobody() -> None:
+    cluster = Cluster()
+    leader = cluster.elect()
+    cluster.run(1_000)
+    for node in cluster.nodes.values():
+        if node is not leader:
+            cluster.crash(node)
+    cluster.seen.clear()
+    cluster.step(leader, ev.Shutdown())
+    assert not any(isinstance(effect, fx.ShutdownReady) for _, effect in cluster.seen)
+    cluster.run(10)
+    assert any(isinstance(effect, fx.ShutdownReady) for _, effect in cluster.seen)
+
+
 def test_a_follower_may_end_at_once() -> None:
     cluster = Cluster()
     leader = cluster.elect()

@@ -54,6 +54,11 @@ class Resigned(Role):
         else:
             self._untold.discard(sent.node_id)
 
+    def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
+        if disconnected and self.machine.is_shutting_down:
+            # Most likely all are shutting down: who is gone need not be told, nor be waited for.
+            self._untold.discard(sent.node_id)
+
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
         # The vote of this epoch went to this node itself, so only the next one can be wished for.
         return pre_vote and log_is_up_to_date
