@@ -58,14 +58,25 @@ def _metadata_dir(logs: LogManager, config: BrokerConfig) -> ManagedDir:
     raise ValueError(f"metadata.log.dir={path}: must be one of log.dirs ({', '.join(config.log_dirs)})")
 
 
+def controller_addresses(config: BrokerConfig, ports: Mapping[str, int]) -> list[Endpoint]:
+    """Where others reach the controller listeners: as advertised.listeners says, else where they listen."""
+    told = {}
+    for item in config.get("advertised.listeners") or ():
+        name, _, address = item.partition("://")
+        told[name.upper()] = address
+    return [
+        Endpoint(each.name, *parse_address("advertised.listeners", told[each.name]))
+        if each.name in told
+        else Endpoint(each.name, each.host or "localhost", ports[each.name])
+        for each in config.controller_endpoints
+    ]
+
+
 def raft_config(
     config: BrokerConfig, cluster_id: str, directory_id: bytes, ports: Mapping[str, int]
 ) -> RaftConfig:
     """`ports` are those that the controller listeners got, by name."""
-    listeners = [
-        Endpoint(each.name, each.host or "localhost", ports[each.name])
-        for each in config.controller_endpoints
-    ]
+    listeners = controller_addresses(config, ports)
     name = listeners[0].name if listeners else "CONTROLLER"
     bootstrap = [
         Endpoint(name, *parse_address("controller.quorum.bootstrap.servers", each))
@@ -138,14 +149,13 @@ async def introduce_controller(broker: Broker) -> None:
     )
 
     protocol = SECURITY_PROTOCOLS["PLAINTEXT"]
+    ports = {each.name: each.port for each in broker.controller_listeners}
     message = ControllerRegistrationRequest(
         controller_id=broker.node_id,
         incarnation_id=broker.random_uuid(),
         listeners=[
-            Listener(
-                name=each.name, host=each.host or "localhost", port=each.port, security_protocol=protocol
-            )
-            for each in broker.controller_listeners
+            Listener(name=each.name, host=each.host, port=each.port, security_protocol=protocol)
+            for each in controller_addresses(broker.config, ports)
         ],
         features=[
             Feature(name=name, min_supported_version=low, max_supported_version=high)
