@@ -21,7 +21,16 @@ Applier: TypeAlias = Callable[[Message, Message | None, int], None]
 class ShardContext:
     """`groups` and `offsets` are changed by appliers alone, save for groups that have no record yet."""
 
-    __slots__ = ("appliers", "config", "groups", "new_uuid", "offsets", "timers", "topics")
+    __slots__ = (
+        "appliers",
+        "config",
+        "groups",
+        "new_uuid",
+        "offsets",
+        "open_transactions",
+        "timers",
+        "topics",
+    )
 
     def __init__(self, config: GroupsConfig, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
         self.config = config
@@ -30,6 +39,8 @@ class ShardContext:
         self.timers = Timers()
         self.groups: dict[str, Group] = {}
         self.offsets: dict[str, GroupOffsets] = {}
+        # Groups in which a producer's transaction has pending offsets.
+        self.open_transactions: dict[int, dict[str, None]] = {}
         # By record type (API_KEY of the key). Every part of the shard adds its own.
         self.appliers: dict[int, Applier] = {}
 

@@ -32,14 +32,17 @@ class Outcome:
     `reply` answers the request that was decided; None means that it waits, and that a later outcome has the
     answer under its token in `replies`. All of them are given when everything that the shard has appended so
     far is committed, also when this outcome has no records: it may have seen state which is not yet so.
+    A request that waited may be answered by its own outcome: its token must be known before `replies` are.
+    With a `producer` (id and epoch) the batch is a part of that producer's transaction.
     """
 
-    __slots__ = ("records", "replies", "reply")
+    __slots__ = ("producer", "records", "replies", "reply")
 
     def __init__(self, reply: Message | None = None) -> None:
         self.records: list[Record] = []
         self.replies: list[tuple[Token, Message]] = []
         self.reply = reply
+        self.producer: tuple[int, int] | None = None
 
     def answer(self, token: Token, response: Message) -> None:
         self.replies.append((token, response))

@@ -8,48 +8,111 @@ decided; if an append fails, the shard is given up (`abandon`) and made anew fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ottla.groups.admin import Admin
 from ottla.groups.classic.protocol import ClassicProtocol
+from ottla.groups.classic.records import classic_group
 from ottla.groups.config import GroupsConfig
 from ottla.groups.consumer.protocol import ConsumerProtocol
 from ottla.groups.context import ShardContext
 from ottla.groups.group import CLASSIC, CONSUMER, Group
+from ottla.groups.history import Rebalance
+from ottla.groups.offsets.commit import Commit
+from ottla.groups.offsets.expiry import Expiry
+from ottla.groups.offsets.fetch import Fetch
+from ottla.groups.offsets.records import OffsetRecords
 from ottla.groups.outcome import Outcome, RequestContext, Token
+from ottla.groups.record_codec import OffsetValues, decode_record, offset_key
 from ottla.groups.topics_view import TopicsView
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerDescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.describe_groups_response import DescribedGroup
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
 from ottla.protocol.messages.heartbeat_response import HeartbeatResponse
 from ottla.protocol.messages.join_group_request import JoinGroupRequest
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
 from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
+from ottla.protocol.messages.list_groups_response import ListedGroup
+from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
+from ottla.protocol.messages.offset_commit_request import OffsetCommitRequest
+from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
+from ottla.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from ottla.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
+from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
+from ottla.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 
 class GroupShard:
     """`new_uuid` gives the text that makes a member id unique."""
 
-    __slots__ = ("classic", "consumer", "context")
+    __slots__ = (
+        "_admin",
+        "_commit",
+        "_expiry",
+        "_fetch",
+        "_records",
+        "_values",
+        "classic",
+        "consumer",
+        "context",
+    )
 
     def __init__(self, config: GroupsConfig, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
         self.context = ShardContext(config, topics, new_uuid)
         self.classic = ClassicProtocol(self.context)
         self.consumer = ConsumerProtocol(self.context, self.classic)
+        self._records = OffsetRecords(self.context)
+        self._commit = Commit(self.context, self.classic, self._records)
+        self._fetch = Fetch(self.context)
+        self._expiry = Expiry(self.context, self._commit)
+        self._admin = Admin(self.context, self._commit)
+        self._values = OffsetValues()
 
     # Records.
 
-    def apply(self, key: Message, value: Message | None, timestamp_ms: int) -> None:
-        """A record of the log. Types that are not known here are passed over: another version wrote them."""
+    def apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int = -1) -> None:
+        """A record of the log; with the producer's id if its batch belongs to a transaction.
+
+        Types that are not known here are passed over: another version wrote them.
+        """
+        if producer_id >= 0 and value is not None:
+            # Nothing but offsets is written in transactions.
+            assert isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue)
+            self._records.apply_pending(key, value, producer_id)
+            return
         applier = self.context.appliers.get(key.API_KEY)
         if applier is not None:
             applier(key, value, timestamp_ms)
 
+    def apply_bytes(self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1) -> None:
+        """The same from the bytes of the log: the short way for offsets. Raises DecodeError."""
+        if producer_id < 0:
+            offset = offset_key(key)
+            if offset is not None:
+                if value is None:
+                    self._records.remove(*offset)
+                else:
+                    self._records.put(*offset, self._values.read(key[1], value))
+                return
+        decoded = decode_record(key, value)
+        if decoded is not None:
+            self.apply(*decoded, timestamp_ms, producer_id)
+
+    def apply_marker(self, producer_id: int, committed: bool) -> None:
+        """The end of a producer's transaction stands in the log."""
+        self._records.end_transaction(producer_id, committed)
+
     def loaded(self, now_ms: int) -> Outcome:
         """The log is applied to its end: sessions begin anew, requests may come."""
         outcome = Outcome()
+        for group_id in self.context.offsets:
+            if group_id not in self.context.groups:
+                classic_group(self.context, group_id)
+        self._expiry.start(now_ms)
         self.classic.loaded(outcome, now_ms)
         self.consumer.loaded(outcome, now_ms)
         return outcome
@@ -73,6 +136,15 @@ class GroupShard:
         """To be told when the epoch of the topics view has moved."""
         outcome = Outcome()
         self.consumer.topics_changed(outcome, now_ms)
+        return outcome
+
+    def topics_deleted(self, names: Sequence[str], now_ms: int) -> Outcome:
+        """Offsets in topics that are gone are dropped: a topic of the same name would be another one."""
+        outcome = Outcome()
+        for group_id, offsets in [*self.context.offsets.items()]:
+            for name in names:
+                for topic, partition in [each for each in offsets.partitions() if each[0] == name]:
+                    self._commit.delete_offset(outcome, group_id, topic, partition, now_ms)
         return outcome
 
     # Membership.
@@ -121,3 +193,41 @@ class GroupShard:
 
     def describe_consumer_group(self, group_id: str) -> ConsumerDescribedGroup:
         return self.consumer.describe(group_id)
+
+    # Offsets.
+
+    def decide_offset_commit(self, request: OffsetCommitRequest, ctx: RequestContext, now_ms: int) -> Outcome:
+        return self._commit.commit(request, ctx, now_ms)
+
+    def decide_txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, ctx: RequestContext, now_ms: int
+    ) -> Outcome:
+        return self._commit.commit_in_transaction(request, ctx, now_ms)
+
+    def decide_offset_delete(self, request: OffsetDeleteRequest, ctx: RequestContext, now_ms: int) -> Outcome:
+        return self._commit.delete(request, now_ms)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, require_stable: bool, api_version: int
+    ) -> OffsetFetchResponseGroup:
+        """One group of an OffsetFetch; see groups_of and response_of in ottla.groups.offsets.fetch."""
+        return self._fetch.fetch(request, require_stable, api_version)
+
+    # Groups of any type.
+
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
+        """One group of a DescribeGroups."""
+        return self._admin.describe(group_id, api_version)
+
+    def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+        """The shard's part of a ListGroups."""
+        return self._admin.listed(states, types)
+
+    def decide_delete_groups(self, group_ids: Sequence[str], ctx: RequestContext, now_ms: int) -> Outcome:
+        """The shard's part of a DeleteGroups."""
+        return self._admin.delete(group_ids, now_ms)
+
+    def rebalances(self, group_id: str) -> list[Rebalance]:
+        """The last rebalances of a group, the newest last: when, why and how long."""
+        group = self.context.groups.get(group_id)
+        return [] if group is None else [*group.history]

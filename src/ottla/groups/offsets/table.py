@@ -14,19 +14,27 @@ class CommittedOffset(NamedTuple):
     topic_id: bytes
 
 
-# A transaction's offset that a later commit has overtaken: unstable until the marker comes, then nothing.
-OVERTAKEN = None
+class PendingOffset(NamedTuple):
+    """What an open transaction has committed. `order` tells which of several was written last."""
+
+    order: int
+    committed: CommittedOffset | None  # None: a later commit counts, this one never will
 
 
 class GroupOffsets:
-    """`topics` holds what is committed; `pending` what transactions have written and not yet ended."""
+    """`topics` holds what is committed; `pending` what transactions have written and not yet ended.
 
-    __slots__ = ("pending", "topics")
+    Whichever commit of a partition was written last counts, once it counts at all: a transaction may end
+    after a plain commit, or another transaction's, that was written after its own.
+    """
+
+    __slots__ = ("_order", "pending", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, CommittedOffset]] = {}
         # By producer id, then topic and partition.
-        self.pending: dict[int, dict[tuple[str, int], CommittedOffset | None]] = {}
+        self.pending: dict[int, dict[tuple[str, int], PendingOffset]] = {}
+        self._order = 0
 
     @property
     def is_empty(self) -> bool:
@@ -37,45 +45,64 @@ class GroupOffsets:
         return None if partitions is None else partitions.get(partition)
 
     def put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        partitions = self.topics.get(topic)
-        if partitions is None:
-            partitions = self.topics[topic] = {}
-        partitions[partition] = committed
+        """A commit outside transactions, written last."""
+        self._put(topic, partition, committed)
         if self.pending:
-            self._overtake(topic, partition)
+            self._overtake(topic, partition, self._order + 1)
 
     def remove(self, topic: str, partition: int) -> None:
+        """Forget it, and what transactions would make of it."""
         partitions = self.topics.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.topics[topic]
-        if self.pending:
-            self._overtake(topic, partition)
+        for producer_id in [*self.pending]:
+            offsets = self.pending[producer_id]
+            offsets.pop((topic, partition), None)
+            if not offsets:
+                del self.pending[producer_id]
 
-    def _overtake(self, topic: str, partition: int) -> None:
-        key = (topic, partition)
-        for offsets in self.pending.values():
-            if key in offsets:
-                offsets[key] = OVERTAKEN
-
-    def put_pending(
-        self, producer_id: int, topic: str, partition: int, committed: CommittedOffset | None
-    ) -> None:
-        self.pending.setdefault(producer_id, {})[topic, partition] = committed
+    def put_pending(self, producer_id: int, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self._order += 1
+        self.pending.setdefault(producer_id, {})[topic, partition] = PendingOffset(self._order, committed)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """The marker of a producer's transaction: its offsets count from here, or never."""
         offsets = self.pending.pop(producer_id, None)
         if offsets is None or not committed:
             return
-        for (topic, partition), offset in offsets.items():
-            if offset is not OVERTAKEN:
-                self.put(topic, partition, offset)
+        for (topic, partition), (order, offset) in offsets.items():
+            if offset is not None:
+                self._put(topic, partition, offset)
+                self._overtake(topic, partition, order)
+
+    def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        partitions = self.topics.get(topic)
+        if partitions is None:
+            partitions = self.topics[topic] = {}
+        partitions[partition] = committed
+
+    def _overtake(self, topic: str, partition: int, order: int) -> None:
+        key = (topic, partition)
+        for offsets in self.pending.values():
+            pending = offsets.get(key)
+            if pending is not None and pending.order < order:
+                offsets[key] = PendingOffset(pending.order, None)
 
     def is_pending(self, topic: str, partition: int) -> bool:
         if not self.pending:
             return False
         key = (topic, partition)
         return any(key in offsets for offsets in self.pending.values())
+
+    def partitions(self) -> dict[tuple[str, int], None]:
+        """All that have an offset, be it committed or pending."""
+        found: dict[tuple[str, int], None] = {}
+        for topic, partitions in self.topics.items():
+            for partition in partitions:
+                found[topic, partition] = None
+        for offsets in self.pending.values():
+            found.update(dict.fromkeys(offsets))
+        return found
 
     def __len__(self) -> int:
         return sum(len(partitions) for partitions in self.topics.values())

@@ -1,0 +1,161 @@
+"""OffsetFetch of one group, and the forms of requests and responses about one group or several."""
+
+from __future__ import annotations
+
+from ottla.groups.context import ShardContext
+from ottla.groups.offsets.table import CommittedOffset, GroupOffsets
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ottla.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ottla.protocol.uuids import ZERO_UUID
+
+# From this version on a request is about several groups.
+GROUPS_FROM = 8
+# From this version on topics are named by their ids.
+TOPIC_IDS_FROM = 10
+# From this version on an error of the whole group has a place of its own.
+GROUP_ERROR_FROM = 2
+
+
+def groups_of(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
+    """The groups that are asked for, in the form of the newer versions."""
+    if api_version >= GROUPS_FROM:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+
+
+def response_of(groups: list[OffsetFetchResponseGroup], api_version: int) -> OffsetFetchResponse:
+    if api_version >= GROUPS_FROM:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def refused_fetch(
+    request: OffsetFetchRequestGroup, code: ErrorCode, api_version: int
+) -> OffsetFetchResponseGroup:
+    """The error for the whole group; every partition carries it where the version has no other place."""
+    response = OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
+    if api_version < GROUP_ERROR_FROM:
+        response.topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name, partitions=[_answer(index, None, code) for index in topic.partition_indexes]
+            )
+            for topic in request.topics or ()
+        ]
+    return response
+
+
+class Fetch:
+    __slots__ = ("context",)
+
+    def __init__(self, context: ShardContext) -> None:
+        self.context = context
+
+    def fetch(
+        self, request: OffsetFetchRequestGroup, require_stable: bool, api_version: int
+    ) -> OffsetFetchResponseGroup:
+        group = self.context.groups.get(request.group_id)
+        if group is not None:
+            code = group.check_offset_fetch(request.member_id, request.member_epoch)
+            if code:
+                return refused_fetch(request, code, api_version)
+        offsets = self.context.offsets.get(request.group_id) or GroupOffsets()
+        if request.topics is None:
+            topics = self._all_topics(offsets, require_stable, api_version)
+        else:
+            topics = [
+                self._topic(offsets, topic, require_stable, api_version >= TOPIC_IDS_FROM)
+                for topic in request.topics
+            ]
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+    def _topic(
+        self,
+        offsets: GroupOffsets,
+        topic: OffsetFetchRequestTopics,
+        require_stable: bool,
+        by_id: bool,
+    ) -> OffsetFetchResponseTopics:
+        name: str | None = topic.name
+        topic_id = ZERO_UUID
+        if by_id:
+            topic_id = bytes(topic.topic_id)
+            name = self.context.topics.topic_name(topic_id)
+        answer = OffsetFetchResponseTopics(name=name or "", topic_id=topic_id)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            answer.partitions = [_answer(index, None, code) for index in topic.partition_indexes]
+            return answer
+        committed = offsets.topics.get(name) or {}
+        for index in topic.partition_indexes:
+            found = committed.get(index)
+            # An offset of a topic that was since made anew means nothing in the new one.
+            if found is not None and by_id and found.topic_id not in (topic_id, ZERO_UUID):
+                found = None
+            code = ErrorCode.NONE
+            if require_stable and offsets.is_pending(name, index):
+                code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            answer.partitions.append(_answer(index, found, code))
+        return answer
+
+    def _all_topics(
+        self, offsets: GroupOffsets, require_stable: bool, api_version: int
+    ) -> list[OffsetFetchResponseTopics]:
+        by_id = api_version >= TOPIC_IDS_FROM
+        topics = []
+        for name, committed in offsets.topics.items():
+            topic_id = self.context.topics.topic_id(name)
+            if by_id and topic_id is None:
+                continue  # there is no way left to name it
+            asked = OffsetFetchRequestTopics(
+                name=name, topic_id=topic_id or ZERO_UUID, partition_indexes=[*committed]
+            )
+            topics.append(self._topic(offsets, asked, require_stable, by_id))
+        return topics
+
+
+def _answer(index: int, found: CommittedOffset | None, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    if found is None or code:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, metadata="", error_code=code
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+    )
