@@ -25,6 +25,7 @@ from ottla.broker.partition_table import PartitionTable
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quorum_setup import check_metadata, introduce_controller, open_raft_log, raft_config
 from ottla.broker.receive_budget import ReceiveBudget
+from ottla.broker.recent_brokers import RecentBrokers
 from ottla.broker.refusals import refused
 from ottla.broker.registration import Registration
 from ottla.broker.replicas.manager import ReplicaManager
@@ -49,6 +50,8 @@ log = logging.getLogger("ottla.broker")
 
 WORKER_THREADS = 4  # for fsync and file work that must not hold the loop
 HAND_OVER_MS = 1000  # for the quorum to hear that its leader leaves
+LEAVING_LOOK_MS = 100
+LEADERLESS_MS = 500  # a leader that hands over is replaced sooner
 OTHERS_LEAVE_MS = 3000  # a voter stays for so long while other brokers are on their way out
 
 
@@ -92,6 +95,8 @@ class Broker:
         self._rng = rng or random.Random(os.urandom(16))
         self._on_fatal = on_fatal or _exit_now
         self._publisher = MetadataPublisher(self)
+        self.recent_brokers = RecentBrokers(lambda: self.image, clock)
+        self._publisher.on_change.append(self.recent_brokers.image_changed)
         self.plane = MetadataPlane(self, self._publisher)
         self.controller = ControllerChannel(
             self.plane, config.node_id, config.get_int("controller.socket.timeout.ms")
@@ -285,8 +290,15 @@ class Broker:
             await listener.stop()
 
     async def _wait_for_leaving(self) -> None:
-        """Other brokers that are just leaving need a quorum to say so: do not pull it away from them."""
-        await self.plane.wait_until(lambda: not self._others_are_leaving(), OTHERS_LEAVE_MS)
+        """Other brokers that are just leaving need a quorum to say so: do not pull it away from them. Without
+        a leader nobody hears them, and they may be gone already."""
+        leaderless_ms = 0
+        for _ in range(OTHERS_LEAVE_MS // LEAVING_LOOK_MS):
+            if await self.plane.wait_until(lambda: not self._others_are_leaving(), LEAVING_LOOK_MS):
+                return
+            leaderless_ms = leaderless_ms + LEAVING_LOOK_MS if self.plane.leader_id < 0 else 0
+            if leaderless_ms >= LEADERLESS_MS:
+                return
 
     def _others_are_leaving(self) -> bool:
         return any(
