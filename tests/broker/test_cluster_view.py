@@ -72,6 +72,7 @@ def asked(image: ClusterImage, version: int, listener: str = "OUTSIDE", node_id:
         node_id=node_id,
         cluster_id="c",
         auto_create_topics=False,
+        recent_brokers=SimpleNamespace(is_recent=lambda broker_id: False),
         config=SimpleNamespace(get_int=lambda name: 2000),
     )
     return broker, SimpleNamespace(version=version, listener=SimpleNamespace(name=listener))
@@ -81,12 +82,12 @@ def test_only_brokers_with_this_listener_that_are_not_fenced(image: ClusterImage
     assert [node.node_id for node in nodes(image, "OUTSIDE")] == [1, 2]
     assert [node.node_id for node in nodes(image, "INSIDE")] == [1, 2, 4]
     assert nodes(image, "INSIDE")[2].host == "inside-4"
-    assert [node.node_id for node in nodes(image, "OUTSIDE", include_fenced=True)] == [1, 2, 3]
+    assert [node.node_id for node in nodes(image, "OUTSIDE", lambda _: True)] == [1, 2, 3]
     assert nodes(image, "NOWHERE") == []
 
 
 def test_any_live_broker_can_be_called_the_controller(image: ClusterImage) -> None:
-    found = nodes(image, "OUTSIDE", include_fenced=True)
+    found = nodes(image, "OUTSIDE", lambda _: True)
     assert any_live_node(found, 2) == 2
     assert any_live_node(found, 3) == 1, "a fenced broker names another"
     assert any_live_node([], 3) == -1
@@ -124,7 +125,7 @@ def by_index(answer: Any) -> dict[int, Any]:
 
 
 def test_metadata(image: ClusterImage) -> None:
-    answer = metadata.handle(*asked(image, 13, node_id=3), MetadataRequest(topics=None))
+    answer = metadata.handle(*asked(image, 13, node_id=3), MetadataRequest(topics=None)).build()
     assert [each.node_id for each in answer.brokers] == [1, 2]
     assert answer.controller_id == 1
     found = by_index(answer)
@@ -133,14 +134,14 @@ def test_metadata(image: ClusterImage) -> None:
     assert (found[4].leader_id, found[4].error_code) == (-1, ErrorCode.LISTENER_NOT_FOUND)
     assert found[2].replica_nodes == [2, 3]
     assert found[2].offline_replicas == [3]
-    inside = by_index(metadata.handle(*asked(image, 13, "INSIDE"), MetadataRequest(topics=None)))
+    inside = by_index(metadata.handle(*asked(image, 13, "INSIDE"), MetadataRequest(topics=None)).build())
     assert (inside[4].leader_id, inside[4].error_code) == (4, 0)
 
 
 def test_metadata_for_old_clients(image: ClusterImage) -> None:
-    found = by_index(metadata.handle(*asked(image, 5), MetadataRequest(topics=None)))
+    found = by_index(metadata.handle(*asked(image, 5), MetadataRequest(topics=None)).build())
     assert found[4].error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    found = by_index(metadata.handle(*asked(image, 0), MetadataRequest(topics=[])))
+    found = by_index(metadata.handle(*asked(image, 0), MetadataRequest(topics=[])).build())
     assert (found[1].error_code, found[1].replica_nodes) == (0, [1, 2])
     assert (found[2].error_code, found[2].replica_nodes) == (ErrorCode.REPLICA_NOT_AVAILABLE, [2])
     assert (found[3].error_code, found[3].isr_nodes) == (ErrorCode.LEADER_NOT_AVAILABLE, [])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from ottla.broker.connection import PENDING_MAX, CloseConnection, Request
+from ottla.broker.connection import CloseConnection, Late, PENDING_MAX, Request
 from ottla.broker.listener import Limits, Listener
 from ottla.broker.receive_budget import ReceiveBudget
 from ottla.broker.sender import SocketSender
@@ -120,6 +120,32 @@ def test_responses_keep_the_order_of_requests() -> None:
             for n in (4, 2, 0):  # finished in the wrong order on purpose
                 futures[n].set_result(answer())
             assert [await next_correlation_id(reader) for _ in range(6)] == list(range(6))
+
+    run(main)
+
+
+def test_a_late_answer_is_made_when_it_is_its_turn() -> None:
+    async def main() -> None:
+        first: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        made: list[int] = []
+
+        def script(request: Request) -> Any:
+            number = request.correlation_id
+
+            def build() -> ApiVersionsResponse:
+                made.append(number)
+                return answer()
+
+            return first if number == 1 else Late(build)
+
+        async with listening(script) as (listener, dispatcher), client(listener) as (reader, writer):
+            writer.write(b"".join(request_frame(n) for n in range(4)))
+            while len(dispatcher.seen) < 4:
+                await asyncio.sleep(0.001)
+            assert made == [0], "the others stand behind what is not answered yet"
+            first.set_result(answer())
+            assert [await next_correlation_id(reader) for _ in range(4)] == [0, 1, 2, 3]
+            assert made == [0, 2, 3]
 
     run(main)
 

@@ -6,6 +6,7 @@ asks, so it is not shown, and does not lead for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.controller.decision import Refusal
@@ -26,12 +27,15 @@ class Node(NamedTuple):
     fenced: bool
 
 
-def nodes(image: ClusterImage, listener_name: str, *, include_fenced: bool = False) -> list[Node]:
-    """The brokers that have an endpoint of that listener."""
+def nodes(
+    image: ClusterImage, listener_name: str, is_shown: Callable[[int], bool] = lambda _: False
+) -> list[Node]:
+    """The brokers that have an endpoint of that listener: the live ones, and those fenced ones that
+    `is_shown` names."""
     return [
         Node(broker.broker_id, host, port, broker.rack, broker.fenced)
         for broker in image.brokers.values()
-        if include_fenced or not broker.fenced
+        if not broker.fenced or is_shown(broker.broker_id)
         for name, host, port, _ in broker.endpoints
         if name == listener_name
     ]

@@ -40,6 +40,18 @@ class CloseConnection(Exception):
     """Raised by a handler to end the connection: the protocol has no better answer (acks=0 errors)."""
 
 
+class Late:
+    """An answer that is made when it is its turn to be sent, not when its request is read.
+
+    Requests behind a long poll are read at once; what is as true as the moment it is told waits.
+    """
+
+    __slots__ = ("build",)
+
+    def __init__(self, build: Callable[[], Message]) -> None:
+        self.build = build
+
+
 class Request:
     """What a handler knows beside the message: who asks, in which version, on which listener."""
 
@@ -66,11 +78,12 @@ class Request:
 class _Pending:
     """A response that is not there yet, or stands behind one that is not."""
 
-    __slots__ = ("future", "parts", "request")
+    __slots__ = ("future", "late", "parts", "request")
 
-    def __init__(self, request: Request | None, parts: list[Part] | None) -> None:
+    def __init__(self, request: Request | None, parts: list[Part] | None, late: Late | None = None) -> None:
         self.request = request
         self.parts = parts
+        self.late = late
         self.future: asyncio.Future[Any] | None = None
 
 
@@ -302,6 +315,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._put(parts)
         elif isinstance(answer, asyncio.Future):
             self._await(request, answer)
+        elif isinstance(answer, Late):
+            if self._pending:
+                self._pending.append(_Pending(request, None, answer))
+            else:
+                self._put(self._encode(request, answer.build()))
         elif type(answer) is bytes:
             self._pending.append(
                 _Pending(None, [answer])
@@ -335,6 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             if head.future is not None:
                 if not head.future.done():
                     break
+            if head.parts is None:
                 head.parts = self._result_parts(head)
                 if head.parts is None:
                     return
@@ -344,8 +363,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _result_parts(self, pending: _Pending) -> list[Part] | None:
         """The encoded result of a finished future; None after closing the connection on a failure."""
-        assert pending.future is not None and pending.request is not None
+        assert pending.request is not None
         try:
+            if pending.late is not None:
+                return self._encode(pending.request, pending.late.build())
+            assert pending.future is not None
             return self._encode(pending.request, pending.future.result())
         except asyncio.CancelledError:
             self.close()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.controller_loop import Decide
 
 LOOKS_PER_SESSION = 8
+KNOCK_AFTER_MS = 20
 KNOCK_TIMEOUT_MS = 500
 
 log = logging.getLogger("ottla.controller")
@@ -114,8 +115,8 @@ class ControllerDuties:
             return None
 
     async def _knock(self) -> None:
-        """Whoever lives has heard of the new controller after a moment, and told it so."""
-        await asyncio.sleep(self._grace_ms / 1000)
+        """Whoever lives hears of the new controller and tells it so in a moment; and whoever lives listens."""
+        await asyncio.sleep(KNOCK_AFTER_MS / 1000)
         for known in list(self._broker.image.brokers.values()):
             if known.fenced or known.broker_id in self._heard or not known.endpoints:
                 continue

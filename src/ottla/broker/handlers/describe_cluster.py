@@ -41,7 +41,7 @@ def handle(broker: Broker, request: Request, message: DescribeClusterRequest) ->
 def _add_brokers(
     broker: Broker, request: Request, message: DescribeClusterRequest, answer: DescribeClusterResponse
 ) -> None:
-    found = nodes(broker.image, request.listener.name, include_fenced=message.include_fenced_brokers)
+    found = nodes(broker.image, request.listener.name, lambda _: message.include_fenced_brokers)
     answer.controller_id = any_live_node(found, broker.node_id)
     answer.brokers = [
         DescribeClusterBroker(

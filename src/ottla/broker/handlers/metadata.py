@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.cluster_view import PartitionView, any_live_node, nodes, topic_name_problem
+from ottla.broker.connection import Late
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata_request import MetadataRequest
@@ -31,7 +32,8 @@ def handle(broker: Broker, request: Request, message: MetadataRequest) -> Any:
     missing = _creatable(broker, message)
     if missing:
         return _create_then_answer(broker, request, message, missing)
-    return _answer(broker, request, message, {})
+    # What stands before it in line may wait for a fail-over: only then is it known who leads.
+    return Late(lambda: _answer(broker, request, message, {}))
 
 
 def _creatable(broker: Broker, message: MetadataRequest) -> list[str]:
@@ -58,13 +60,13 @@ def _answer(
     broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]
 ) -> MetadataResponse:
     image = broker.image
-    live = nodes(image, request.listener.name)
+    shown = nodes(image, request.listener.name, broker.recent_brokers.is_recent)
     answer = MetadataResponse(
         cluster_id=broker.cluster_id,
-        controller_id=any_live_node(live, broker.node_id),
+        controller_id=any_live_node(shown, broker.node_id),
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in live
+            for node in shown
         ],
         topics=_topics(image, request, message, refused),
     )
