@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from ottla.broker.connection import CloseConnection, Late, PENDING_MAX, Request
+from ottla.broker.connection import PENDING_MAX, CloseConnection, Late, Request
 from ottla.broker.listener import Limits, Listener
 from ottla.broker.receive_budget import ReceiveBudget
 from ottla.broker.sender import SocketSender

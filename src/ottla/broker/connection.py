@@ -350,9 +350,8 @@ class Connection(asyncio.BufferedProtocol):
         pending = self._pending
         while pending and not self.closed:
             head = pending[0]
-            if head.future is not None:
-                if not head.future.done():
-                    break
+            if head.future is not None and not head.future.done():
+                break
             if head.parts is None:
                 head.parts = self._result_parts(head)
                 if head.parts is None:

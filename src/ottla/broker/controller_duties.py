@@ -115,7 +115,7 @@ class ControllerDuties:
             return None
 
     async def _knock(self) -> None:
-        """Whoever lives hears of the new controller and tells it so in a moment; and whoever lives listens."""
+        """Whoever lives hears of the new controller and tells it so in a moment; and listens."""
         await asyncio.sleep(KNOCK_AFTER_MS / 1000)
         for known in list(self._broker.image.brokers.values()):
             if known.fenced or known.broker_id in self._heard or not known.endpoints:

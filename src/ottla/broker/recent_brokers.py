@@ -1,8 +1,8 @@
 """Brokers that were there a moment ago.
 
-A client that finds a broker missing from the Metadata takes all that it knows of it apart, and librdkafka then
-waits a second before it looks where the partitions have gone. Most brokers that are fenced come back soon, so
-they stay listed for a while; what they led is told of its new leaders at once.
+A client that finds a broker missing from the Metadata takes all that it knows of it apart, and librdkafka
+then waits a second before it looks where the partitions have gone. Most brokers that are fenced come back
+soon, so they stay listed for a while; what they led is told of its new leaders at once.
 """
 
 from __future__ import annotations
