@@ -415,3 +415,70 @@ def test_plan_and_session_stay_of_one_mind(seed: int, new_log: NewLog) -> None:
     for entry in plan.partitions():
         end_offset = leader.end_offsets.get((entry.topic_id, entry.partition), 0)
         assert (entry.follower.fetch_offset, entry.follower.high_watermark) == (end_offset, end_offset)
+
+
+class TestNews:
+    """While the leader holds a request, what is new does not wait for its answer."""
+
+    def test_a_second_request_tells_it(self, new_log: NewLog) -> None:
+        plan = plan_of(new_log, 1)
+        open_session(plan)
+        held = plan.next_request(0)
+        assert held is not None and held.session_epoch == 1
+        assert plan.next_request(0) is None, "nothing is new"
+        plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
+        second = plan.next_request(0)
+        assert asked(second) == {(OTHER, 7): 0}
+        assert second is not None and second.session_epoch == 2
+        plan.add(OTHER, 8, FollowerState(new_log(), 1, 2, 0))
+        assert plan.next_request(0) is None, "two at a time"
+        plan.answered(FetchResponse(session_id=9), 0)
+        third = plan.next_request(0)
+        assert asked(third) == {(OTHER, 8): 0} and third is not None and third.session_epoch == 3
+
+    def test_not_before_the_session_is_known(self, new_log: NewLog) -> None:
+        plan = plan_of(new_log, 1)
+        full = plan.next_request(0)
+        assert full is not None and full.max_wait_ms == 0, "so that it is known soon"
+        plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
+        assert plan.next_request(0) is None
+        plan.answered(answer(), 0)
+        assert asked(plan.next_request(0)) == {(OTHER, 7): 0}
+
+    def test_a_leader_without_sessions_may_hold_full_requests(self, new_log: NewLog) -> None:
+        plan = plan_of(new_log, 1)
+        plan.next_request(0)
+        plan.answered(answer(session_id=0), 0)
+        again = plan.next_request(0)
+        assert again is not None and again.session_epoch == 0 and again.max_wait_ms == 500
+
+    def test_an_answer_to_what_was_asked_before_does_not_count(self, new_log: NewLog) -> None:
+        plan = plan_of(new_log, 1)
+        open_session(plan)
+        plan.next_request(0)
+        (entry,) = plan.partitions()
+        entry.follower.log.truncate_to(0)  # type: ignore[attr-defined]
+        plan.touch(TOPIC, 0)
+        assert asked(plan.next_request(0)) == {(TOPIC, 0): 0}
+        late = PartitionData(partition_index=0, records=b"at offset 1")
+        assert plan.answered(answer(late), 0) == []
+        assert forgotten(plan.next_request(0)) == {(TOPIC, 0)}
+        plan.answered(answer(PartitionData(partition_index=0, records=b"at offset 0")), 0)
+        plan.answered(FetchResponse(session_id=9), 0)
+        assert asked(plan.next_request(0)) == {(TOPIC, 0): 0}
+
+    def test_who_waits_for_the_disk_is_not_asked_for_and_stays_in_the_session(self, new_log: NewLog) -> None:
+        plan = plan_of(new_log, 2)
+        open_session(plan)
+        plan.next_request(0)
+        ((entry, data),) = plan.answered(answer(PartitionData(partition_index=1, records=b"12")), 0)
+        assert entry.follower.answered(data, 0) == APPEND
+        entry.follower.log.append([(1, "y")])  # type: ignore[attr-defined]
+        entry.follower.wait_for_disk()
+        idle = plan.next_request(0)
+        assert asked(idle) == {} and forgotten(idle) == set()
+        entry.follower.new_leader(1, 6)
+        assert not plan.has_news
+        assert entry.follower.disk_has_it() and not entry.follower.disk_has_it()
+        plan.touch(TOPIC, 1)
+        assert asked(plan.next_request(0)) == {(TOPIC, 1): 2}
