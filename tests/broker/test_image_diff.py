@@ -7,12 +7,12 @@ from ottla.controller.image import ClusterImage
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
-from ottla.protocol.messages.fence_broker_record import FenceBrokerRecord
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.protocol.messages.partition_record import PartitionRecord
 from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
 from ottla.protocol.messages.remove_topic_record import RemoveTopicRecord
 from ottla.protocol.messages.topic_record import TopicRecord
+from ottla.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 
@@ -56,7 +56,7 @@ def test_everything_that_changed_is_told() -> None:
         PartitionRecord(topic_id=A, partition_id=2, replicas=[1], isr=[1], leader=1),
         ConfigRecord(resource_type=2, resource_name="a", name="retention.ms", value=None),
         ConfigRecord(resource_type=4, resource_name="1", name="x", value="y"),
-        FenceBrokerRecord(id=2, epoch=2),
+        UnfenceBrokerRecord(id=2, epoch=2),
         FeatureLevelRecord(name="metadata.version", feature_level=27),
     ]
     delta = difference(image(*BEFORE), image(*after))
