@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.groups.classic.protocol import ClassicProtocol
+from ottla.groups.consumer.apply import add_appliers
+from ottla.groups.consumer.classic_members import ClassicMembers
+from ottla.groups.consumer.describe import describe_group
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.heartbeat import Heartbeats
+from ottla.groups.consumer.membership import Membership
+from ottla.groups.consumer.migration import Migration
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.groups.outcome import Outcome, RequestContext, Token
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
-
-if TYPE_CHECKING:
-    from ottla.groups.classic.protocol import ClassicProtocol
-    from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup
-    from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-    from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
-    from ottla.protocol.messages.join_group_request import JoinGroupRequest
-    from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
-    from ottla.protocol.messages.sync_group_request import SyncGroupRequest
+from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup
+from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
+from ottla.protocol.messages.join_group_request import JoinGroupRequest
+from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
+from ottla.protocol.messages.sync_group_request import SyncGroupRequest
 
 
 class ConsumerProtocol:
-    __slots__ = ("classic", "context")
+    __slots__ = ("_classic_members", "_heartbeats", "_membership", "context")
 
     def __init__(self, context: ShardContext, classic: ClassicProtocol) -> None:
         self.context = context
-        self.classic = classic
+        migration = Migration(context, classic)
+        self._membership = Membership(context, migration.turn_classic)
+        self._heartbeats = Heartbeats(self._membership, migration)
+        self._classic_members = ClassicMembers(self._membership, migration, classic)
+        add_appliers(context)
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, ctx: RequestContext, now_ms: int) -> Outcome:
-        raise NotImplementedError
+        return self._heartbeats.decide(request, ctx, now_ms)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        raise NotImplementedError
+        return describe_group(self._membership, group_id)
 
     # Requests of the classic protocol to a group of type Consumer. Whether a JoinGroup may turn up is
     # settled before: group id and session timeout are valid.
@@ -39,29 +46,37 @@ class ConsumerProtocol:
     def classic_join(
         self, group: Group, request: JoinGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
-        raise NotImplementedError
+        assert isinstance(group, ConsumerGroup)
+        return self._classic_members.join(group, request, ctx, now_ms)
 
     def classic_sync(
         self, group: Group, request: SyncGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
-        raise NotImplementedError
+        assert isinstance(group, ConsumerGroup)
+        return self._classic_members.sync(group, request, now_ms)
 
     def classic_heartbeat(
         self, group: Group, request: HeartbeatRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
-        raise NotImplementedError
+        assert isinstance(group, ConsumerGroup)
+        return self._classic_members.heartbeat(group, request, now_ms)
 
     def classic_leave(
         self, group: Group, request: LeaveGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
-        raise NotImplementedError
+        assert isinstance(group, ConsumerGroup)
+        return self._classic_members.leave(group, request, ctx, now_ms)
 
     def loaded(self, outcome: Outcome, now_ms: int) -> None:
         """All records of the log are applied: give every member a fresh session."""
+        self._membership.loaded(outcome, now_ms)
 
     def topics_changed(self, outcome: Outcome, now_ms: int) -> None:
-        """The epoch of the topics view has moved."""
+        """The epoch of the topics view has moved: a group finds out with its next heartbeat.
 
-    def abandon(self, code: ErrorCode) -> list[tuple[object, Message]]:
-        """The shard is given up: an answer for every request that waits."""
+        Nobody could be told earlier, and a look at every group with every change would cost more.
+        """
+
+    def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:
+        """The shard is given up: an answer for every request that waits. None does, in this protocol."""
         return []

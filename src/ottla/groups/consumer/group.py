@@ -1,0 +1,190 @@
+"""A consumer group: members, who owns which partition, and which assignment they are on the way to."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.groups.consumer.member import Member
+from ottla.groups.consumer.records import group_tombstones
+from ottla.groups.group import CONSUMER, Group
+from ottla.groups.history import RebalanceHistory
+from ottla.groups.outcome import Record
+from ottla.groups.timers import Timer
+from ottla.protocol.errors import ErrorCode
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+
+# From this version on a commit says the member's epoch by name.
+OFFSET_COMMIT_WITH_EPOCH: Final = 9
+
+Target = dict[bytes, tuple[int, ...]]
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a pattern stands for, and the epoch of the topics and the time of finding them."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup(Group):
+    """Everything above the line is made of records; what is below it is found out again after a load."""
+
+    __slots__ = (
+        "_topics",
+        "assigned_at_ms",
+        "assignment_epoch",
+        "assignment_timer",
+        "epoch",
+        "members",
+        "metadata_hash",
+        "owners",
+        "regex_looked_ms",
+        "regexes",
+        "static_ids",
+        "targets",
+        "topics_epoch",
+    )
+    TYPE = CONSUMER
+
+    def __init__(self, group_id: str, history: RebalanceHistory) -> None:
+        super().__init__(group_id, history)
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assigned_at_ms = 0
+        self.members: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}  # member id by instance id
+        self.targets: dict[str, Target] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        # Who has a partition or was told to revoke it and has not yet said so.
+        self.owners: dict[bytes, dict[int, str]] = {}
+
+        # The epoch of the topics view under which metadata_hash was last found right.
+        self.topics_epoch = -1
+        self.regex_looked_ms = -1 << 62
+        self.assignment_timer: Timer | None = None
+        self._topics: dict[str, None] | None = None
+
+    # What Group asks for.
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ASSIGNING
+        return STABLE if self.is_reconciled else RECONCILING
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed_topics
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, generation: int, api_version: int, transactional: bool
+    ) -> ErrorCode:
+        if generation < 0 and (not self.members or (transactional and not member_id)):
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if instance_id is not None and member.instance_id != instance_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+        if member.uses_classic_protocol:
+            return ErrorCode.NONE if generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
+        if api_version < OFFSET_COMMIT_WITH_EPOCH and not transactional:
+            return ErrorCode.UNSUPPORTED_VERSION
+        # A smaller one is asked about again, partition by partition.
+        return ErrorCode.NONE if 0 <= generation <= member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_partition_commit(
+        self, member_id: str, generation: int, topic_id: bytes, partition: int
+    ) -> ErrorCode:
+        member = self.members.get(member_id)
+        if member is None or generation < 0 or generation >= member.epoch:
+            return ErrorCode.NONE
+        since = member.assigned.get(topic_id, {}).get(partition)
+        if since is None:
+            since = member.revoking.get(topic_id, {}).get(partition)
+        return ErrorCode.NONE if since is not None and generation >= since else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        if not member_id and member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member.epoch == member_epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_offset_delete(self) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def check_delete(self) -> ErrorCode:
+        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
+
+    def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
+        return None if self.is_subscribed_to(topic) else commit_ms
+
+    def tombstones(self) -> list[Record]:
+        return group_tombstones(self)
+
+    def discard(self) -> None:
+        for member in self.members.values():
+            member.discard_timers()
+        if self.assignment_timer is not None:
+            self.assignment_timer.discard()
+            self.assignment_timer = None
+
+    # What the protocol asks for.
+
+    @property
+    def is_reconciled(self) -> bool:
+        return all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+
+    @property
+    def subscribed_topics(self) -> dict[str, None]:
+        """The names of all topics that members ask for, also of those that do not exist."""
+        if self._topics is None:
+            self._topics = {}
+            for member in self.members.values():
+                self._topics.update(dict.fromkeys(self.topics_of(member)))
+        return self._topics
+
+    def subscriptions_changed(self) -> None:
+        self._topics = None
+
+    def topics_of(self, member: Member) -> tuple[str, ...]:
+        """What the member asks for by name and by pattern."""
+        resolved = self.regexes.get(member.subscribed_regex) if member.subscribed_regex else None
+        if resolved is None or not resolved.topics:
+            return member.subscribed_topics
+        if not member.subscribed_topics:
+            return resolved.topics
+        return tuple(dict.fromkeys(member.subscribed_topics + resolved.topics))
+
+    def static_member(self, instance_id: str) -> Member | None:
+        member_id = self.static_ids.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        partitions = self.owners.get(topic_id)
+        return None if partitions is None else partitions.get(partition)
+
+    def preferred_assignor(self, default: str) -> str:
+        """What most members ask for; among equals, what was asked for first."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            if member.server_assignor:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+        return max(votes, key=votes.__getitem__) if votes else default

@@ -1,0 +1,218 @@
+"""Groups that change their protocol while they work: classic to consumer, and back.
+
+A classic group turns with the first member of the new protocol. Its members stay, are served by JoinGroup,
+SyncGroup and Heartbeat as before (see ottla.groups.consumer.classic_members), and have their generation as
+member epoch. When the last member of the new protocol is gone, those that are left are a classic group again.
+"""
+
+from __future__ import annotations
+
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.protocol import ClassicProtocol
+from ottla.groups.classic.records import group_record as classic_group_record
+from ottla.groups.consumer.embedded import (
+    PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+    read_version,
+    write_assignment,
+)
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.heartbeat import Refused
+from ottla.groups.consumer.member import STABLE, Assigned, Member
+from ottla.groups.consumer.records import (
+    current_record,
+    group_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from ottla.groups.context import ShardContext
+from ottla.groups.group import Group
+from ottla.groups.history import PROTOCOL_CHANGED, Trigger
+from ottla.groups.outcome import Outcome, Record
+from ottla.protocol.errors import DecodeError, ErrorCode
+from ottla.protocol.messages.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+)
+from ottla.protocol.messages.consumer_group_member_metadata_value import (
+    ClassicProtocol as ClassicProtocolEntry,
+)
+
+_UPGRADE = ("upgrade", "bidirectional")
+_DOWNGRADE = ("downgrade", "bidirectional")
+
+
+class Migration:
+    __slots__ = ("_classic", "_context")
+
+    def __init__(self, context: ShardContext, classic: ClassicProtocol) -> None:
+        self._context = context
+        self._classic = classic
+
+    # Classic to consumer.
+
+    def upgrade(
+        self, outcome: Outcome, group: Group, instance_id: str | None, now_ms: int
+    ) -> ConsumerGroup | None:
+        """The group under the new protocol; None if nothing is left of it. Raises Refused before a write."""
+        assert isinstance(group, ClassicGroup)
+        if group.is_empty:
+            self._write(outcome, group.tombstones(), now_ms)
+            return None
+        members = self._check_upgrade(group, instance_id)
+        for each in group.members.values():
+            self._classic.rebalancing.answer_waiting(outcome, group, each, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._write(outcome, group.tombstones(), now_ms)
+        # The history goes on: it says how the group came to be what it is.
+        made = self._context.groups[group.group_id] = ConsumerGroup(group.group_id, group.history)
+        self._write(outcome, _upgrade_records(group, members, now_ms), now_ms)
+        made.history.trigger(Trigger(PROTOCOL_CHANGED, now_ms, detail="classic to consumer"))
+        return made
+
+    def _check_upgrade(self, group: ClassicGroup, instance_id: str | None) -> list[Member]:
+        config = self._context.config
+        if config.consumer_migration_policy not in _UPGRADE:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, "the group is a classic one, and must stay so")
+        if group.protocol != PROTOCOL_TYPE:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"the group is a classic one of {group.protocol!r}")
+        newcomers = 0 if instance_id is not None and instance_id in group.static_members else 1
+        if len(group.members) + newcomers > config.consumer_max_size:
+            raise Refused(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {len(group.members)} members already"
+            )
+        taken: dict[bytes, dict[int, None]] = {}
+        try:
+            return [self._member_of(group, member, taken) for member in group.members.values()]
+        except DecodeError as error:
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"members of the group do not say what they read: {error}"
+            ) from error
+
+    def _member_of(
+        self, group: ClassicGroup, old: ClassicMember, taken: dict[bytes, dict[int, None]]
+    ) -> Member:
+        subscription = read_subscription(old.protocols[0][1])
+        member = Member(old.member_id)
+        member.instance_id = old.instance_id
+        member.rack_id = subscription.rack_id or None
+        member.client_id = old.client_id
+        member.client_host = old.client_host
+        member.subscribed_topics = tuple(dict.fromkeys(subscription.topics))
+        member.rebalance_timeout_ms = old.rebalance_timeout_ms
+        member.classic = ClassicMemberMetadata(
+            session_timeout_ms=old.session_timeout_ms,
+            supported_protocols=[
+                ClassicProtocolEntry(name=name, metadata=metadata) for name, metadata in old.protocols
+            ],
+        )
+        member.epoch = group.generation
+        # Clients assign what they like. If they gave a partition to two, the first has it here.
+        for topic_id, partitions in read_assignment(old.assignment, self._context.topics).items():
+            others = taken.setdefault(topic_id, {})
+            mine = [partition for partition in partitions if partition not in others]
+            others.update(dict.fromkeys(mine))
+            if mine:
+                member.assigned[topic_id] = dict.fromkeys(mine, group.generation)
+        return member
+
+    # Consumer to classic.
+
+    def may_turn_classic(self, group: ConsumerGroup, without: list[Member]) -> bool:
+        config = self._context.config
+        leaving = {member.member_id for member in without}
+        left = [member for member in group.members.values() if member.member_id not in leaving]
+        if not left or len(left) > config.max_size or config.consumer_migration_policy not in _DOWNGRADE:
+            return False
+        return all(member.uses_classic_protocol for member in left) and bool(shared_protocols(left))
+
+    def turn_classic(
+        self, outcome: Outcome, group: ConsumerGroup, without: list[Member], trigger: Trigger, now_ms: int
+    ) -> bool:
+        """Called before members go. True if those that are left are a classic group now, and rebalance."""
+        if not self.may_turn_classic(group, without):
+            return False
+        made = self.downgrade(outcome, group, without, now_ms)
+        made.history.trigger(Trigger(PROTOCOL_CHANGED, now_ms, detail="consumer to classic"))
+        self._classic.rebalancing.prepare(outcome, made, trigger, now_ms)
+        return True
+
+    def downgrade(
+        self, outcome: Outcome, group: ConsumerGroup, without: list[Member], now_ms: int
+    ) -> ClassicGroup:
+        """The classic group, stable with what its members have now; they do not yet know of each other."""
+        leaving = {member.member_id for member in without}
+        made = ClassicGroup(group.group_id, group.history)
+        made.generation = group.epoch
+        assignments: dict[str, bytes] = {}
+        for member in group.members.values():
+            if member.member_id in leaving:
+                continue
+            classic = member.classic
+            assert classic is not None
+            protocols = tuple((entry.name, bytes(entry.metadata)) for entry in classic.supported_protocols)
+            made.add(
+                ClassicMember(
+                    member.member_id,
+                    instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=classic.session_timeout_ms,
+                    protocols=protocols,
+                ),
+                PROTOCOL_TYPE,
+            )
+            assignments[member.member_id] = write_assignment(
+                member.assigned, read_version(protocols[0][1]), self._context.topics
+            )
+        made.protocol_name = made.select_protocol()
+        self._write(outcome, group.tombstones(), now_ms)
+        self._context.groups[group.group_id] = made
+        self._context.write(outcome, *classic_group_record(made, assignments, now_ms), now_ms)
+        for each in made.members.values():
+            self._classic.rebalancing.extend_session(made, each, now_ms)
+        return made
+
+    def _write(self, outcome: Outcome, records: list[Record], now_ms: int) -> None:
+        for key, value in records:
+            self._context.write(outcome, key, value, now_ms)
+
+
+def shared_protocols(members: list[Member]) -> list[str]:
+    """Names of classic protocols that all of them speak, in the order that the first likes them."""
+    spoken = [
+        [entry.name for entry in member.classic.supported_protocols]
+        for member in members
+        if member.classic is not None
+    ]
+    if not spoken:
+        return []
+    return [name for name in spoken[0] if all(name in others for others in spoken)]
+
+
+def _upgrade_records(group: ClassicGroup, members: list[Member], now_ms: int) -> list[Record]:
+    """Everybody is where the generation put it. The hash is that of no topics: the newcomer finds another."""
+    group_id = group.group_id
+    records = [member_record(group_id, member.member_id, member) for member in members]
+    records.append(group_record(group_id, group.generation, 0))
+    for member in members:
+        target = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in member.assigned.items()}
+        records.append(target_record(group_id, member.member_id, target))
+    # An assignment of long ago: the one for the newcomer is not put off.
+    records.append(target_epoch_record(group_id, group.generation, 0))
+    for member in members:
+        assigned: Assigned = member.assigned
+        records.append(
+            current_record(
+                group_id,
+                member.member_id,
+                epoch=group.generation,
+                previous_epoch=group.generation,
+                state=STABLE,
+                assigned=assigned,
+                revoking={},
+            )
+        )
+    return records

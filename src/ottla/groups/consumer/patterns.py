@@ -1,0 +1,45 @@
+"""The patterns that members of a shard subscribe with, compiled once, and the topics that they stand for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.groups.consumer.topic_pattern import TopicPattern
+from ottla.groups.topics_view import TopicsView
+
+# Kept compiled; beyond that the oldest goes, to be compiled again when it is needed.
+PATTERNS_MAX = 256
+# The coordinators' own. Nobody means them with a pattern; by name they can be subscribed to.
+INTERNAL_TOPICS: Final = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
+)
+
+
+class Patterns:
+    __slots__ = ("_compiled", "_resolved", "_topics")
+
+    def __init__(self, topics: TopicsView) -> None:
+        self._topics = topics
+        self._compiled: dict[str, TopicPattern] = {}
+        # The epoch of the topics view, and what was found in it.
+        self._resolved: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+    def resolve(self, text: str) -> tuple[str, ...]:
+        """The names of the topics that match. Raises PatternError for a bad one or one that takes too long."""
+        epoch = self._topics.epoch
+        known = self._resolved.get(text)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        pattern = self._compiled.get(text)
+        if pattern is None:
+            pattern = TopicPattern(text)
+            if len(self._compiled) >= PATTERNS_MAX:
+                oldest = next(iter(self._compiled))
+                del self._compiled[oldest]
+                self._resolved.pop(oldest, None)
+            self._compiled[text] = pattern
+        names = tuple(
+            name for name in pattern.matching(self._topics.topic_names()) if name not in INTERNAL_TOPICS
+        )
+        self._resolved[text] = (epoch, names)
+        return names

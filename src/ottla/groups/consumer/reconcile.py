@@ -1,0 +1,97 @@
+"""How a member comes from what it has to what the group wants it to have, one heartbeat at a time.
+
+    STABLE                  has what it should have in its epoch
+      | a newer target                                                      ^
+      v                                                                     |
+    UNREVOKED_PARTITIONS    has more than it should; keeps its epoch        | nothing is missing
+      | says that it owns them no longer                                    |
+      v                                                                     |
+    UNRELEASED_PARTITIONS   in the target's epoch, and gets what others release
+
+A step is skipped where there is nothing to do in it. The rule that makes it safe: a partition is given only
+when its owner, of which the group knows, is gone or has said that it revoked it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.groups.consumer.member import (
+    STABLE,
+    UNRELEASED_PARTITIONS,
+    UNREVOKED_PARTITIONS,
+    Assigned,
+    Member,
+    Partitions,
+    overlap,
+)
+
+if TYPE_CHECKING:
+    from ottla.groups.consumer.group import Target
+
+
+class Step(NamedTuple):
+    """Where the member is next. Not made of records: they are made of it."""
+
+    epoch: int
+    state: int
+    assigned: Assigned
+    revoking: Assigned
+
+
+def next_step(
+    member: Member,
+    target: Target,
+    target_epoch: int,
+    owner: Callable[[bytes, int], str | None],
+    owned: Partitions | None,
+) -> Step | None:
+    """None if the member stays as it is. `owned` is what it says it owns, None if it did not say."""
+    epoch = member.epoch
+    if member.state == STABLE:
+        if epoch == target_epoch:
+            return None
+    elif member.state == UNREVOKED_PARTITIONS:
+        if owned is None or overlap(owned, member.revoking):
+            return None
+        # It has done what its epoch asked for, whatever the group has come to since.
+        epoch += 1
+    step = _towards(member, epoch, target, target_epoch, owner, owned)
+    before = Step(member.epoch, member.state, member.assigned, member.revoking)
+    return None if step == before else step
+
+
+def _towards(
+    member: Member,
+    epoch: int,
+    target: Target,
+    target_epoch: int,
+    owner: Callable[[bytes, int], str | None],
+    owned: Partitions | None,
+) -> Step:
+    kept: Assigned = {}
+    revoking: Assigned = {}
+    for topic_id, partitions in member.assigned.items():
+        wanted = frozenset(target.get(topic_id, ()))
+        for partition, since in partitions.items():
+            into = kept if partition in wanted else revoking
+            into.setdefault(topic_id, {})[partition] = since
+    if revoking and (owned is None or overlap(owned, revoking)):
+        return Step(epoch, UNREVOKED_PARTITIONS, kept, revoking)
+
+    unreleased = False
+    for topic_id, numbers in target.items():
+        have = kept.get(topic_id, {})
+        free: list[int] = []
+        for partition in numbers:
+            if partition in have:
+                continue
+            # What it has itself at this point it has just said to have revoked.
+            if owner(topic_id, partition) in (None, member.member_id):
+                free.append(partition)
+            else:
+                unreleased = True
+        if free:
+            kept.setdefault(topic_id, {}).update(dict.fromkeys(free, target_epoch))
+    return Step(target_epoch, UNRELEASED_PARTITIONS if unreleased else STABLE, kept, {})

@@ -1,0 +1,33 @@
+"""The settings of one consumer group: the broker's, unless it has its own within the broker's bounds."""
+
+from __future__ import annotations
+
+from ottla.groups.config import GroupsConfig
+
+# Assignments of a group are made no closer together, so that many members that start at once cost two and not
+# as many as they are. The first one, and one for a single member, is made at once.
+ASSIGNMENT_INTERVAL_MS = 1000
+# How soon a member is asked back that waits for partitions or for an assignment: for a few heartbeats more, a
+# rebalance ends seconds earlier.
+WAITING_HEARTBEAT_INTERVAL_MS = 500
+
+
+def session_timeout_ms(config: GroupsConfig, group_id: str) -> int:
+    text = config.group_overrides(group_id).get("consumer.session.timeout.ms")
+    if text is None:
+        return config.consumer_session_timeout_ms
+    return max(config.consumer_min_session_timeout_ms, min(int(text), config.consumer_max_session_timeout_ms))
+
+
+def heartbeat_interval_ms(config: GroupsConfig, group_id: str) -> int:
+    text = config.group_overrides(group_id).get("consumer.heartbeat.interval.ms")
+    if text is None:
+        return config.consumer_heartbeat_interval_ms
+    return max(
+        config.consumer_min_heartbeat_interval_ms, min(int(text), config.consumer_max_heartbeat_interval_ms)
+    )
+
+
+def assignment_interval_ms(config: GroupsConfig, group_id: str) -> int:
+    text = config.group_overrides(group_id).get("consumer.assignment.interval.ms")
+    return ASSIGNMENT_INTERVAL_MS if text is None else int(text)
