@@ -72,6 +72,7 @@ def asked(image: ClusterImage, version: int, listener: str = "OUTSIDE", node_id:
         node_id=node_id,
         cluster_id="c",
         auto_create_topics=False,
+        replicas=SimpleNamespace(is_gone=lambda broker_id: broker_id == 9),
         recent_brokers=SimpleNamespace(is_recent=lambda broker_id: False),
         config=SimpleNamespace(get_int=lambda name: 2000),
     )
@@ -100,6 +101,8 @@ def test_leaders(image: ClusterImage) -> None:
     assert outside.leader(partitions[3]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), "it is fenced"
     assert outside.leader(partitions[4]) == (-1, ErrorCode.LISTENER_NOT_FOUND)
     assert inside.leader(partitions[4]) == (4, ErrorCode.NONE)
+    gone = PartitionView(image, "OUTSIDE", lambda broker_id: broker_id == 1)
+    assert gone.leader(partitions[1]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), "nobody listens there"
     image.apply(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=-1))
     assert outside.leader(partitions[1]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
 

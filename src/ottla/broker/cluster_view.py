@@ -51,10 +51,17 @@ def any_live_node(found: list[Node], preferred: int) -> int:
 class PartitionView:
     """Partitions as the clients of one listener shall see them."""
 
-    __slots__ = ("_image", "_live")
+    __slots__ = ("_image", "_is_gone", "_live")
 
-    def __init__(self, image: ClusterImage, listener_name: str) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        listener_name: str,
+        is_gone: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        """`is_gone` tells brokers that do not listen any more, but are not fenced yet."""
         self._image = image
+        self._is_gone = is_gone
         self._live: dict[int, BrokerImage] = {
             broker.broker_id: broker
             for broker in image.brokers.values()
@@ -65,9 +72,12 @@ class PartitionView:
         return broker_id in self._live
 
     def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
-        """Who leads; if nobody does, -1 and why. A leader that is fenced does not lead."""
+        """Who leads; if nobody does, -1 and why. A leader that is fenced or gone does not lead: clients look
+        again soon, instead of trying it for long."""
         leader = partition.leader
         if leader in self._live:
+            if self._is_gone(leader):
+                return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
             return leader, ErrorCode.NONE
         broker = self._image.brokers.get(leader)
         if broker is None or broker.fenced:

@@ -21,7 +21,6 @@ from ottla.protocol.uuids import ZERO_UUID
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
-    from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import PartitionImage, TopicImage
 
 API_KEY = 3
@@ -68,7 +67,7 @@ def _answer(
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in shown
         ],
-        topics=_topics(image, request, message, refused),
+        topics=_topics(broker, request, message, refused),
     )
     if message.include_topic_authorized_operations:
         for topic in answer.topics:
@@ -80,9 +79,10 @@ def _answer(
 
 
 def _topics(
-    image: ClusterImage, request: Request, message: MetadataRequest, refused: dict[str, int]
+    broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]
 ) -> list[MetadataResponseTopic]:
-    view = PartitionView(image, request.listener.name)
+    image = broker.image
+    view = PartitionView(image, request.listener.name, broker.replicas.is_gone)
     version = request.version
     if message.topics is None or (not message.topics and version == 0):
         return [_topic(view, topic, version) for topic in image.topics_by_name.values()]

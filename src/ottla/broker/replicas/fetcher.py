@@ -67,6 +67,7 @@ class ReplicaFetcher:
         self._answers_seen = -1
         self._watchdog: asyncio.TimerHandle | None = None
         self._taking = False  # an answer is being carried out
+        self.is_refused = False  # the leader's machine says that nobody listens there any more
         self._running = False
 
     def __len__(self) -> int:
@@ -95,6 +96,7 @@ class ReplicaFetcher:
         if (address, leader_broker_epoch) != (self._address, self._leader_broker_epoch):
             self._address = address
             self._leader_broker_epoch = leader_broker_epoch
+            self.is_refused = False
             self.plan.hurry()
             if self._connecting is not None:
                 self._connecting.cancel()
@@ -178,7 +180,9 @@ class ReplicaFetcher:
         try:
             client_id = f"ottla-replica-{self._broker.node_id}"
             _, link = await loop.create_connection(lambda: ReplicaLink(client_id, self._lost), *address)
+            self.is_refused = False
         except OSError as error:
+            self.is_refused = isinstance(error, ConnectionRefusedError)
             log.debug("leader not reached: leader=%d at %s:%d: %s", self.leader_id, *address, error)
         finally:
             timer.cancel()

@@ -253,6 +253,11 @@ class ReplicaManager:
         broker = self._broker.image.brokers.get(node_id)
         return broker is not None and not broker.fenced
 
+    def is_gone(self, node_id: int) -> bool:
+        """Does a leader that this broker follows listen no more? It is known here before it is fenced."""
+        fetcher = self._fetchers.get(node_id)
+        return fetcher is not None and fetcher.is_refused
+
     def nearest_replica(self, partition: Partition, rack: str, fetch_offset: int) -> int:
         """Who of the replicas in sync should serve a consumer of that rack; this broker if none is nearer."""
         node_id, brokers, leader = self._broker.node_id, self._broker.image.brokers, partition.leader
