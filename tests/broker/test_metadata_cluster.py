@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import shutil
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,12 +17,19 @@ from ottla.config.load import broker_config
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
+from ottla.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from ottla.protocol.messages.add_raft_voter_request import Listener as VoterListener
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.describe_quorum_request import (
     DescribeQuorumRequest,
     PartitionData,
     TopicData,
 )
+from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from ottla.protocol.uuids import uuid_to_text
+from ottla.quorum.format import Formatter, parse_initial_controllers
+from ottla.quorum.raft.voters import Endpoint
+from ottla.storage.files import OsFiles
 
 CLUSTER = "bWV0YWRhdGEtY2x1c3Rlcg"
 CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -57,6 +66,7 @@ class Nodes:
         self.fatal: list[BaseException] = []
 
     def config(self, node_id: int) -> dict[str, str]:
+        """Voters that do not change; see DynamicNodes."""
         roles = self.roles[node_id]
         listeners = ["PLAINTEXT://127.0.0.1:0"] if "broker" in roles else []
         if "controller" in roles:
@@ -328,5 +338,185 @@ def test_a_cluster_is_up_soon(tmp_path: Any) -> None:
         began = loop.time()
         await nodes.start(0, 1, 2)
         assert loop.time() - began < 3
+
+    run(nodes, scene)
+
+
+# -- voters that can change ----------------------------------------------------------------------------------
+
+
+class DynamicNodes(Nodes):
+    """Node 0 begins the quorum alone; the others find it by its address."""
+
+    def config(self, node_id: int) -> dict[str, str]:
+        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        return {
+            **super().config(node_id),
+            "controller.quorum.voters": "",
+            "controller.quorum.bootstrap.servers": servers,
+        }
+
+    def format(self, node_id: int) -> None:
+        path = f"{self.directory}/{node_id}"
+        uuids = random.Random(node_id)
+        formatter = Formatter(
+            OsFiles(),
+            [path],
+            path,
+            node_id=node_id,
+            cluster_id=CLUSTER,
+            new_uuid=lambda: uuids.randbytes(16),
+        )
+        if node_id == 0:
+            endpoint = Endpoint("CONTROLLER", "127.0.0.1", self.ports[0])
+            formatter.standalone([endpoint], 0)
+        else:
+            formatter.without_voters()
+
+    def voter(self, node_id: int) -> dict[str, Any]:
+        config = self.up[node_id].quorum.machine.config
+        return {"cluster_id": CLUSTER, "voter_id": node_id, "voter_directory_id": config.directory_id}
+
+    def add(self, node_id: int) -> AddRaftVoterRequest:
+        listener = VoterListener(name="CONTROLLER", host="127.0.0.1", port=self.ports[node_id])
+        return AddRaftVoterRequest(**self.voter(node_id), timeout_ms=5000, listeners=[listener])
+
+    async def voters_are(self, *node_ids: int) -> None:
+        expected = set(node_ids)
+        await until(lambda: all(set(n.quorum.machine.voters.by_id) == expected for n in self.up.values()))
+
+
+async def change_voters(port: int, message: Message) -> Any:
+    """The first answer that is not "later"."""
+    while True:
+        answer = await ask(port, message, timeout_ms=20_000)
+        if answer.error_code != ErrorCode.REQUEST_TIMED_OUT:
+            return answer
+        await asyncio.sleep(0.05)
+
+
+def test_voters_come_and_go(tmp_path: Any) -> None:
+    nodes = DynamicNodes(tmp_path, COMBINED)
+    for node_id in range(3):
+        nodes.format(node_id)
+
+    async def scene() -> None:
+        port = nodes.up[2].port
+        assert await created(port, "alone")
+        for node_id in (1, 2):
+            answer = await change_voters(port, nodes.add(node_id))
+            assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+        await nodes.voters_are(0, 1, 2)
+        again = await change_voters(port, nodes.add(1))
+        assert again.error_code == ErrorCode.DUPLICATE_VOTER
+        described = await ask(port, describe())
+        voters = described.topics[0].partitions[0].current_voters
+        assert [each.replica_directory_id for each in voters] == [
+            nodes.up[node_id].quorum.machine.config.directory_id for node_id in (0, 1, 2)
+        ]
+        # Three can lose one, even the one that they began with.
+        await nodes.kill(0)
+        await nodes.leader()
+        assert await created(port, "without-the-first")
+        await nodes.start(0)
+        await nodes.same_metadata()
+        # The leader itself may be removed: another takes over, and it goes on as an observer.
+        leader = await nodes.leader()
+        other = next(node_id for node_id in nodes.up if node_id != leader)
+        remove = RemoveRaftVoterRequest(**nodes.voter(leader))
+        assert (await change_voters(nodes.up[other].port, remove)).error_code == ErrorCode.NONE
+        await nodes.voters_are(*(node_id for node_id in (0, 1, 2) if node_id != leader))
+        await until(lambda: nodes.up[leader].plane.active is None)
+        assert await created(nodes.up[leader].port, "from-an-observer")
+        await nodes.same_metadata()
+        assert {"alone", "without-the-first", "from-an-observer"} == nodes.topics(leader)
+
+    run(nodes, scene)
+
+
+def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
+    nodes = DynamicNodes(
+        tmp_path,
+        COMBINED,
+        metadata_log_max_record_bytes_between_snapshots="2000",
+        metadata_max_retention_bytes="1",
+    )
+    nodes.format(0)  # the others need no more than their cluster.id
+
+    async def scene() -> None:
+        for node_id in (1, 2):
+            assert (await change_voters(nodes.up[0].port, nodes.add(node_id))).error_code == ErrorCode.NONE
+        await nodes.voters_are(0, 1, 2)
+        for number in range(30):
+            assert await created(nodes.up[0].port, f"t{number}")
+        logs = [broker.quorum.log for broker in nodes.up.values()]
+        await until(lambda: all(each.start_offset > 20 for each in logs))
+        for node_id in (0, 1, 2):
+            await nodes.kill(node_id)
+        await nodes.start(0, 1, 2)
+        await nodes.voters_are(0, 1, 2)
+        await nodes.same_metadata()
+        assert [len(nodes.topics(node_id)) for node_id in nodes.up] == [30] * 3
+
+    run(nodes, scene)
+
+
+def test_voters_that_begin_together(tmp_path: Any) -> None:
+    nodes = DynamicNodes(tmp_path, ["controller"] * 3 + ["broker"])
+    listed = ",".join(f"{n}@127.0.0.1:{nodes.ports[n]}:{uuid_to_text(bytes([n + 1]) * 16)}" for n in range(3))
+    for node_id in range(3):
+        path = f"{tmp_path}/{node_id}"
+        formatter = Formatter(
+            OsFiles(), [path], path, node_id=node_id, cluster_id=CLUSTER, new_uuid=lambda: b"not needed here!"
+        )
+        formatter.with_voters(parse_initial_controllers(listed, "CONTROLLER"), 0)
+
+    async def scene() -> None:
+        await nodes.voters_are(0, 1, 2)
+        assert {broker.quorum.machine.kraft_version for broker in nodes.up.values()} == {1}
+        assert await created(nodes.up[3].port, "t")
+
+    run(nodes, scene)
+
+
+def test_controllers_that_join_by_themselves(tmp_path: Any) -> None:
+    nodes = DynamicNodes(tmp_path, COMBINED, controller_quorum_auto_join_enable="true")
+    nodes.format(0)
+
+    async def scene() -> None:
+        await nodes.voters_are(0, 1, 2)
+        # A voter that lost its disk comes back with a new directory, in the place of the old one.
+        leader = await nodes.leader()
+        lost = next(node_id for node_id in nodes.up if node_id != leader)
+        old = nodes.voter(lost)["voter_directory_id"]
+        await nodes.kill(lost)
+        shutil.rmtree(f"{tmp_path}/{lost}")
+        await nodes.start(lost)
+        new = nodes.voter(lost)["voter_directory_id"]
+        assert new != old
+        machines = [broker.quorum.machine for broker in nodes.up.values()]
+        await until(lambda: all(each.voters.has(lost, new) and len(each.voters) == 3 for each in machines))
+
+    run(nodes, scene)
+
+
+def test_a_voter_that_moves_tells_the_others(tmp_path: Any) -> None:
+    nodes = DynamicNodes(tmp_path, COMBINED)
+    nodes.format(0)
+
+    async def scene() -> None:
+        for node_id in (1, 2):
+            assert (await change_voters(nodes.up[0].port, nodes.add(node_id))).error_code == ErrorCode.NONE
+        leader = await nodes.leader()
+        moving = next(node_id for node_id in nodes.up if node_id != leader)
+        await nodes.kill(moving)
+        (nodes.ports[moving],) = free_ports(1)
+        await nodes.start(moving)
+        machines = [broker.quorum.machine for broker in nodes.up.values()]
+        await until(
+            lambda: all(
+                each.voters.by_id[moving].endpoints[0].port == nodes.ports[moving] for each in machines
+            )
+        )
 
     run(nodes, scene)

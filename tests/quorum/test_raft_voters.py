@@ -132,7 +132,9 @@ def test_a_leader_that_removes_itself_resigns_when_that_is_committed(dynamic: Cl
     leader = dynamic.leader
     assert answer(dynamic, remove_request(leader.node_id)).error_code == ErrorCode.NONE
     assert leader.machine.role == "resigned"
+    removed_ms = dynamic.now_ms
     dynamic.run_until(dynamic.is_settled)
+    assert dynamic.now_ms - removed_ms <= 300, "it asks who leads as soon as the others know"
     assert dynamic.leader is not leader
     assert leader.node_id not in ids(dynamic.leader)
 

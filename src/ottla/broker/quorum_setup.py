@@ -17,6 +17,7 @@ from ottla.quorum.raft.config import RaftConfig
 from ottla.quorum.raft.voters import NO_VOTERS, Endpoint, Voter, VoterSet
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
+from ottla.storage.errors import StorageError
 from ottla.storage.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -141,7 +142,16 @@ def check_metadata(raft_log: RaftLog, config: RaftConfig) -> None:
 
 
 async def introduce_controller(broker: Broker) -> None:
-    """Tell the active controller where this one is reached, so that tools can find all of them."""
+    """Tell the active controller where this one is reached, so that tools can find all of them; then join the
+    voters, if that is wanted."""
+    await _register_controller(broker)
+    if broker.config.get_bool("controller.quorum.auto.join.enable"):
+        from ottla.broker.quorum_join import join_quorum
+
+        await join_quorum(broker)
+
+
+async def _register_controller(broker: Broker) -> None:
     from ottla.protocol.messages.controller_registration_request import (
         ControllerRegistrationRequest,
         Feature,
@@ -168,6 +178,6 @@ async def introduce_controller(broker: Broker) -> None:
             if answer.error_code == ErrorCode.NONE:
                 return
             log.warning("controller not registered: %s", ErrorCode(answer.error_code).name)
-        except ControllerUnreachable as error:
+        except (ControllerUnreachable, StorageError) as error:
             log.info("controller not registered yet: %s", error)
         await asyncio.sleep(INTRODUCTION_RETRY_SECONDS)

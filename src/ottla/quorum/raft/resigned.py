@@ -37,7 +37,9 @@ class Resigned(Role):
 
     def poll(self, now_ms: int) -> None:
         machine = self.machine
-        if now_ms >= self.deadline_ms:
+        # Who was removed is told of the next leader by nobody, and has to ask: once all others know.
+        is_out = not machine.is_voter and self.has_told_all
+        if now_ms >= self.deadline_ms or is_out:
             machine.become_unattached(machine.epoch + 1, now_ms)
             return
         for node_id in sorted(self._untold):
