@@ -202,6 +202,39 @@ def test_a_deletion_goes_on_after_a_restart() -> None:
     assert not [name for name in files.listdir("/a") if name.endswith("-delete")]
 
 
+@pytest.mark.parametrize("crash", [False, True], ids=["killed", "no power"])
+def test_a_partition_that_comes_back_inherits_no_checkpoint(crash: bool) -> None:
+    """It was deleted behind the last checkpoint, and its broker was killed before the next: twice."""
+    files = FaultyFiles()
+    manager = started(files, "/a")
+    for _ in range(5):
+        fill(manager, 1)
+    manager.logs["t", 0].flush(NOW)
+    manager.logs["t", 0].advance_log_start_offset(4)
+    job = manager.checkpoint({("t", 0): 5})
+    job.run()
+    manager.finish_checkpoint(job)
+    manager.delete("t", 0, "cd" * 16, NOW)
+
+    def killed() -> LogManager:
+        files.locks.clear()
+        if crash:
+            files.crash()
+        return started(files, "/a")
+
+    manager = killed()
+    assert not manager.corrupt
+    log = manager.open_or_create("t", 0, IDS[2], CONFIG, NOW)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert manager.high_watermark("t", 0) is None
+    log.append_own(batch(), 0, NOW)
+    log.flush(NOW)
+    manager = killed()
+    assert not manager.corrupt
+    assert (manager.logs["t", 0].log_start_offset, manager.logs["t", 0].log_end_offset) == (0, 1)
+    assert manager.high_watermark("t", 0) is None
+
+
 def test_the_longest_topic_name_can_be_deleted(tmp_path: Path) -> None:
     manager = LogManager(OsFiles(), [str(tmp_path)])
     manager.open_or_create("x" * 249, 0, IDS[1], CONFIG, NOW)

@@ -20,7 +20,7 @@ from ottla.storage.errors import CorruptLog, DirectoryInUse, StorageError, Stora
 from ottla.storage.files import Files, Lock
 from ottla.storage.log import PartitionLog
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_dir import LogDir
+from ottla.storage.log_dir import LogDir, guarded
 from ottla.storage.log_name import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
@@ -49,6 +49,7 @@ class ManagedDir(LogDir):
         "meta",
         "partition_count",
         "recovery_points",
+        "stale",
     )
 
     def __init__(self, path: str) -> None:
@@ -61,16 +62,20 @@ class ManagedDir(LogDir):
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.partition_count = 0
+        # Partitions that are gone, but perhaps not from the checkpoint files.
+        self.stale: dict[TopicPartition, None] = {}
 
 
 class CheckpointJob:
     """The checkpoint files as they should be now; `run` writes them, in any thread, and does not raise."""
 
-    __slots__ = ("_files", "_writes", "failures")
+    __slots__ = ("_files", "_writes", "failures", "without")
 
     def __init__(self, files: Files, writes: list[tuple[ManagedDir, str, bytes]]) -> None:
         self._files = files
         self._writes = writes
+        # What it lets go of, by directory.
+        self.without = {log_dir: list(log_dir.stale) for log_dir, _, _ in writes}
         self.failures: list[tuple[ManagedDir, StorageError]] = []
 
     def run(self) -> None:
@@ -215,6 +220,15 @@ class LogManager:
                 if log_dir.error is not None:
                     break
                 self._load_one(log_dir, name, configs, config_of, now_ms)
+            self._forget_what_is_gone(log_dir)
+
+    def _forget_what_is_gone(self, log_dir: ManagedDir) -> None:
+        """A partition may have been deleted after the checkpoints were written."""
+        for offsets in (log_dir.recovery_points, log_dir.log_starts, log_dir.high_watermarks):
+            for key in list(offsets):
+                known = key in self.corrupt or (key in self.logs and self.logs[key].log_dir is log_dir)
+                if not known and key[0] != METADATA_TOPIC:
+                    self._forget(key, log_dir)
 
     def _load_one(
         self,
@@ -308,6 +322,8 @@ class LogManager:
             log_dir = self._choose_dir()
         elif log_dir.error is not None:
             raise log_dir.offline_error()
+        if key in log_dir.stale:
+            self._clear_stale(log_dir)
         log = self._open(log_dir, key, config, now_ms)
         log.set_topic_id(topic_id)
         return log
@@ -350,6 +366,21 @@ class LogManager:
         """A later partition of that name must not inherit the old offsets."""
         for offsets in (log_dir.recovery_points, log_dir.log_starts, log_dir.high_watermarks):
             offsets.pop(key, None)
+        log_dir.stale[key] = None
+
+    def _clear_stale(self, log_dir: ManagedDir) -> None:
+        """Nor may it inherit them from a file after a crash: a log that ends before its recovery point
+        counts as damaged."""
+        with guarded(log_dir):
+            for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS):
+                try:
+                    offsets = checkpoints.read_offsets(self._files, log_dir.path, name)
+                except CorruptCheckpoint:
+                    continue  # as good as none
+                kept = {key: offset for key, offset in offsets.items() if key not in log_dir.stale}
+                if len(kept) < len(offsets):
+                    self._files.write_atomic(f"{log_dir.path}/{name}", checkpoints.render_offsets(kept))
+        log_dir.stale.clear()
 
     def find_strays(self, is_known: Callable[[str, int, bytes], bool]) -> list[PartitionLog]:
         """The logs that `is_known(topic, partition, topic id)` does not know."""
@@ -446,6 +477,10 @@ class LogManager:
                 logger.warning("checkpoint not written: %s", error)
             else:
                 log_dir.fail(error)
+            job.without.pop(log_dir, None)
+        for log_dir, keys in job.without.items():
+            for key in keys:
+                log_dir.stale.pop(key, None)
 
     def _recovery_points(self, log_dir: LogDir) -> bytes:
         assert isinstance(log_dir, ManagedDir)

@@ -12,6 +12,7 @@ from ottla.testing.simulation.history import OPEN, PartitionName
 from ottla.testing.simulation.observe import (
     Watcher,
     all_in_sync,
+    all_know_the_same,
     committed_batches,
     replica_records,
     unclean_elections,
@@ -87,8 +88,9 @@ class Cast:
             producer.stopping = True
         for each in self.others:
             each.stopping = isinstance(each, LooseProducer | Meddler)
-        if self._writing:
-            await asyncio.wait(self._writing, timeout=FINISH_S)
+        ending = [task for task, each in zip(self._running, self.others, strict=True) if each.stopping]
+        if self._writing or ending:
+            await asyncio.wait((*self._writing, *ending), timeout=FINISH_S)
         self._raise_errors()
         await self._in_sync()
         reader = Consumer(world, "reader", TOPIC, self.partitions)
@@ -125,11 +127,11 @@ class Cast:
         await self._in_time(writing)
 
     async def _in_sync(self) -> None:
-        """Every replica comes back into the ISR."""
+        """Every replica comes back into the ISR, and every node knows of it."""
         operation = self.world.history.invoke("admin", "in-sync", TOPIC)
         until_s = self.world.loop.time() + FINISH_S
         while self.world.loop.time() < until_s:
-            if all_in_sync(self.world):
+            if all_in_sync(self.world) and all_know_the_same(self.world):
                 operation.ok()
                 return
             await asyncio.sleep(0.1)

@@ -119,6 +119,12 @@ def all_in_sync(world: World) -> bool:
     )
 
 
+def all_know_the_same(world: World) -> bool:
+    """Are all nodes up, and as far in the metadata as the quorum has committed?"""
+    known = [node.broker.image_offset for node in world.nodes.values() if node.broker is not None]
+    return len(known) == len(world.nodes) and min(known) == max(known)
+
+
 # -- logs
 
 
