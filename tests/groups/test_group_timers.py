@@ -1,0 +1,91 @@
+"""Deadlines: put off without touching the heap, due in order."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+from ottla.groups.outcome import Outcome
+from ottla.groups.timers import Timer, Timers
+
+
+def test_a_timer_that_is_put_off_stays_where_it_is_in_the_heap() -> None:
+    timers = Timers()
+    seen: list[int] = []
+    timer = timers.start(lambda _, now_ms: seen.append(now_ms), 10)
+    for deadline_ms in range(11, 1_000):
+        timers.arm(timer, deadline_ms)
+    assert (len(timers), timers.next_wake_ms) == (1, 10)
+    timers.run(Outcome(), 10)
+    assert (seen, timers.next_wake_ms) == ([], 999)
+    timers.run(Outcome(), 998)
+    assert seen == []
+    timers.run(Outcome(), 1_000)
+    assert (seen, len(timers), timers.next_wake_ms, timer.is_set) == ([1_000], 0, None, False)
+
+
+def test_a_timer_may_be_drawn_nearer_cleared_and_armed_again() -> None:
+    timers = Timers()
+    seen: list[int] = []
+    timer = timers.start(lambda _, now_ms: seen.append(now_ms), 100)
+    timers.arm(timer, 50)
+    timers.run(Outcome(), 60)
+    assert seen == [60]
+    timers.run(Outcome(), 200)
+    assert seen == [60]
+    timers.arm(timer, 300)
+    timer.clear()
+    timers.run(Outcome(), 400)
+    assert seen == [60]
+    timers.arm(timer, 500)
+    timer.discard()
+    timers.run(Outcome(), 600)
+    assert (seen, len(timers)) == ([60], 0)
+
+
+def test_a_timer_may_arm_itself() -> None:
+    timers = Timers()
+    seen: list[int] = []
+
+    def again(outcome: Outcome, now_ms: int) -> None:
+        seen.append(now_ms)
+        timers.arm(timer, now_ms + 10)
+
+    timer = Timer(again)
+    timers.arm(timer, 10)
+    for now_ms in (10, 15, 20, 30):
+        timers.run(Outcome(), now_ms)
+    assert seen == [10, 20, 30]
+
+
+def _note(seen: list[int], name: int, outcome: Outcome, now_ms: int) -> None:
+    seen.append(name)
+
+
+def test_any_order_of_events_is_that_of_a_plain_list() -> None:
+    random = Random(7)
+    for _ in range(200):
+        timers = Timers()
+        due: dict[int, int] = {}
+        seen: list[int] = []
+        ring = {name: Timer(partial(_note, seen, name)) for name in range(6)}
+        now_ms = 0
+        for _ in range(60):
+            name = random.randrange(6)
+            action = random.randrange(4)
+            if action < 2:
+                due[name] = now_ms + random.randrange(1, 30)
+                timers.arm(ring[name], due[name])
+            elif action == 2:
+                due.pop(name, None)
+                ring[name].clear()
+            else:
+                now_ms += random.randrange(20)
+                timers.run(Outcome(), now_ms)
+                expected = sorted(name for name, at_ms in due.items() if at_ms <= now_ms)
+                assert sorted(seen) == expected
+                for each in expected:
+                    del due[each]
+                seen.clear()
+                wake_ms = timers.next_wake_ms
+                assert not due or (wake_ms is not None and wake_ms <= min(due.values()))
