@@ -12,6 +12,7 @@ appends are refused with DiskFull until there is room.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla.storage import checkpoints
@@ -42,10 +43,12 @@ class ManagedDir(LogDir):
 
     __slots__ = (
         "broker_epoch",
+        "checkpointing",
         "clean",
         "high_watermarks",
         "lock",
         "log_starts",
+        "lowered",
         "meta",
         "partition_count",
         "recovery_points",
@@ -55,6 +58,10 @@ class ManagedDir(LogDir):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.lock: Lock | None = None
+        # A cut writes recovery points beside the thread that writes checkpoints: one at a time, and what was
+        # gathered before the cut must not come after it.
+        self.checkpointing = threading.Lock()
+        self.lowered = 0
         self.clean = False
         self.broker_epoch = -1
         self.meta: checkpoints.MetaProperties | None = None
@@ -69,21 +76,26 @@ class ManagedDir(LogDir):
 class CheckpointJob:
     """The checkpoint files as they should be now; `run` writes them, in any thread, and does not raise."""
 
-    __slots__ = ("_files", "_writes", "failures", "without")
+    __slots__ = ("_files", "_lowered", "_writes", "failures", "without")
 
     def __init__(self, files: Files, writes: list[tuple[ManagedDir, str, bytes]]) -> None:
         self._files = files
         self._writes = writes
+        self._lowered = {log_dir: log_dir.lowered for log_dir, _, _ in writes}
         # What it lets go of, by directory.
         self.without = {log_dir: list(log_dir.stale) for log_dir, _, _ in writes}
         self.failures: list[tuple[ManagedDir, StorageError]] = []
 
     def run(self) -> None:
         for log_dir, name, data in self._writes:
-            try:
-                self._files.write_atomic(f"{log_dir.path}/{name}", data)
-            except StorageError as error:
-                self.failures.append((log_dir, error))
+            with log_dir.checkpointing:
+                overtaken = log_dir.lowered != self._lowered[log_dir]
+                if name == checkpoints.RECOVERY_POINTS and overtaken:
+                    continue
+                try:
+                    self._files.write_atomic(f"{log_dir.path}/{name}", data)
+                except StorageError as error:
+                    self.failures.append((log_dir, error))
 
 
 class RemovalJob:
@@ -492,8 +504,11 @@ class LogManager:
         return checkpoints.render_offsets(points)
 
     def _write_recovery_points(self, log_dir: LogDir) -> None:
+        assert isinstance(log_dir, ManagedDir)
         data = self._recovery_points(log_dir)
-        self._files.write_atomic(f"{log_dir.path}/{checkpoints.RECOVERY_POINTS}", data)
+        with log_dir.checkpointing:
+            log_dir.lowered += 1
+            self._files.write_atomic(f"{log_dir.path}/{checkpoints.RECOVERY_POINTS}", data)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,58 @@
+"""Checkpoints written by a thread while a cut writes recovery points: none is lost, none comes too late."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from ottla.records.build import build_batch
+from ottla.storage.checkpoints import RECOVERY_POINTS
+from ottla.storage.files import OsFiles
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_manager import LogManager
+
+NOW = 1_000_000
+
+
+def managed(path: Path) -> LogManager:
+    manager = LogManager(OsFiles(), [str(path)])
+    manager.load(lambda topic: LogConfig(), NOW)
+    log = manager.open_or_create("t", 0, bytes(15) + b"\1", LogConfig(), NOW, is_new=True)
+    for _ in range(10):
+        log.append_own(build_batch([(NOW, None, b"value", ())]), 0, NOW)
+    log.flush(NOW)
+    assert log.recovery_point == 10
+    return manager
+
+
+def test_what_was_gathered_before_a_cut_is_not_written_after_it(tmp_path: Path) -> None:
+    manager = managed(tmp_path)
+    job = manager.checkpoint({("t", 0): 3})
+    manager.logs["t", 0].truncate_to(4)
+    job.run()
+    assert not job.failures
+    assert (tmp_path / RECOVERY_POINTS).read_text().splitlines()[-1] == "t 0 4"
+    manager.checkpoint().run()
+    assert (tmp_path / RECOVERY_POINTS).read_text().splitlines()[-1] == "t 0 4"
+    manager.close(NOW)
+
+
+def test_both_write_at_once_and_neither_fails(tmp_path: Path) -> None:
+    manager = managed(tmp_path)
+    ended = threading.Event()
+    jobs = [manager.checkpoint() for _ in range(200)]
+
+    def work() -> None:
+        for job in jobs:
+            job.run()
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    (log_dir,) = manager.live_dirs()
+    while not ended.is_set():
+        manager._write_recovery_points(log_dir)
+    thread.join()
+    assert not any(job.failures for job in jobs)
+    assert log_dir.error is None
+    manager.close(NOW)
