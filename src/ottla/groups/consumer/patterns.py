@@ -25,7 +25,7 @@ class Patterns:
         self._resolved: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def resolve(self, text: str) -> tuple[str, ...]:
-        """The names of the topics that match. Raises PatternError for a bad one or one that takes too long."""
+        """The names of the topics that match. Raises PatternError for a bad or too slow one."""
         epoch = self._topics.epoch
         known = self._resolved.get(text)
         if known is not None and known[0] == epoch:
