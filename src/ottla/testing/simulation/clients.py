@@ -45,6 +45,7 @@ class Client:
         self.replicas: dict[int, list[Address]] = {}  # of each partition, as far as they are in sync
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[int, Address] = {}
+        self.epochs: dict[int, int] = {}  # the newest leader epoch heard of, by partition
         self._opening: dict[Address, asyncio.Lock] = {}
 
     async def connection(self, address: Address) -> Connection:
@@ -102,10 +103,15 @@ class Client:
         for topic in answer.topics:
             if topic.error_code:
                 raise NotNow(f"{topic.name}: {topic.error_code}")
+            if topic.topic_id != self.topic_id:
+                self.epochs.clear()
             self.topic_id = topic.topic_id
             for partition in topic.partitions:
                 index = partition.partition_index
                 self.replicas[index] = [addresses[each] for each in partition.isr_nodes if each in addresses]
+                if partition.leader_epoch < self.epochs.get(index, -1):
+                    continue  # of a node that lags behind: nobody goes back to an old leader
+                self.epochs[index] = partition.leader_epoch
                 if partition.leader_id in addresses:
                     self._leaders[index] = addresses[partition.leader_id]
                     name = PartitionName(self.topic, index)
