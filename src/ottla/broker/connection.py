@@ -256,12 +256,14 @@ class Connection(asyncio.BufferedProtocol):
         while self._group:
             group, self._group = self._group, []
             answers = self._lane.append(group)
-            for taken, answer in zip(group, answers, strict=False):
-                if type(answer) is bytes and not self._pending:
+            for answer in answers:
+                if isinstance(answer, asyncio.Future):
+                    self._await(None, answer)
+                elif self._pending:
+                    self._pending.append(_Pending(None, [answer]))  # which would not wait in line
+                else:
                     self._outbox.append(answer)
                     self._outbox_bytes += len(answer)
-                else:
-                    self._take_answer(self._request_of(taken.frame)[0], answer)
             if len(answers) < len(group):
                 self._handle(group[len(answers)].frame)
                 self._group = group[len(answers) + 1 :]
@@ -320,16 +322,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._pending.append(_Pending(request, None, answer))
             else:
                 self._put(self._encode(request, answer.build()))
-        elif type(answer) is bytes:
-            self._pending.append(
-                _Pending(None, [answer])
-            )  # of the produce lane, which would not wait in line
         else:
             assert asyncio.iscoroutine(answer), answer
             self._exclusive = True
             self._await(request, self._loop.create_task(answer))
 
-    def _await(self, request: Request, future: asyncio.Future[Any]) -> None:
+    def _await(self, request: Request | None, future: asyncio.Future[Any]) -> None:
+        """Stand in line until it is done; without `request` it is the future of a whole frame."""
         pending = _Pending(request, None)
         pending.future = future
         self._pending.append(pending)
@@ -362,8 +361,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _result_parts(self, pending: _Pending) -> list[Part] | None:
         """The encoded result of a finished future; None after closing the connection on a failure."""
-        assert pending.request is not None
         try:
+            if pending.request is None:
+                assert pending.future is not None
+                return [pending.future.result()]
             if pending.late is not None:
                 return self._encode(pending.request, pending.late.build())
             assert pending.future is not None

@@ -17,6 +17,8 @@ from ottla.records.batch import RecordsError
 from ottla.records.validate import AppendRules, CheckedRecords, check_produce
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from ottla.broker.flusher import Flusher
     from ottla.broker.replicas.manager import ReplicaManager
     from ottla.replication.follower import FollowerState
@@ -24,8 +26,19 @@ if TYPE_CHECKING:
     from ottla.storage.log import AppendResult, PartitionLog
 
 Waiter = Callable[[], None]
-# Up to which offset; of the high watermark, or of the own log alone.
-_CommitWaiter = tuple[int, bool, "asyncio.Future[None]"]
+if TYPE_CHECKING:
+
+    class CommitWaiter(Protocol):
+        """What a future has; whoever answers without one saves it."""
+
+        def done(self) -> bool: ...
+
+        def set_result(self, result: None, /) -> None: ...
+
+        def set_exception(self, error: BaseException, /) -> None: ...
+
+    # Up to which offset; of the own log alone, or of the high watermark.
+    _Waiting = tuple[int, bool, CommitWaiter]
 
 
 class Partition:
@@ -70,7 +83,7 @@ class Partition:
         # Most of many partitions have none of these.
         self._waiters: dict[Waiter, None] | None = None
         self._followers_waiters: dict[Waiter, None] | None = None
-        self._commit_waiters: list[_CommitWaiter] | None = None
+        self._commit_waiters: list[_Waiting] | None = None
         self._low_watermark_waiters: dict[Waiter, None] | None = None
 
     def __repr__(self) -> str:
@@ -177,23 +190,29 @@ class Partition:
 
     def committed(self, offset: int) -> asyncio.Future[None] | None:
         """None if everything below `offset` is committed, else a future of that moment."""
-        if self.high_watermark >= offset:
-            return None
-        return self._wait(offset, local=False)
+        return self._future_of(offset, local=False)
 
     def written(self, offset: int) -> asyncio.Future[None] | None:
         """None if everything below `offset` is as safe here as it can be without followers, else a future."""
-        leader = self.leader
-        if leader is None:
-            return self.committed(offset)
-        return None if leader.counted_end_offset >= offset else self._wait(offset, local=True)
+        return self._future_of(offset, local=True)
 
-    def _wait(self, offset: int, *, local: bool) -> asyncio.Future[None]:
+    def _future_of(self, offset: int, *, local: bool) -> asyncio.Future[None] | None:
+        if self.high_watermark >= offset:
+            return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return future if self.wait(offset, local, future) else None
+
+    def wait(self, offset: int, local: bool, waiter: CommitWaiter) -> bool:
+        """Tell `waiter` when everything below `offset` is committed or, with `local`, safe here; False if it
+        is already."""
+        leader = self.leader
+        reached = self.high_watermark if leader is None or not local else leader.counted_end_offset
+        if reached >= offset:
+            return False
         if self._commit_waiters is None:
             self._commit_waiters = []
-        self._commit_waiters.append((offset, local, future))
-        return future
+        self._commit_waiters.append((offset, local, waiter))
+        return True
 
     def _release_commits(self) -> None:
         waiting, self._commit_waiters = self._commit_waiters, None
@@ -201,7 +220,7 @@ class Partition:
             return
         leader, high_watermark = self.leader, self.high_watermark
         counted = high_watermark if leader is None else leader.counted_end_offset
-        still: list[_CommitWaiter] = []
+        still: list[_Waiting] = []
         for waiter in waiting:
             offset, local, future = waiter
             if (counted if local else high_watermark) < offset:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.leader_hints import add_leader
 from ottla.broker.partition import Partition
-from ottla.broker.produce_wait import when_committed
 from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_response
 from ottla.protocol.messages.produce_response import (
     PartitionProduceResponse,
@@ -52,8 +52,8 @@ _PLACEHOLDERS = Struct(">qqq").pack(_PLACEHOLDER, _PLACEHOLDER, _PLACEHOLDER)
 _LOW_ATTRIBUTES_POS = ATTRIBUTES_POS + 1
 
 
-# A whole frame; a message, or the future of one, where the records are not committed yet.
-Answer = bytes | ProduceResponse | asyncio.Future[ProduceResponse]
+# A whole frame, or the future of one where the records are not committed yet.
+Answer = bytes | asyncio.Future[bytes]
 
 
 class _Way:
@@ -68,14 +68,14 @@ class _Way:
         "pack",
         "partition",
         "size",
-        "tells_leader",
         "timeout_ms",
+        "version",
     )
 
     def __init__(self, partition: Partition, version: int, message: ProduceRequest) -> None:
         self.partition = partition
         self.timeout_ms = message.timeout_ms
-        self.tells_leader = version >= FIRST_VERSION_WITH_LEADERS
+        self.version = version
         self.all_replicas = message.acks == ACKS_ALL
         self._topic_name = message.topic_data[0].name
         self._topic_id = message.topic_data[0].topic_id
@@ -110,6 +110,57 @@ class Taken:
         self.way = way
         self.correlation_id = correlation_id
         self.checked = checked
+
+
+class _Waiting:
+    """An answer that waits until its records are committed: all that a partition wants of a future, and a
+    future of the whole frame for the connection."""
+
+    __slots__ = ("_broker", "_correlation_id", "_frame", "_result", "_timer", "_way")
+
+    def __init__(self, broker: Broker, taken: Taken, result: AppendResult) -> None:
+        self._broker = broker
+        self._way = taken.way
+        self._correlation_id = taken.correlation_id
+        self._result = result
+        self._frame: asyncio.Future[bytes]
+        self._timer: asyncio.TimerHandle
+
+    def begin(self) -> asyncio.Future[bytes]:
+        loop = asyncio.get_running_loop()
+        self._frame = loop.create_future()
+        self._timer = loop.call_later(max(0, self._way.timeout_ms) / 1000, self._time_is_up)
+        return self._frame
+
+    def answer(self) -> bytes:
+        way, result = self._way, self._result
+        start_offset = way.partition.log.log_start_offset
+        return way.pack(
+            way.size, self._correlation_id, way.before, result[0], result[2], start_offset, way.after
+        )
+
+    def done(self) -> bool:
+        return self._frame.done()
+
+    def set_result(self, _: None) -> None:
+        self._timer.cancel()
+        self._frame.set_result(self.answer())
+
+    def set_exception(self, error: BaseException) -> None:
+        self._timer.cancel()
+        self._refuse(getattr(error, "code", ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _time_is_up(self) -> None:
+        if not self._frame.done():
+            self._refuse(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _refuse(self, code: ErrorCode) -> None:
+        way = self._way
+        answer = PartitionProduceResponse(index=way.partition.index, error_code=code, base_offset=-1)
+        if way.version >= FIRST_VERSION_WITH_LEADERS:
+            add_leader(self._broker, way.partition.topic_id, answer, answer.index, code)
+        parts = encode_response(PRODUCE_KEY, way.version, self._correlation_id, way.response_with(answer))
+        self._frame.set_result(b"".join(cast("list[bytes]", parts)))
 
 
 class ProduceLane:
@@ -173,32 +224,10 @@ class ProduceLane:
     def _when_committed(self, taken: Taken, result: AppendResult) -> Answer:
         way = taken.way
         partition = way.partition
-        end_offset = result.last_offset + 1
-        committed = partition.committed(end_offset) if way.all_replicas else partition.written(end_offset)
-        if committed is None:
-            return way.pack(
-                way.size,
-                taken.correlation_id,
-                way.before,
-                result[0],
-                result[2],
-                partition.log.log_start_offset,
-                way.after,
-            )
-        answer = PartitionProduceResponse(
-            index=partition.index,
-            base_offset=result.first_offset,
-            log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=partition.log.log_start_offset,
-        )
-        done = when_committed(way.response_with(answer), [(committed, answer)], way.timeout_ms)
-        if way.tells_leader and partition.leader is not None:
-            done.add_done_callback(lambda _: self._tell_leader(partition, answer))
-        return done
-
-    def _tell_leader(self, partition: Partition, answer: PartitionProduceResponse) -> None:
-        if answer.error_code:
-            add_leader(self._broker, partition.topic_id, answer, answer.index, answer.error_code)
+        waiting = _Waiting(self._broker, taken, result)
+        if not partition.wait(result.last_offset + 1, not way.all_replicas, waiting):
+            return waiting.answer()
+        return waiting.begin()
 
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""
