@@ -14,6 +14,7 @@ from ottla.protocol.messages.vote_request import PartitionData, TopicData, VoteR
 from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
+from ottla.quorum.raft.requests import end_request
 
 
 def line(node_id: int, effect: fx.Effect) -> str | None:
@@ -190,6 +191,32 @@ def test_a_leader_that_shuts_down_hands_over() -> None:
     cluster.run(50)
     assert any(isinstance(effect, fx.ShutdownReady) for _, effect in cluster.seen)
     assert [node.node_id in others for node in cluster.leaders] == [True], "within milliseconds"
+
+
+@pytest.mark.parametrize("late_ms", [1, 5, 15])
+def test_answers_of_before_do_not_hold_up_a_hand_over(late_ms: int) -> None:
+    """They come over other connections than the news that the leader resigns."""
+    cluster = Cluster()
+    leader = cluster.elect()
+    cluster.run(1_000)
+    cluster.append(leader, b"value")
+    cluster.run(0)
+    cluster.delay = lambda: late_ms
+    for node in cluster.nodes.values():
+        cluster.run_until(lambda node=node: node.log.end_offset == leader.log.end_offset)  # type: ignore[misc]
+    resigned_ms = cluster.now_ms
+    followers = [node for node in cluster.nodes.values() if node is not leader]
+    requests = [_end_of(cluster, leader, followers) for _ in followers]
+    for node, request in zip(followers, requests, strict=True):
+        cluster.ask(node.node_id, request)  # before what is under way
+    cluster.step(leader, ev.Resign(leader.machine.epoch))
+    cluster.run_until(lambda: any(node in followers for node in cluster.leaders))
+    assert cluster.now_ms - resigned_ms <= 200
+
+
+def _end_of(cluster: Cluster, leader: Node, successors: list[Node]) -> EndQuorumEpochRequest:
+    voters = [cluster.voters.by_id[each.node_id] for each in successors]
+    return end_request(leader.config, leader.machine.epoch, voters)
 
 
 def test_the_last_to_shut_down_waits_for_nobody() -> None:

@@ -28,6 +28,7 @@ class Follower(Role):
     name = "follower"
     __slots__ = (
         "_endpoint",
+        "_has_left",
         "_leader_id",
         "_lost_ms",
         "_snapshot",
@@ -45,6 +46,7 @@ class Follower(Role):
         # Whoever has fetched knows that the leader is alive, and supports no election against it.
         self.has_fetched = False
         self._lost_ms: int | None = None
+        self._has_left = False  # the leader has resigned, and will not lead this epoch again
         self._snapshot: SnapshotId | None = None
         self._snapshot_position = 0
         self._update_due_ms = now_ms
@@ -67,7 +69,8 @@ class Follower(Role):
                 return
             if not machine.is_voter:
                 machine.probe(now_ms)
-        busy = machine.log_is_stale or machine.installing is not None or self._waits_for_disk
+        is_changing = machine.log_is_stale or machine.installing is not None
+        busy = is_changing or self._has_left or self._waits_for_disk
         if not busy and machine.peers.is_ready(self._leader_id, now_ms):
             machine.send(self._leader_id, self._endpoint, self._next_request(now_ms), now_ms)
 
@@ -92,11 +95,13 @@ class Follower(Role):
     def leader_leaves(self, place: int | None, places: int, now_ms: int) -> None:
         """The leader has resigned; `place` is this node's among the `places` it would like to succeed it."""
         self.has_fetched = False
+        self._has_left = True
         timeout_ms = self.machine.config.election_timeout_ms
         if place is None:
             self.deadline_ms = now_ms + self.machine.election_timeout_ms()
         elif place == 0:
-            self.deadline_ms = now_ms
+            # A moment for the others to hear it too: until then they refuse pre-votes.
+            self.deadline_ms = now_ms + self.machine.config.retry_backoff_ms
         else:
             spread_ms = max(1, timeout_ms // places)
             self.deadline_ms = now_ms + spread_ms * place + self.machine.draw(spread_ms)
@@ -150,10 +155,11 @@ class Follower(Role):
                 self._snapshot = None
             self.machine.peers.failed(sent.node_id, now_ms)
             return
-        self.has_fetched = True
-        self.machine.is_starting = False
-        self._lost_ms = None
-        self.deadline_ms = now_ms + self.machine.config.fetch_timeout_ms
+        if not self._has_left:  # an answer may come later than the news that there will be no more
+            self.has_fetched = True
+            self.machine.is_starting = False
+            self._lost_ms = None
+            self.deadline_ms = now_ms + self.machine.config.fetch_timeout_ms
         if isinstance(sent.request, FetchSnapshotRequest):
             self._take_chunk(answer.partition, sent.node_id, now_ms)
         else:

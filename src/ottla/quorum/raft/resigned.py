@@ -37,10 +37,13 @@ class Resigned(Role):
 
     def poll(self, now_ms: int) -> None:
         machine = self.machine
-        # Who was removed is told of the next leader by nobody, and has to ask: once all others know.
-        is_out = not machine.is_voter and self.has_told_all
-        if now_ms >= self.deadline_ms or is_out:
+        if now_ms >= self.deadline_ms:
             machine.become_unattached(machine.epoch + 1, now_ms)
+            return
+        if not machine.is_voter and self.has_told_all:
+            # Nobody tells the next leader to who was removed, it has to ask. Not in a new epoch: those who
+            # elect that leader should not hear of one from here.
+            machine.become_unattached(machine.epoch, now_ms)
             return
         for node_id in sorted(self._untold):
             if machine.peers.is_ready(node_id, now_ms):
