@@ -199,24 +199,16 @@ def test_answers_of_before_do_not_hold_up_a_hand_over(late_ms: int) -> None:
     cluster = Cluster()
     leader = cluster.elect()
     cluster.run(1_000)
-    cluster.append(leader, b"value")
-    cluster.run(0)
-    cluster.delay = lambda: late_ms
-    for node in cluster.nodes.values():
-        cluster.run_until(lambda node=node: node.log.end_offset == leader.log.end_offset)  # type: ignore[misc]
-    resigned_ms = cluster.now_ms
     followers = [node for node in cluster.nodes.values() if node is not leader]
-    requests = [_end_of(cluster, leader, followers) for _ in followers]
-    for node, request in zip(followers, requests, strict=True):
-        cluster.ask(node.node_id, request)  # before what is under way
-    cluster.step(leader, ev.Resign(leader.machine.epoch))
+    voters = [cluster.voters.by_id[node.node_id] for node in followers]
+    cluster.delay = lambda: late_ms
+    cluster.append(leader, b"value")  # answers the fetches that wait
+    for node in followers:
+        cluster.ask(node.node_id, end_request(leader.config, leader.machine.epoch, voters))
+    cluster.crash(leader)
+    resigned_ms = cluster.now_ms
     cluster.run_until(lambda: any(node in followers for node in cluster.leaders))
     assert cluster.now_ms - resigned_ms <= 200
-
-
-def _end_of(cluster: Cluster, leader: Node, successors: list[Node]) -> EndQuorumEpochRequest:
-    voters = [cluster.voters.by_id[each.node_id] for each in successors]
-    return end_request(leader.config, leader.machine.epoch, voters)
 
 
 def test_the_last_to_shut_down_waits_for_nobody() -> None:
