@@ -9,7 +9,10 @@ from group_desk import Desk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.record_codec import OffsetValues, decode_record, encode_record, offset_key
+from ottla.groups.context import ShardContext
+from ottla.groups.offsets.load import OffsetLoader
+from ottla.groups.offsets.records import OffsetRecords
+from ottla.groups.record_codec import decode_record, encode_record, offset_key
 from ottla.protocol.coordinator_frame import encode_coordinator_key, encode_coordinator_value
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -22,6 +25,11 @@ from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
 TEXT = st.text(max_size=200)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def loader() -> OffsetLoader:
+    desk = Desk()
+    return OffsetLoader(OffsetRecords(ShardContext(desk.config, desk.topics, lambda: "x")))
 
 
 @given(group=TEXT, topic=TEXT, partition=INT32, legacy=st.booleans())
@@ -45,7 +53,7 @@ def test_values_of_offsets(
     value = OffsetCommitValue(
         offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=commit_ms, topic_id=topic_id
     )
-    read = OffsetValues().read(1, encode_coordinator_value(value, version))
+    read = loader().read(1, encode_coordinator_value(value, version))
     assert read == (
         offset,
         epoch if version >= 3 else -1,
@@ -62,7 +70,7 @@ def test_broken_offsets_are_refused_in_one_way(data: bytes, cut: int) -> None:
     for version in range(5):
         for broken in (data, encode_coordinator_value(value, version)[:cut]):
             try:
-                OffsetValues().read(1, broken)
+                loader().read(1, broken)
                 offset_key(b"\0\1" + broken)
             except DecodeError:
                 pass

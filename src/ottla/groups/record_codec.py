@@ -1,4 +1,4 @@
-"""Records of a shard as bytes: written in versions that Kafka reads, read with a short way for offsets."""
+"""Records of a shard as bytes: written in versions that Kafka reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
 
-from ottla.groups.offsets.table import CommittedOffset
 from ottla.protocol.coordinator_frame import (
     KEYS_AND_VALUES,
     decode_coordinator_key,
@@ -24,19 +23,13 @@ from ottla.protocol.uuids import ZERO_UUID
 GROUP: Final = "group"
 # The newest versions without tagged fields: older brokers and tools read them.
 _GROUP_METADATA_VERSION = 3
-_OFFSET_VERSION = 3
+OFFSET_VERSION = 3
 _OFFSET_VERSION_WITH_EXPIRY = 1
-_OFFSET_VERSION_WITH_TOPIC_ID = 4
+OFFSET_VERSION_WITH_TOPIC_ID = 4
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
-_INT64 = Struct(">q")
 _TYPE_AND_LENGTH = Struct(">hh")
-# version, offset, leader epoch, length of the metadata
-_OFFSET_V3 = Struct(">hqih")
-_OFFSET_V4 = Struct(">hqiB")
-# One tagged field, number 0, of 16 bytes.
-_TOPIC_ID_TAG = b"\x01\x00\x10"
 
 
 def encode_record(key: Message, value: Message | None) -> tuple[bytes, bytes | None]:
@@ -49,7 +42,7 @@ def _version_of(value: Message) -> int | None:
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp >= 0:
             return _OFFSET_VERSION_WITH_EXPIRY
-        return _OFFSET_VERSION if value.topic_id == ZERO_UUID else _OFFSET_VERSION_WITH_TOPIC_ID
+        return OFFSET_VERSION if value.topic_id == ZERO_UUID else OFFSET_VERSION_WITH_TOPIC_ID
     return _GROUP_METADATA_VERSION if isinstance(value, GroupMetadataValue) else None
 
 
@@ -81,62 +74,3 @@ def offset_key(key: Buffer) -> tuple[str, str, int] | None:
     except (StructError, UnicodeDecodeError) as error:
         raise DecodeError("key of an offset is broken") from error
     return group_id, topic, partition
-
-
-class OffsetValues:
-    """Reads values of offsets. Topic ids repeat, so one copy of each is kept while it is in use."""
-
-    __slots__ = ("_topic_ids",)
-
-    def __init__(self) -> None:
-        self._topic_ids: dict[bytes, bytes] = {ZERO_UUID: ZERO_UUID}
-
-    def read(self, record_type: int, value: bytes) -> CommittedOffset:
-        """Raises DecodeError."""
-        if record_type == OffsetCommitKey.API_KEY and len(value) > _OFFSET_V4.size:
-            version = value[1]
-            if version == _OFFSET_VERSION_WITH_TOPIC_ID:
-                committed = self._read_v4(value)
-                if committed is not None:
-                    return committed
-            elif version == _OFFSET_VERSION:
-                return self._read_v3(value)
-        decoded = decode_coordinator_value(GROUP, record_type, value)
-        return CommittedOffset(
-            decoded.offset,  # type: ignore[attr-defined]
-            getattr(decoded, "leader_epoch", -1),
-            decoded.metadata,  # type: ignore[attr-defined]
-            decoded.commit_timestamp,  # type: ignore[attr-defined]
-            getattr(decoded, "expire_timestamp", -1),
-            getattr(decoded, "topic_id", ZERO_UUID),
-        )
-
-    def _read_v3(self, value: bytes) -> CommittedOffset:
-        try:
-            _, offset, leader_epoch, length = _OFFSET_V3.unpack_from(value)
-            end = 16 + length
-            (commit_ms,) = _INT64.unpack_from(value, end)
-            return CommittedOffset(
-                offset, leader_epoch, str(value[16:end], "utf-8"), commit_ms, -1, ZERO_UUID
-            )
-        except (StructError, UnicodeDecodeError) as error:
-            raise DecodeError("value of an offset is broken") from error
-
-    def _read_v4(self, value: bytes) -> CommittedOffset | None:
-        """None for what is not as it nearly always is: short metadata, and the topic id as the only tag."""
-        _, offset, leader_epoch, length_and_one = _OFFSET_V4.unpack_from(value)
-        end = 14 + length_and_one
-        if (
-            not 0 < length_and_one < 128
-            or len(value) != end + 27
-            or value[end + 8 : end + 11] != _TOPIC_ID_TAG
-        ):
-            return None
-        try:
-            metadata = str(value[15:end], "utf-8")
-        except UnicodeDecodeError as error:
-            raise DecodeError("value of an offset is broken") from error
-        (commit_ms,) = _INT64.unpack_from(value, end)
-        topic_id = value[end + 11 :]
-        topic_id = self._topic_ids.setdefault(topic_id, topic_id)
-        return CommittedOffset(offset, leader_epoch, metadata, commit_ms, -1, topic_id)

@@ -21,9 +21,10 @@ from ottla.groups.history import Rebalance
 from ottla.groups.offsets.commit import Commit
 from ottla.groups.offsets.expiry import Expiry
 from ottla.groups.offsets.fetch import Fetch
+from ottla.groups.offsets.load import OffsetLoader
 from ottla.groups.offsets.records import OffsetRecords
 from ottla.groups.outcome import Outcome, RequestContext, Token
-from ottla.groups.record_codec import OffsetValues, decode_record, offset_key
+from ottla.groups.record_codec import decode_record
 from ottla.groups.topics_view import TopicsView
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -54,8 +55,8 @@ class GroupShard:
         "_commit",
         "_expiry",
         "_fetch",
+        "_loader",
         "_records",
-        "_values",
         "classic",
         "consumer",
         "context",
@@ -70,7 +71,7 @@ class GroupShard:
         self._fetch = Fetch(self.context)
         self._expiry = Expiry(self.context, self._commit)
         self._admin = Admin(self.context, self._commit)
-        self._values = OffsetValues()
+        self._loader = OffsetLoader(self._records)
 
     # Records.
 
@@ -79,6 +80,10 @@ class GroupShard:
 
         Types that are not known here are passed over: another version wrote them.
         """
+        self._loader.forget()
+        self._apply(key, value, timestamp_ms, producer_id)
+
+    def _apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int) -> None:
         if producer_id >= 0 and value is not None:
             # Nothing but offsets is written in transactions.
             assert isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue)
@@ -89,26 +94,24 @@ class GroupShard:
             applier(key, value, timestamp_ms)
 
     def apply_bytes(self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1) -> None:
-        """The same from the bytes of the log: the short way for offsets. Raises DecodeError."""
-        if producer_id < 0:
-            offset = offset_key(key)
-            if offset is not None:
-                if value is None:
-                    self._records.remove(*offset)
-                else:
-                    self._records.put(*offset, self._values.read(key[1], value))
-                return
+        """The same from the bytes of the log, while it is loaded. Raises DecodeError."""
+        if producer_id >= 0:
+            self._loader.forget()
+        elif self._loader.load(key, value):
+            return
         decoded = decode_record(key, value)
         if decoded is not None:
-            self.apply(*decoded, timestamp_ms, producer_id)
+            self._apply(*decoded, timestamp_ms, producer_id)
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         """The end of a producer's transaction stands in the log."""
+        self._loader.forget()
         self._records.end_transaction(producer_id, committed)
 
     def loaded(self, now_ms: int) -> Outcome:
         """The log is applied to its end: sessions begin anew, requests may come."""
         outcome = Outcome()
+        self._loader.forget()
         for group_id in self.context.offsets:
             if group_id not in self.context.groups:
                 classic_group(self.context, group_id)

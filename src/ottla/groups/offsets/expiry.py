@@ -12,7 +12,7 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
 from ottla.groups.offsets.commit import Commit
-from ottla.groups.offsets.table import CommittedOffset, GroupOffsets
+from ottla.groups.offsets.table import COMMIT_MS, EXPIRE_MS, CommittedOffset, GroupOffsets
 from ottla.groups.outcome import Outcome
 from ottla.groups.timers import Timer
 
@@ -72,7 +72,7 @@ class Expiry:
         found = []
         for topic, partitions in offsets.topics.items():
             for partition, committed in partitions.items():
-                since_ms = group.offsets_expire_from_ms(topic, committed.commit_ms)
+                since_ms = group.offsets_expire_from_ms(topic, committed[COMMIT_MS])
                 if since_ms is None:
                     continue
                 is_over = _is_over(committed, since_ms, retention_ms, now_ms)
@@ -88,6 +88,6 @@ class Expiry:
 
 
 def _is_over(committed: CommittedOffset, since_ms: int, retention_ms: int, now_ms: int) -> bool:
-    if committed.expire_ms >= 0:
-        return now_ms >= committed.expire_ms
+    if committed[EXPIRE_MS] >= 0:
+        return now_ms >= committed[EXPIRE_MS]
     return now_ms - since_ms >= retention_ms

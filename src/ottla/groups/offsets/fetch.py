@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.groups.context import ShardContext
-from ottla.groups.offsets.table import CommittedOffset, GroupOffsets
+from ottla.groups.offsets.table import TOPIC_ID, CommittedOffset, GroupOffsets
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
@@ -124,7 +124,7 @@ class Fetch:
         for index in topic.partition_indexes:
             found = committed.get(index)
             # An offset of a topic that was since made anew means nothing in the new one.
-            if found is not None and by_id and found.topic_id not in (topic_id, ZERO_UUID):
+            if found is not None and by_id and found[TOPIC_ID] not in (topic_id, ZERO_UUID):
                 found = None
             code = ErrorCode.NONE
             if require_stable and offsets.is_pending(name, index):
@@ -153,9 +153,7 @@ def _answer(index: int, found: CommittedOffset | None, code: ErrorCode) -> Offse
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=-1, metadata="", error_code=code
         )
+    offset, leader_epoch, metadata, _, _, _ = found
     return OffsetFetchResponsePartitions(
-        partition_index=index,
-        committed_offset=found.offset,
-        committed_leader_epoch=found.leader_epoch,
-        metadata=found.metadata,
+        partition_index=index, committed_offset=offset, committed_leader_epoch=leader_epoch, metadata=metadata
     )

@@ -74,7 +74,7 @@ class OffsetRecords:
 
 def committed_of(value: OffsetCommitValue | LegacyOffsetCommitValue) -> CommittedOffset:
     if isinstance(value, OffsetCommitValue):
-        return CommittedOffset(
+        return (
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -82,4 +82,4 @@ def committed_of(value: OffsetCommitValue | LegacyOffsetCommitValue) -> Committe
             value.expire_timestamp,
             value.topic_id,
         )
-    return CommittedOffset(value.offset, -1, value.metadata, value.commit_timestamp, -1, ZERO_UUID)
+    return value.offset, -1, value.metadata, value.commit_timestamp, -1, ZERO_UUID

@@ -1,0 +1,109 @@
+"""Offsets from the bytes of the log, by a short way: a load does it a million times."""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+
+from ottla.groups.offsets.records import OffsetRecords, committed_of
+from ottla.groups.offsets.table import CommittedOffset
+from ottla.groups.record_codec import GROUP, OFFSET_VERSION, OFFSET_VERSION_WITH_TOPIC_ID, offset_key
+from ottla.protocol.coordinator_frame import decode_coordinator_value
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
+from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
+from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
+from ottla.protocol.uuids import ZERO_UUID
+
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+# version, offset, leader epoch, length of the metadata
+_OFFSET_V3 = Struct(">hqih")
+_OFFSET_V4 = Struct(">hqiB")
+# One tagged field, number 0, of 16 bytes.
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+# Beyond this many topics of groups, the rest go the longer way.
+_KNOWN_MAX = 200_000
+
+
+class OffsetLoader:
+    """Remembers where the offsets of a group's topic are kept, by all of the key but the partition.
+
+    That holds as long as nothing but this loader changes the table: see `forget`.
+    """
+
+    __slots__ = ("_known", "_records", "_topic_ids")
+
+    def __init__(self, records: OffsetRecords) -> None:
+        self._records = records
+        self._known: dict[bytes, dict[int, CommittedOffset]] = {}
+        # They repeat: one copy of each is enough.
+        self._topic_ids: dict[bytes, bytes] = {ZERO_UUID: ZERO_UUID}
+
+    def load(self, key: bytes, value: bytes | None) -> bool:
+        """False if it is no offset. Raises DecodeError."""
+        partitions = self._known.get(key[:-4])
+        if partitions is not None and value is not None:
+            partitions[_INT32.unpack_from(key, len(key) - 4)[0]] = self.read(key[1], value)
+            return True
+        names = offset_key(key)
+        if names is None:
+            return False
+        group_id, topic, partition = names
+        if value is None:
+            self._known.pop(key[:-4], None)
+            self._records.remove(group_id, topic, partition)
+            return True
+        self._records.put(group_id, topic, partition, self.read(key[1], value))
+        offsets = self._records.of_group(group_id)
+        # What a transaction has pending must learn of every commit.
+        if not offsets.pending and len(self._known) < _KNOWN_MAX:
+            self._known[key[:-4]] = offsets.topics[topic]
+        return True
+
+    def forget(self) -> None:
+        """Others have changed the table, or are about to."""
+        self._known.clear()
+
+    def read(self, record_type: int, value: bytes) -> CommittedOffset:
+        """The value of an offset. Raises DecodeError."""
+        if record_type == OffsetCommitKey.API_KEY and len(value) > _OFFSET_V4.size:
+            version = value[1]
+            if version == OFFSET_VERSION_WITH_TOPIC_ID:
+                committed = self._read_v4(value)
+                if committed is not None:
+                    return committed
+            elif version == OFFSET_VERSION:
+                return _read_v3(value)
+        decoded = decode_coordinator_value(GROUP, record_type, value)
+        assert isinstance(decoded, OffsetCommitValue | LegacyOffsetCommitValue)
+        return committed_of(decoded)
+
+    def _read_v4(self, value: bytes) -> CommittedOffset | None:
+        """None for what is not as it nearly always is: short metadata, and the topic id as the only tag."""
+        _, offset, leader_epoch, length_and_one = _OFFSET_V4.unpack_from(value)
+        end = 14 + length_and_one
+        if (
+            not 0 < length_and_one < 128
+            or len(value) != end + 27
+            or value[end + 8 : end + 11] != _TOPIC_ID_TAG
+        ):
+            return None
+        try:
+            metadata = str(value[15:end], "utf-8")
+        except UnicodeDecodeError as error:
+            raise DecodeError("value of an offset is broken") from error
+        (commit_ms,) = _INT64.unpack_from(value, end)
+        topic_id = value[end + 11 :]
+        topic_id = self._topic_ids.setdefault(topic_id, topic_id)
+        return offset, leader_epoch, metadata, commit_ms, -1, topic_id
+
+
+def _read_v3(value: bytes) -> CommittedOffset:
+    try:
+        _, offset, leader_epoch, length = _OFFSET_V3.unpack_from(value)
+        end = 16 + length
+        (commit_ms,) = _INT64.unpack_from(value, end)
+        return offset, leader_epoch, str(value[16:end], "utf-8"), commit_ms, -1, ZERO_UUID
+    except (StructError, UnicodeDecodeError) as error:
+        raise DecodeError("value of an offset is broken") from error
