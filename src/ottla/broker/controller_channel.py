@@ -92,7 +92,7 @@ class ControllerChannel:
         response = await peer.call(
             message, API_BY_KEY[message.API_KEY].response_class(), timeout_ms=timeout_ms
         )
-        if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+        if _is_refused(response):
             raise NotController(f"{endpoint.host}:{endpoint.port} is not the controller")
         return response
 
@@ -105,6 +105,12 @@ class ControllerChannel:
             peer = Peer(endpoint.host, endpoint.port, f"broker-{self._node_id}")
             self._peers[endpoint, lifecycle] = peer
         return peer
+
+
+def _is_refused(response: Message) -> bool:
+    """Has a node answered that is not the controller? CreateTopics says so topic by topic."""
+    items = (response, *getattr(response, "topics", ()))
+    return any(getattr(item, "error_code", 0) == ErrorCode.NOT_CONTROLLER for item in items)
 
 
 async def _forwarded(

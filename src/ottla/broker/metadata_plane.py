@@ -179,6 +179,7 @@ class MetadataPlane(RaftListener):
         if not self._live:
             for record in records:
                 self._publisher.replay(record, end_offset - 1)
+            await asyncio.sleep(0)  # a long log must not keep this node from answering the other voters
         elif records:
             await self._publisher.publish(records, end_offset - 1)
         self._moved_to(end_offset)
