@@ -1,4 +1,4 @@
-"""A shard with a log, a clock and members of consumer groups: records and answers become lines of a transcript."""
+"""A shard with a log, a clock and members of consumer groups: what happens becomes lines of a transcript."""
 
 from __future__ import annotations
 

@@ -1,0 +1,221 @@
+"""What consumer groups refuse, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from consumer_desk import GROUP, ConsumerDesk
+
+from ottla.groups.consumer.member import UNKNOWN_STATE
+from ottla.protocol.errors import ErrorCode
+
+JOIN: dict[str, Any] = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 1000,
+    "subscribed_topic_names": ["t"],
+    "owned": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"owned": None}, ErrorCode.INVALID_REQUEST),
+        ({"owned": {"t": [0]}}, ErrorCode.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": "roundrobin"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"subscribed_topic_regex": "(a"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": r"(a)\1"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_epoch": -2, "instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_epoch": 3}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_requests_that_are_not_right(fields: dict[str, Any], error: ErrorCode) -> None:
+    desk = ConsumerDesk()
+    reply = desk.beat("a", **(JOIN | fields))
+    assert reply.error_code == error and reply.error_message
+    assert not desk.log and not desk.shard.context.groups
+
+
+def test_the_first_version_gives_out_member_ids() -> None:
+    desk = ConsumerDesk()
+    reply = desk.beat("a", version=0, **(JOIN | {"member_id": ""}))
+    assert reply.member_id == "uuid1" and reply.member_epoch == 1
+    again = desk.beat("a", version=0, member_id="uuid1")
+    assert not again.error_code
+
+
+def test_epochs_that_are_not_the_members() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.join("b", "t")
+    desk.settle("a", "b")
+    log = len(desk.log)
+    for epoch in (3, 1, 100):
+        desk.beat("a", member_epoch=epoch)
+    desk.epochs["a"] = 2
+    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"] * 3
+    # A member epoch of another member's is worth nothing, nor is a stranger's.
+    desk.beat("c", member_epoch=2)
+    assert desk.transcript() == ["c: UNKNOWN_MEMBER_ID"]
+    assert len(desk.log) == log
+
+
+def test_a_group_has_room_for_so_many() -> None:
+    desk = ConsumerDesk(group_consumer_max_size="2")
+    desk.join("a", "t", instance_id="i")
+    desk.join("b", "t")
+    desk.transcript()
+    desk.join("c", "t")
+    assert desk.transcript() == ["c: GROUP_MAX_SIZE_REACHED"]
+    # Who is in may come again, also under a new id.
+    assert not desk.join("b", "t").error_code
+    desk.leave("a", member_epoch=-2, instance_id="i")
+    assert not desk.join("d", "t", instance_id="i").error_code
+
+
+def test_an_instance_is_one_member_at_a_time() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t", instance_id="i")
+    desk.transcript()
+    desk.join("b", "t", instance_id="i")
+    desk.beat("b", member_epoch=1, instance_id="i")
+    desk.leave("b", instance_id="i")
+    desk.beat("a", instance_id="j")
+    assert desk.transcript() == [
+        "b: UNRELEASED_INSTANCE_ID",
+        "b: FENCED_INSTANCE_ID",
+        "b: FENCED_INSTANCE_ID",
+        "a: UNKNOWN_MEMBER_ID",
+    ]
+    # The member itself may begin anew: it was fenced, say, and gave everything up.
+    assert not desk.join("a", "t", instance_id="i").error_code
+    desk.leave("a", member_epoch=-2, instance_id="i")
+    desk.transcript()
+    desk.beat("a", member_epoch=1, instance_id="i")
+    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"]
+    assert not desk.join("b", "t", instance_id="i").error_code
+    desk.leave("b", instance_id="i")
+    assert not desk.group.members
+
+
+def test_a_state_that_is_not_known_means_to_begin_anew() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.group.members["a"].state = UNKNOWN_STATE
+    desk.transcript()
+    desk.beat("a")
+    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"]
+    desk.join("a", "t")
+    assert desk.transcript()[-1] == "a: epoch 1, t:0,1,2,3"
+
+
+def test_commits() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.join("b", "t")
+    desk.settle("a", "b")
+    desk.leave("b")
+    desk.settle("a")
+    group = desk.group
+    t = desk.id("t")
+
+    def commit(member_id: str, epoch: int, version: int = 9, transactional: bool = False) -> ErrorCode:
+        return group.check_offset_commit(member_id, None, epoch, version, transactional)
+
+    assert commit("a", 3) == ErrorCode.NONE
+    assert commit("a", 4) == commit("a", -1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit("x", 3) == commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit("a", 3, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert commit("a", 3, version=3, transactional=True) == ErrorCode.NONE
+    assert commit("", -1, version=3, transactional=True) == ErrorCode.NONE
+    assert group.check_offset_commit("a", "i", 3, 9, False) == ErrorCode.FENCED_INSTANCE_ID
+    # With an older epoch, what it has had since then.
+    assert commit("a", 2) == ErrorCode.NONE
+    assert group.check_partition_commit("a", 2, t, 0) == ErrorCode.NONE
+    assert group.check_partition_commit("a", 2, t, 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.check_partition_commit("a", 0, t, 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.check_partition_commit("a", 3, t, 3) == ErrorCode.NONE
+    # Reads.
+    assert group.check_offset_fetch(None, -1) == ErrorCode.NONE
+    assert group.check_offset_fetch("a", 3) == ErrorCode.NONE
+    assert group.check_offset_fetch("a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.check_offset_fetch("x", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    # An admin commits for a group of nobody.
+    desk.leave("a")
+    assert commit("", -1) == ErrorCode.NONE
+
+
+def test_expiry_and_deletion() -> None:
+    desk = ConsumerDesk({"t": 1, "u": 1})
+    desk.join("a", "t")
+    group = desk.group
+    assert group.is_subscribed_to("t") and not group.is_subscribed_to("u")
+    assert group.offsets_expire_from_ms("t", 5) is None
+    assert group.offsets_expire_from_ms("u", 5) == 5
+    assert group.check_delete() == ErrorCode.NON_EMPTY_GROUP
+    assert group.check_offset_delete() == ErrorCode.NONE
+    desk.leave("a")
+    assert group.offsets_expire_from_ms("t", 5) == 5
+    assert group.check_delete() == ErrorCode.NONE
+    desk.join("b", subscribed_topic_regex="t.*", server_assignor="range")
+    for key, value in group.tombstones():
+        assert value is None
+        desk.shard.apply(key, None, 0)
+    assert desk.shard.group(GROUP) is None
+    desk.wait(100_000)
+
+
+def test_patterns() -> None:
+    desk = ConsumerDesk({"t": 2, "team-a": 1, "team-b": 1, "__consumer_offsets": 50})
+    desk.join("a", subscribed_topic_names=None, subscribed_topic_regex="team-.*")
+    assert desk.transcript() == [
+        "(a reads team-.*)",
+        "(team-.* is team-a team-b)",
+        "(group epoch 1)",
+        "(a should have team-a:0 team-b:0)",
+        "(assigned for 1)",
+        "(a stable in 1: team-a:0 team-b:0)",
+        "a: epoch 1, team-a:0 team-b:0",
+    ]
+    assert desk.group.is_subscribed_to("team-a")
+    # New topics are found with the next heartbeat, but not too often.
+    desk.wait(1000)
+    desk.topics.set("team-c", 1)
+    desk.beat("a")
+    assert desk.transcript()[:2] == ["(team-.* is team-a team-b team-c)", "(group epoch 2)"]
+    desk.topics.set("team-d", 1)
+    desk.beat("a")
+    assert desk.transcript() == ["a: epoch 2"]
+    desk.wait(1000)
+    desk.beat("a")
+    assert "team-d:0" in desk.transcript()[-1]
+    # Another pattern takes the place of the old one; names may stand beside it.
+    desk.beat("a", subscribed_topic_regex=".*", subscribed_topic_names=["u"])
+    lines = desk.transcript()
+    assert lines[1:3] == ["(.* is t team-a team-b team-c team-d)", "(no RegularExpression team-.*)"]
+    desk.beat("a", subscribed_topic_regex="")
+    assert "(no RegularExpression .*)" in desk.transcript()
+    assert desk.group.subscribed_topics == {"u": None} and not desk.group.regexes
+
+
+def test_a_pattern_goes_with_its_last_member() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", subscribed_topic_regex="t")
+    desk.join("b", subscribed_topic_regex="t")
+    desk.leave("a")
+    assert "(no RegularExpression t)" not in desk.transcript()
+    desk.leave("b")
+    assert "(no RegularExpression t)" in desk.transcript()
+    desk.reload()
+    assert not desk.group.regexes

@@ -1,0 +1,270 @@
+"""Consumer groups in random weather: members of both protocols come, crash, restart and go, answers get lost,
+coordinators move with or without their last records, topics change. At any time every partition has one owner
+at most among those that believe to have it; when the weather is fine again, each has exactly one.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from classic_clients import ClassicClient
+from consumer_desk import GROUP, ConsumerDesk
+
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.shard import GroupShard
+from ottla.protocol.errors import ErrorCode
+
+REBALANCE_TIMEOUT_MS = 3_600_000
+SILENCE_MS_MAX = 15_000
+
+
+class Newcomer:
+    """A client of the consumer protocol. It revokes before it adds, and says what it owns when it is done."""
+
+    def __init__(self, world: World, name: str, instance_id: str | None) -> None:
+        self.world = world
+        self.name = name
+        self.instance_id = instance_id
+        self.topics = ["t", "u"]
+        self.epoch = 0
+        self.owned: set[tuple[bytes, int]] = set()
+        self.target: set[tuple[bytes, int]] | None = None
+        self.told: set[tuple[bytes, int]] | None = None
+        self.beat_ms = world.desk.now_ms
+        # An answer did not come: the next request says everything, and nothing is added before its answer.
+        self.unheard = False
+
+    def beat(self, lose: str = "") -> None:
+        self.beat_ms = self.world.desk.now_ms
+        fields: dict[str, Any] = {"member_epoch": self.epoch}
+        joins = self.epoch == 0
+        if joins or self.unheard:
+            fields |= {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "subscribed_topic_names": self.topics}
+            fields |= {"instance_id": self.instance_id}
+        if joins or self.unheard or self.told != self.owned:
+            fields["owned"] = self.world.by_topic(self.owned)
+        if not self.world.is_calm and self.world.rng.random() < 0.02:
+            self.topics = self.world.rng.choice([["t"], ["u"], ["t", "u"], ["t", "u", "v"]])
+            fields["subscribed_topic_names"] = self.topics
+        self.unheard = True
+        reply = self.world.send(lambda: self.world.desk.beat(self.name, **fields), lose)
+        if reply is None:
+            return
+        self.unheard = False
+        if reply.error_code == ErrorCode.UNRELEASED_INSTANCE_ID:
+            return
+        if reply.error_code:
+            assert reply.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+            self.owned, self.target, self.told, self.epoch = set(), None, None, 0
+            return
+        self.epoch = reply.member_epoch
+        if "owned" in fields:
+            self.told = set(self.owned)
+        if reply.assignment is not None:
+            self.target = {
+                (each.topic_id, partition)
+                for each in reply.assignment.topic_partitions
+                for partition in each.partitions
+            }
+
+    def work(self) -> None:
+        if self.target is None or self.unheard:
+            return
+        if self.owned - self.target:
+            self.owned &= self.target
+        else:
+            self.owned, self.target = set(self.target), None
+
+    def stop(self, how: str) -> None:
+        self.owned = set()
+        if how != "crash":
+            epoch = -2 if how == "restart" and self.instance_id else -1
+            self.world.desk.leave(self.name, member_epoch=epoch, instance_id=self.instance_id)
+
+
+class Veteran:
+    """A client of the classic protocol, of the cooperative kind."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.client = ClassicClient(world.desk, name, "t", "u")
+        self.next = "join"
+        self.beat_ms = world.desk.now_ms
+
+    @property
+    def owned(self) -> set[tuple[bytes, int]]:
+        ids = self.world.desk.topics
+        named = ((ids.topic_id(name), each) for name, each in self.client.owned.items())
+        return {(topic_id, partition) for topic_id, each in named if topic_id for partition in each}
+
+    def beat(self, lose: str = "") -> None:
+        self.beat_ms = self.world.desk.now_ms
+        client = self.client
+        before = self.owned
+        code = self.world.send(getattr(client, self.next), "" if self.next == "sync" else lose)
+        if code is None or code == ErrorCode.MEMBER_ID_REQUIRED:
+            return
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.next = "join"
+        elif code:
+            assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+            client.member_id, client.generation, client.owned = "", -1, {}
+            self.next = "join"
+        elif self.next == "join":
+            self.next = "sync"
+        else:
+            # Who had to revoke something joins again to say so.
+            self.next = "join" if before - self.owned else "heartbeat"
+
+    def work(self) -> None:
+        pass
+
+    def stop(self, how: str) -> None:
+        self.client.owned, member_id = {}, self.client.member_id
+        if how != "crash" and member_id:
+            self.client.leave()
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.is_calm = False
+        self.desk = ConsumerDesk({"t": 5, "u": 3})
+        self.names = (f"m{number}" for number in range(10_000))
+        # The first one stays, so that the group remains a consumer group.
+        self.people: list[Newcomer | Veteran] = [Newcomer(self, next(self.names), None)]
+        self.people[0].beat()
+
+    def by_topic(self, partitions: set[tuple[bytes, int]]) -> dict[str, list[int]]:
+        named: dict[str, list[int]] = {}
+        for topic_id, partition in sorted(partitions):
+            named.setdefault(self.desk.topics.topic_name(topic_id) or "", []).append(partition)
+        named.pop("", None)  # of a topic that is gone
+        return named
+
+    def send(self, ask: Any, lose: str) -> Any:
+        """`lose` the answer, or all that the coordinator made of the request ("write")."""
+        before = len(self.desk.log)
+        state = dict(self.desk.epochs)
+        reply = ask()
+        if lose == "write":
+            del self.desk.log[before:]
+            self.desk.reload()
+        if lose:
+            self.desk.epochs = state
+            return None
+        return reply
+
+    def step(self) -> None:
+        rng = self.rng
+        who = rng.choice(self.people)
+        kind = rng.random()
+        if kind < 0.45:
+            who.beat(lose=rng.choice(["", "", "", "", "", "", "answer", "write"]))
+        elif kind < 0.75:
+            who.work()
+        elif kind < 0.85:
+            self.desk.wait(rng.choice([10, 300, 1000, 3000]))
+        elif kind < 0.90 and len(self.people) < 6:
+            name = next(self.names)
+            if rng.random() < 0.4:
+                self.people.append(Veteran(self, name))
+            else:
+                instance_id = rng.choice([None, "i1", "i2"])
+                taken = [each.instance_id for each in self.people if isinstance(each, Newcomer)]
+                self.people.append(Newcomer(self, name, None if instance_id in taken else instance_id))
+        elif kind < 0.94 and who is not self.people[0]:
+            who.stop(rng.choice(["crash", "leave", "restart"]))
+            self.people.remove(who)
+        elif kind < 0.96:
+            self.desk.reload()
+        elif kind < 0.98:
+            self.desk.topics.set(rng.choice(["u", "v"]), rng.randrange(1, 6))
+        for each in self.people:
+            if self.desk.now_ms - each.beat_ms > SILENCE_MS_MAX:
+                each.beat()
+        self.check()
+
+    def check(self) -> None:
+        owners: dict[tuple[bytes, int], str] = {}
+        for who in self.people:
+            for partition in who.owned:
+                assert partition not in owners, f"{partition} is owned twice"
+                owners[partition] = "somebody"
+
+    def calm(self) -> None:
+        """Whoever has crashed is found out, everybody else gets what it should have."""
+        self.is_calm = True
+        for _ in range(40):
+            self.desk.wait(2_000)
+            for who in self.people:
+                for _ in range(2):
+                    who.beat()
+                    who.work()
+                    who.work()
+                    self.check()
+
+    def partitions(self) -> set[tuple[bytes, int]]:
+        topics = self.desk.topics
+        ids = {name: topics.topic_id(name) for name in self.desk.group.subscribed_topics}
+        return {
+            (topic_id, partition)
+            for topic_id in ids.values()
+            if topic_id is not None
+            for partition in range(topics.partition_count(topic_id))
+        }
+
+
+def dump(shard: GroupShard) -> Any:
+    group = shard.group(GROUP)
+    assert isinstance(group, ConsumerGroup)
+    members = {
+        member.member_id: (
+            member.epoch,
+            member.previous_epoch,
+            member.state,
+            member.assigned,
+            member.revoking,
+        )
+        for member in group.members.values()
+    }
+    plain = (group.epoch, group.metadata_hash, group.assignment_epoch, group.assigned_at_ms, group.targets)
+    kept = (group.owners, group.static_ids, group.regexes, dict(group.subscribed_topics))
+    return shard.describe_consumer_group(GROUP), members, plain, kept
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_one_owner_at_any_time(seed: int) -> None:
+    world = World(seed)
+    for number in range(400):
+        world.step()
+        if number % 50 == 0:
+            fresh = world.desk.new_shard()
+            for _ in range(2):  # a second time changes nothing
+                for key, value in world.desk.log:
+                    fresh.apply_bytes(key, value, 0)
+                assert dump(fresh) == dump(world.desk.shard)
+    world.calm()
+    assert world.desk.group.state_name == "Stable", world.desk.group.state_name
+    assert {partition for who in world.people for partition in who.owned} == world.partitions()
+    assert not world.desk.waiting
+    assert world.desk.group.history.current is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_compacted_logs_make_the_same_group(seed: int) -> None:
+    """The last record of each key, wherever it stands, is enough; deletions need not be there any more."""
+    world = World(1000 + seed)
+    for _ in range(300):
+        world.step()
+    last = dict(world.desk.log)
+    newest_first = dict.fromkeys(key for key, _ in reversed(world.desk.log))
+    for with_tombstones in (True, False):
+        fresh = world.desk.new_shard()
+        for key in reversed(newest_first):
+            if last[key] is not None or with_tombstones:
+                fresh.apply_bytes(key, last[key], 0)
+        mine, theirs = dump(fresh), dump(world.desk.shard)
+        assert mine[1:] == theirs[1:]

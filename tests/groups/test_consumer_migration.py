@@ -1,0 +1,384 @@
+"""Groups that change their protocol, and members of both protocols side by side."""
+
+from __future__ import annotations
+
+from classic_clients import PROTOCOL, ClassicClient, read_assignment
+from consumer_desk import GROUP, ConsumerDesk
+
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.history import MEMBER_LEFT, PROTOCOL_CHANGED
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group_request import JoinGroupRequestProtocol
+
+
+def classic_group(desk: ConsumerDesk, *clients: ClassicClient) -> None:
+    """A stable classic group of two with two partitions each, or of one with all."""
+    for client in clients:
+        if client.instance_id is None:
+            assert client.join() == ErrorCode.MEMBER_ID_REQUIRED
+        client.join()
+        if client.instance_id is not None:
+            client.member_id = f"{client.instance_id}-uuid{len(desk.waiting)}"
+    desk.wait(10_000)
+    group = desk.shard.group(GROUP)
+    assert isinstance(group, ClassicGroup)
+    share = 4 // len(clients)
+    given = {}
+    for index, client in enumerate(clients):
+        client.member_id = next(
+            each.member_id for each in group.members.values() if each.client_id == client.name
+        )
+        client.generation = group.generation
+        client.owned = {"t": [*range(index * share, index * share + share)]}
+        given[client.member_id] = client.owned
+    for client in clients[1:]:
+        client.sync()
+    clients[0].sync(given)
+    assert group.state_name == "Stable" and not desk.waiting
+    desk.transcript()
+
+
+def test_a_classic_group_turns_with_the_first_member_of_the_new_protocol() -> None:
+    desk = ConsumerDesk()
+    old = [ClassicClient(desk, "x", "t"), ClassicClient(desk, "y", "t")]
+    classic_group(desk, *old)
+    x, y = (client.member_id for client in old)
+    desk.join("a", "t")
+    assert desk.transcript() == [
+        "(no classic group)",
+        f"({x} reads t)",
+        f"({y} reads t)",
+        "(group epoch 1)",
+        f"({x} should have t:0,1)",
+        f"({y} should have t:2,3)",
+        "(assigned for 1)",
+        f"({x} stable in 1: t:0,1)",
+        f"({y} stable in 1: t:2,3)",
+        "(a reads t)",
+        "(group epoch 2)",
+        "(a should have t:3)",
+        f"({y} should have t:2)",
+        "(assigned for 2)",
+        "(a unreleased in 2: nothing)",
+        "a: epoch 2, nothing",
+    ]
+    # Everybody goes on: one revokes and gets the new epoch, the other has nothing to do but to follow.
+    moved = [client for client in old for _ in range(3) if client.follow()]
+    assert moved
+    desk.settle("a")
+    assert sorted([len(client.owned["t"]) for client in old] + [len(desk.owned["a"]["t"])]) == [1, 1, 2]
+    assert [client.heartbeat() for client in old] == [ErrorCode.NONE] * 2
+    types = {each.member_id: each.member_type for each in desk.shard.describe_consumer_group(GROUP).members}
+    assert types == {x: 0, y: 0, "a": 1}
+    assert PROTOCOL_CHANGED in [each.what for rebalance in desk.group.history for each in rebalance.triggers]
+    # A new coordinator finds the same.
+    described = desk.shard.describe_consumer_group(GROUP)
+    desk.reload()
+    assert desk.shard.describe_consumer_group(GROUP) == described
+
+
+def test_who_waits_in_the_classic_group_is_sent_to_join_again() -> None:
+    desk = ConsumerDesk()
+    old = [ClassicClient(desk, "x", "t"), ClassicClient(desk, "y", "t")]
+    classic_group(desk, *old)
+    old[0].topics = ["t", "u"]
+    old[0].join()
+    assert [*desk.waiting] == ["x"]
+    desk.join("a", "t")
+    assert not desk.waiting and "x: REBALANCE_IN_PROGRESS" in desk.lines
+    old[0].arrive()
+    assert desk.group.is_subscribed_to("u")
+
+
+def test_back_again_when_the_last_of_the_new_protocol_leaves() -> None:
+    desk = ConsumerDesk()
+    old = [ClassicClient(desk, "x", "t"), ClassicClient(desk, "y", "t")]
+    classic_group(desk, *old)
+    desk.join("a", "t")
+    for client in old * 2:
+        client.follow()
+    desk.settle("a")
+    for client in old:
+        client.follow()
+    desk.transcript()
+    desk.leave("a")
+    lines = desk.transcript()
+    assert "(classic generation 2)" in lines and lines[-1] == "a: epoch -1"
+    group = desk.shard.group(GROUP)
+    assert isinstance(group, ClassicGroup) and group.state_name == "PreparingRebalance"
+    assert [client.heartbeat() for client in old] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
+    held = {each.client_id: read_assignment(each.assignment) for each in group.members.values()}
+    assert held == {client.name: client.owned for client in old}
+    for client in old:
+        client.join()
+    assert not desk.waiting and group.state_name == "CompletingRebalance"
+    assert [each.what for each in [*group.history][-1].triggers] == [PROTOCOL_CHANGED, MEMBER_LEFT]
+    # What is written is a classic group, whose rebalance the next coordinator does not know of.
+    desk.reload()
+    again = desk.shard.group(GROUP)
+    assert isinstance(again, ClassicGroup) and again.state_name == "Stable" and again.generation == 2
+
+
+def test_back_again_when_it_falls_silent() -> None:
+    desk = ConsumerDesk()
+    client = ClassicClient(desk, "x", "t")
+    classic_group(desk, client)
+    desk.join("a", "t")
+    for _ in range(4):
+        desk.wait(10_000)
+        client.follow()
+    desk.wait(5_000)
+    assert isinstance(desk.shard.group(GROUP), ClassicGroup)
+
+
+def test_a_policy_may_forbid_either_way() -> None:
+    for policy, up, down in (
+        ("disabled", False, False),
+        ("upgrade", True, False),
+        ("downgrade", False, True),
+    ):
+        desk = ConsumerDesk(group_consumer_migration_policy=policy)
+        client = ClassicClient(desk, "x", "t")
+        classic_group(desk, client)
+        log = len(desk.log)
+        assert (desk.join("a", "t").error_code == 0) is up
+        if not up:
+            assert len(desk.log) == log and isinstance(desk.shard.group(GROUP), ClassicGroup)
+        desk = ConsumerDesk(group_consumer_migration_policy=policy)
+        desk.join("a", "t")
+        ClassicClient(desk, "x", "t").arrive()
+        desk.leave("a")
+        assert isinstance(desk.shard.group(GROUP), ClassicGroup) is down
+
+
+def test_classic_groups_that_cannot_turn() -> None:
+    desk = ConsumerDesk()
+    client = ClassicClient(desk, "x", "t")
+    client.join(protocol_type="connect", protocols=[JoinGroupRequestProtocol(name="p", metadata=b"")])
+    client.join(protocol_type="connect", protocols=[JoinGroupRequestProtocol(name="p", metadata=b"")])
+    log = len(desk.log)
+    assert desk.join("a", "t").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert len(desk.log) == log and [*desk.waiting] == ["x"]
+
+    desk = ConsumerDesk()
+    client = ClassicClient(desk, "x", "t")
+    for _ in range(2):
+        client.join(protocols=[JoinGroupRequestProtocol(name="p", metadata=b"\0\1nonsense")])
+    assert desk.join("a", "t").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    desk = ConsumerDesk(group_consumer_max_size="1")
+    classic_group(desk, ClassicClient(desk, "x", "t"))
+    assert desk.join("a", "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_an_empty_classic_group_makes_way() -> None:
+    desk = ConsumerDesk()
+    client = ClassicClient(desk, "x", "t")
+    classic_group(desk, client)
+    client.leave()
+    desk.transcript()
+    desk.join("a", "t")
+    assert desk.transcript()[:3] == ["(no classic group)", "(a reads t)", "(group epoch 1)"]
+
+
+def test_an_empty_consumer_group_makes_way() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.leave("a")
+    desk.transcript()
+    client = ClassicClient(desk, "x", "t")
+    assert client.join() == ErrorCode.MEMBER_ID_REQUIRED
+    assert desk.transcript() == ["(no TargetAssignmentMetadata)", "(no Metadata)", "(classic generation 0)"]
+    assert client.join() == ErrorCode.NONE
+    desk.wait(10_000)
+    assert isinstance(desk.shard.group(GROUP), ClassicGroup)
+
+
+def test_a_classic_member_joins_a_consumer_group() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.ack("a")
+    desk.wait(1000)
+    client = ClassicClient(desk, "x", "t")
+    assert client.join() == ErrorCode.MEMBER_ID_REQUIRED
+    assert client.join() == ErrorCode.NONE
+    assert (client.response.protocol_name, client.response.leader, client.response.members) == (
+        PROTOCOL,
+        "",
+        [],
+    )
+    assert client.generation == 2
+    assert client.sync() == ErrorCode.NONE and client.owned == {}
+    # What it should have is not free yet; when it is, a rebalance is called for.
+    assert client.heartbeat() == ErrorCode.NONE
+    desk.beat("a")
+    assert client.heartbeat() == ErrorCode.NONE
+    desk.ack("a")
+    assert client.follow() and client.owned == {"t": [2, 3]}
+    assert not client.follow() and desk.group.state_name == "Stable"
+    # Another leaves: the next heartbeat says so.
+    desk.wait(1000)
+    desk.join("b", "t")
+    assert client.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_classic_member_revokes_and_joins_again() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.leave("a")
+    desk.join("a", "u")
+    client = ClassicClient(desk, "x", "t")
+    client.arrive()
+    desk.wait(1000)
+    client.follow()
+    assert client.owned == {"t": [0, 1, 2, 3]}
+    desk.wait(1000)
+    desk.beat("a", subscribed_topic_names=["t"])
+    assert client.follow() and client.owned == {"t": [0, 1]}
+    # It has to say that it let go of the others, by joining again.
+    desk.beat("a")
+    assert desk.owned["a"] == {}
+    assert client.follow() and client.owned == {"t": [0, 1]}
+    assert not client.follow()
+    desk.beat("a")
+    assert desk.owned["a"] == {"t": [2, 3]}
+
+
+def test_classic_members_that_do_not_follow_are_gone() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.wait(1000)
+    client = ClassicClient(desk, "x", "t")
+    client.join()
+    client.join()
+
+    def pass_time(duration_ms: int) -> None:
+        for _ in range(duration_ms // 10_000):
+            desk.wait(10_000)
+            desk.ack("a")
+            client.heartbeat()
+
+    # It does not sync.
+    pass_time(50_000)
+    assert client.member_id in desk.group.members
+    pass_time(10_000)
+    assert client.member_id not in desk.group.members
+    # It does not join again when it is told to.
+    client = ClassicClient(desk, "x", "t")
+    client.arrive()
+    desk.wait(1000)
+    assert client.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    pass_time(50_000)
+    assert client.member_id in desk.group.members
+    pass_time(10_000)
+    assert client.member_id not in desk.group.members
+    # It says nothing any more.
+    client = ClassicClient(desk, "x", "t")
+    client.arrive()
+    for _ in range(3):
+        desk.wait(10_000)
+        desk.beat("a")
+    assert client.member_id not in desk.group.members
+
+
+def test_what_classic_members_are_refused() -> None:
+    desk = ConsumerDesk(group_consumer_max_size="3")
+    desk.join("a", "t", instance_id="i")
+    client = ClassicClient(desk, "x", "t")
+    client.arrive()
+    subscription = client.desk.group.members[client.member_id].classic
+    assert subscription is not None
+    metadata = subscription.supported_protocols[0].metadata
+    for changes in (
+        {"protocol_type": "connect"},
+        {"protocols": [JoinGroupRequestProtocol(name=PROTOCOL, metadata=b"")]},
+        {"protocols": []},
+    ):
+        assert client.join(**changes) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    other = ClassicClient(desk, "y", "t")
+    stranger = [JoinGroupRequestProtocol(name="other", metadata=metadata)]
+    assert other.join(protocols=stranger) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert client.heartbeat(generation_id=77) == ErrorCode.ILLEGAL_GENERATION
+    assert client.heartbeat(member_id="who") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.heartbeat(member_id="a", generation_id=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.heartbeat(group_instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    assert client.sync(generation_id=77) == ErrorCode.ILLEGAL_GENERATION
+    assert client.sync(member_id="who") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.sync(protocol_name="range") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert client.sync(protocol_type="connect") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert client.leave(member_id="who") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.leave(member_id="a") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.leave(group_instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    assert client.leave(group_instance_id="j") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.join(group_instance_id="j") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.join(group_instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    desk.join("c", "t")
+    assert other.join() == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert client.leave() == ErrorCode.NONE
+    # An admin removes static members of either protocol.
+    assert client.leave(member_id="", group_instance_id="i") == ErrorCode.NONE
+    assert [*desk.group.members] == ["c"]
+
+
+def test_commits_of_classic_members() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    client = ClassicClient(desk, "x", "t")
+    client.arrive()
+    check = desk.group.check_offset_commit
+    assert check(client.member_id, None, client.generation, 8, False) == ErrorCode.NONE
+    assert check(client.member_id, None, client.generation - 1, 8, False) == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_static_member_changes_its_protocol() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t", instance_id="i")
+    desk.join("b", "t")
+    desk.settle("a", "b")
+    had = desk.owned["a"]
+    # Down: the new process speaks the old protocol. It has what the instance had.
+    client = ClassicClient(desk, "x", "t", instance_id="i")
+    assert client.join() == ErrorCode.NONE and client.sync() == ErrorCode.NONE
+    assert client.owned == had and desk.group.epoch == 2 and "a" not in desk.group.members
+    # And up again, without a word of the old process.
+    desk.join("a2", "t", instance_id="i")
+    assert desk.owned["a2"] == had and desk.group.epoch == 2
+    assert client.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_the_last_static_member_of_the_new_protocol_becomes_a_classic_group() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t", instance_id="i")
+    client = ClassicClient(desk, "x", "t", instance_id="i")
+    assert client.join() == ErrorCode.NONE
+    group = desk.shard.group(GROUP)
+    assert isinstance(group, ClassicGroup) and group.state_name == "Stable"
+    assert client.sync() == ErrorCode.NONE and client.owned == {"t": [0, 1, 2, 3]}
+    assert client.heartbeat() == ErrorCode.NONE
+
+
+def test_an_upgrade_of_a_static_member() -> None:
+    desk = ConsumerDesk()
+    client = ClassicClient(desk, "x", "t", instance_id="i")
+    classic_group(desk, client)
+    desk.join("a", "t", instance_id="i")
+    assert desk.owned["a"] == {"t": [0, 1, 2, 3]} and [*desk.group.members] == ["a"]
+    assert client.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_eager_members_own_nothing_when_they_join() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "u")
+    eager = ClassicClient(desk, "x", "t")
+    eager.arrive()
+    desk.wait(1000)
+    eager.follow()
+    assert eager.owned == {"t": [0, 1, 2, 3]}
+    desk.wait(1000)
+    desk.beat("a", subscribed_topic_names=["t"])
+    assert eager.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    eager.owned = {}
+    assert eager.join() == ErrorCode.NONE and eager.sync() == ErrorCode.NONE
+    assert eager.owned == {"t": [0, 1]} and not eager.follow()
+    desk.beat("a")
+    assert desk.owned["a"] == {"t": [2, 3]}
