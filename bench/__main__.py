@@ -22,7 +22,7 @@ PROFILE_LINES = 40
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds: about a minute")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds: a few minutes")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: the figures mean nothing")
     parser.add_argument(
         "--only", metavar="NAME", action="append", help=f"one case, may be repeated: {', '.join(cases.NAMES)}"
@@ -57,8 +57,10 @@ def profile(name: str, sampled: bool, data_root: str, sizes: Sizes) -> None:
         print("(the profiler is in these figures)")
         for file_name in sorted(os.listdir(directory)):
             path = os.path.join(directory, file_name)
-            print(f"\n--- {name}, broker {int(file_name) + 1}")
-            if sampled:
+            print(f"\n--- {name}, {file_name}")
+            if not os.path.getsize(path):
+                print("(killed before it could tell)")
+            elif sampled:
                 with open(path, encoding="utf-8") as file:
                     print(file.read())
             else:

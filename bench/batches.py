@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import count, islice
-from typing import Any
+from typing import Any, Protocol
 
 from bench.broker import BenchError, Broker
 from bench.wire import Wire, fetch
@@ -21,13 +21,18 @@ ONE_RECORD = 1
 POOL_BYTES = 32_000_000  # larger than the caches of a processor, as real data is
 
 
-def producer(broker: Broker, batch_bytes: int, **more: Any) -> Any:
+class Servers(Protocol):
+    @property
+    def address(self) -> str: ...
+
+
+def producer(servers: Servers, batch_bytes: int, **more: Any) -> Any:
     """A librdkafka producer on one connection that fills its batches; everything else is its default."""
     from confluent_kafka import Producer
 
     config = {
         **QUIET,
-        "bootstrap.servers": broker.address,
+        "bootstrap.servers": servers.address,
         "batch.size": max(batch_bytes, 2 * VALUE_BYTES),
         "batch.num.messages": 1 if batch_bytes == ONE_RECORD else 100_000,
         "linger.ms": 200,

@@ -32,23 +32,32 @@ class Launch(NamedTuple):
     profiles: str | None = None  # a directory: every broker runs under a profiler and leaves a file there
     sampled: bool = False
 
-    def command(self) -> list[str]:
+    def command(self, label: str) -> list[str]:
         python = [sys.executable, "-P"]
         if self.profiles is None:
             return [*python, "-m", "ottla", "serve"]
         runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "profiled_serve.py")
         kind = "sample" if self.sampled else "trace"
-        path = os.path.join(self.profiles, f"{len(os.listdir(self.profiles)):03d}")
+        path = os.path.join(self.profiles, f"{len(os.listdir(self.profiles)):03d} {label}")
+        with open(path, "xb"):
+            pass  # the next broker takes another name
         return [*python, runner, kind, path, "serve"]
 
 
 class Broker:
-    """Starts on a free port with a fresh directory, which is removed at the end."""
+    """Starts on a free port with a fresh directory, which is removed at the end.
 
-    def __init__(self, launch: Launch, settings: Mapping[str, str] | None = None) -> None:
+    Settings that name listeners and directories decide about these themselves.
+    """
+
+    def __init__(
+        self, launch: Launch, settings: Mapping[str, str] | None = None, label: str = "broker"
+    ) -> None:
         self._launch = launch
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
+        self.label = label
         self._process: subprocess.Popen[bytes] | None = None
+        self._began_s = 0.0
         os.makedirs(launch.data_root, exist_ok=True)
         self.directory = tempfile.mkdtemp(prefix="ottla-bench-", dir=launch.data_root)
         self.address = ""
@@ -85,23 +94,33 @@ class Broker:
 
     def start(self) -> None:
         """Start and wait for the ready line; `start_s` is the time between the two."""
+        self.begin_start()
+        self.await_ready()
+
+    def begin_start(self) -> None:
         assert self._process is None, "running already"
-        command = [*self._launch.command(), "--data", self.data_dir, "--listen", "127.0.0.1:0"]
-        command += ["--log-level", "warning", "--stop-on-stdin-eof"]
-        for key, value in self._settings.items():
+        command = [*self._launch.command(self.label), "--log-level", "warning", "--stop-on-stdin-eof"]
+        if "log.dirs" not in self.settings:
+            command += ["--data", self.data_dir]
+        if "listeners" not in self.settings:
+            command += ["--listen", "127.0.0.1:0"]
+        for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         environment = {key: value for key, value in os.environ.items() if key not in UNWANTED_ENVIRONMENT}
         with open(os.path.join(self.directory, "log"), "ab") as log:
-            began_s = time.perf_counter()
+            self._began_s = time.perf_counter()
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
             )
+
+    def await_ready(self) -> None:
         ready = READY.search(self._first_line())
-        self.start_s = time.perf_counter() - began_s
+        self.start_s = time.perf_counter() - self._began_s
         if ready is None:
             self.kill()
             raise BenchError(f"the broker did not start\n{self.log_text()}")
-        self.address = ready.group(1).decode()
+        if "listeners" not in self.settings:
+            self.address = ready.group(1).decode()
 
     def _first_line(self) -> bytes:
         assert self._process is not None and self._process.stdout is not None
@@ -124,21 +143,29 @@ class Broker:
 
     def stop(self) -> float:
         """The clean stop; returns how long it took."""
-        process = self._process
-        if process is None:
+        if self._process is None:
             return 0.0
         began_s = time.perf_counter()
-        process.terminate()
+        self.begin_stop()
+        self.await_end()
+        return time.perf_counter() - began_s
+
+    def begin_stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+
+    def await_end(self) -> None:
+        process = self._process
+        if process is None:
+            return
         try:
             code = process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
             raise BenchError(f"the broker did not stop\n{self.log_text()}") from None
-        took_s = time.perf_counter() - began_s
         self._close()
         if code != 0:
             raise BenchError(f"the broker ended with exit code {code}\n{self.log_text()}")
-        return took_s
 
     def kill(self) -> None:
         if self._process is not None:

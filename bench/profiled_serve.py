@@ -66,6 +66,4 @@ def _short(filename: str) -> str:
 
 if __name__ == "__main__":
     kind, output, *rest = sys.argv[1:]
-    with open(output, "xb"):
-        pass  # the next broker takes another name
     sys.exit((traced if kind == "trace" else sampled)(output, rest))

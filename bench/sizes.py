@@ -19,6 +19,10 @@ class Sizes(NamedTuple):
     segments_many: int
     lookups: int  # per round
     latency_seconds: float
+    replicated_rounds: int
+    replicated_bytes: int  # per round
+    replicated_partitions: int
+    kills: int  # of each kind
 
 
 FULL = Sizes(
@@ -35,6 +39,10 @@ FULL = Sizes(
     segments_many=1000,
     lookups=10_000,
     latency_seconds=10,
+    replicated_rounds=8,
+    replicated_bytes=150_000_000,
+    replicated_partitions=1000,
+    kills=10,
 )
 QUICK = FULL._replace(
     starts=5,
@@ -46,6 +54,9 @@ QUICK = FULL._replace(
     segments_many=200,
     lookups=5_000,
     latency_seconds=3,
+    replicated_rounds=4,
+    replicated_bytes=100_000_000,
+    kills=3,
 )
 SMOKE = Sizes(
     starts=1,
@@ -61,4 +72,8 @@ SMOKE = Sizes(
     segments_many=4,
     lookups=50,
     latency_seconds=0.3,
+    replicated_rounds=1,
+    replicated_bytes=2_000_000,
+    replicated_partitions=12,
+    kills=1,
 )

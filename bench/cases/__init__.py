@@ -25,6 +25,10 @@ _CASES = (
     ("partitions", "partitions", "partitions"),
     ("lookup", "lookup", "lookup"),
     ("latency", "latency", "latency"),
+    ("cluster-start", "cluster_start", "cluster_start"),
+    ("cluster-produce", "cluster_produce", "cluster_produce"),
+    ("cluster-partitions", "cluster_partitions", "cluster_partitions"),
+    ("cluster-failover", "cluster_failover", "cluster_failover"),
 )
 NAMES = tuple(name for name, _, _ in _CASES)
 

@@ -66,19 +66,19 @@ def floor(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         path = os.path.join(directory, "file")
         for name, frame_bytes in STORE_SIZES.items():
             count = max(1, sizes.produce_bytes // frame_bytes)
-            used = _store(path, frame_bytes, count, sizes.produce_rounds, in_flight=5)
+            used = stored(path, frame_bytes, count, sizes.produce_rounds, in_flight=5)
             gigabytes = count * frame_bytes / 1e9
             yield figure_of(
                 f"floor: receive and append {name}", [used_s / gigabytes for used_s in used], "CPU s per GB"
             )
         with one_core():
-            used = _store(path, ONE_RECORD_BYTES, sizes.requests, sizes.rounds, in_flight=1)
+            used = stored(path, ONE_RECORD_BYTES, sizes.requests, sizes.rounds, in_flight=1)
         yield figure_of(
             "floor: receive and append one record, alone",
             [used_s / sizes.requests * 1e6 for used_s in used],
             "CPU us per request",
         )
-        used = _store(path, ONE_RECORD_BYTES * 16, sizes.requests // 16, sizes.rounds, in_flight=4, group=16)
+        used = stored(path, ONE_RECORD_BYTES * 16, sizes.requests // 16, sizes.rounds, in_flight=4, group=16)
         yield figure_of(
             "floor: receive and append one record, pipelined",
             [used_s / (sizes.requests // 16 * 16) * 1e6 for used_s in used],
@@ -93,7 +93,7 @@ def _loop_ns() -> float:
     return (time.process_time() - began_s) / LOOP_COUNT * 1e9
 
 
-def _store(
+def stored(
     path: str, send_bytes: int, count: int, rounds: int, *, in_flight: int, group: int = 1
 ) -> list[float]:
     exchange = Exchange(os.urandom(send_bytes), len(ANSWER) * group)

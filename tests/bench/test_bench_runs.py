@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+ONE_BROKER = ("floor", "start", "produce", "requests", "fetch", "partitions", "lookup", "latency")
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory come from /proc")
@@ -34,9 +35,13 @@ def figures_of(path: Path) -> dict[str, dict[str, Any]]:
     return {figure["name"]: figure for figure in json.loads(path.read_text())["figures"]}
 
 
-def test_measures_everything_and_tells_the_conditions(tmp_path: Path) -> None:
+def options(name: str, values: tuple[str, ...]) -> list[str]:
+    return [part for value in values for part in (name, value)]
+
+
+def test_measures_one_broker_and_tells_the_conditions(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    output = run_bench("--json", str(path), "--data", str(tmp_path))
+    output = run_bench("--json", str(path), "--data", str(tmp_path), *options("--only", ONE_BROKER))
     figures = figures_of(path)
     with_goals = [
         "start: process start to ready",
@@ -60,6 +65,41 @@ def test_measures_everything_and_tells_the_conditions(tmp_path: Path) -> None:
     measured = json.loads(path.read_text())["conditions"]
     assert measured["python"].startswith("CPython") and measured["kernel_compiled"] in (True, False)
     assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
+
+
+@pytest.mark.slow
+def test_measures_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    run_bench("--json", str(path), "--data", str(tmp_path), "--only", "cluster")
+    figures = figures_of(path)
+    for name in (
+        "cluster: start to ready",
+        "cluster: memory of a broker",
+        "replicated produce 64 KB, RF 3 of RF 1",
+        "replicated produce 64 KB, RF 3: follower",
+        "floor: RF 3",
+        "12 partitions x RF 3: create",
+        "12 partitions x RF 3: start to all replicas in sync",
+    ):
+        assert figures[name]["value"] > 0, name
+    for name in ("fail-over, leader killed", "fail-over, controller and leader killed"):
+        median, longest = figures[f"{name}: median"], figures[f"{name}: longest"]
+        assert 0 < median["value"] <= longest["value"] and median["goal"] == 1.0, name
+    assert figures["12 partitions x RF 3: idle CPU, broker 0 leads"]["goal"] == 10
+    assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
+
+
+def test_every_case_is_run_here() -> None:
+    """A new case is added to one of the two tests above."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from bench import cases; print(*cases.NAMES)"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert [name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "cluster"))] == []
 
 
 @pytest.mark.parametrize(("profiler", "shown"), [("trace", "check_produce"), ("sample", "own time by line")])

@@ -1,0 +1,144 @@
+"""What a producer notices when a broker is killed: the longest time that a partition takes no record."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from bench.batches import QUIET
+from bench.broker import BenchError, Launch
+from bench.cluster import Cluster, wait_until
+from bench.figures import Figure, rounded
+from bench.sizes import Sizes
+from ottla.client import NewTopic
+
+TOPIC = "bench"
+PARTITIONS = 6
+GOAL_S = 1.0
+VALUE = bytes(1024)
+LINGER_MS = 5
+TURN_SECONDS = 0.005
+QUEUED_MAX = 10_000
+FRESH_SECONDS = 0.1  # acknowledged everywhere so shortly before the kill
+AFTER_SECONDS = 1.0  # looked at after all partitions are back: one may stumble again
+STEADY_SECONDS = 0.5
+
+
+class Load:
+    """An idempotent producer that sends a few records to every partition every few milliseconds.
+
+    Not at full speed: the brokers and the client would fight for the cores, and the gap would tell of that.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        from confluent_kafka import Producer
+
+        config = {"bootstrap.servers": cluster.address, "enable.idempotence": True, "linger.ms": LINGER_MS}
+        self._producer = Producer({**QUIET, **config})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.acks: list[list[float]] = [[] for _ in range(PARTITIONS)]  # when, by partition
+        self.acked_sent: list[float] = [0.0] * PARTITIONS  # when the last acknowledged record was sent
+        self.failures: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def is_fresh(self) -> bool:
+        oldest = min([times[-1] if times else 0.0 for times in self.acks])
+        return time.monotonic() - oldest < FRESH_SECONDS
+
+    def has_acked_since(self, moment: float) -> bool:
+        """Is a record that was sent after this moment acknowledged in every partition?"""
+        return min(self.acked_sent) > moment
+
+    def longest_gap_s(self, since: float) -> float:
+        """The longest wait for an acknowledgement in any partition, up to now."""
+        now = time.monotonic()
+        longest = 0.0
+        for times in self.acks:
+            moments = [since, *[each for each in times if each > since], now]
+            longest = max(longest, *[after - before for before, after in itertools.pairwise(moments)])
+        return longest
+
+    def _run(self) -> None:
+        producer = self._producer
+        while not self._stop.is_set():
+            if len(producer) < QUEUED_MAX:
+                for partition in range(PARTITIONS):
+                    key = repr(time.monotonic()).encode()
+                    producer.produce(TOPIC, VALUE, key, partition=partition, on_delivery=self._delivered)
+            producer.poll(TURN_SECONDS)
+        if producer.flush(30):
+            self.failures.append("not everything was delivered")
+
+    def _delivered(self, error: object, message: Any) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+            return
+        partition = message.partition()
+        self.acks[partition].append(time.monotonic())
+        self.acked_sent[partition] = float(message.key())
+
+
+def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
+    leader_gaps_s, controller_gaps_s = [], []
+    with Cluster(launch) as cluster:
+        cluster.create_topic(NewTopic(TOPIC, PARTITIONS, 3))
+        with Load(cluster) as load:
+            for number in range(sizes.kills):
+                controller = _steady(cluster, load)
+                others = [node_id for node_id in range(len(cluster.brokers)) if node_id != controller]
+                leader_gaps_s.append(_gap_s(cluster, load, others[number % len(others)]))
+                controller_gaps_s.append(_gap_s(cluster, load, _steady(cluster, load)))
+        if load.failures:
+            raise BenchError(f"librdkafka: {len(load.failures)} records failed: {load.failures[0]}")
+    yield from _distribution("fail-over, leader killed", leader_gaps_s)
+    yield from _distribution("fail-over, controller and leader killed", controller_gaps_s)
+
+
+def _steady(cluster: Cluster, load: Load) -> int:
+    """Until the cluster is as it was in the beginning and all is acknowledged; returns the controller."""
+    cluster.await_in_sync(TOPIC, preferred=True)
+    time.sleep(STEADY_SECONDS)
+    controller = cluster.controller()
+    wait_until(load.is_fresh, "every partition takes records")
+    return controller
+
+
+def _gap_s(cluster: Cluster, load: Load, victim: int) -> float:
+    killed_at = time.monotonic()
+    cluster.brokers[victim].kill()
+    wait_until(lambda: load.has_acked_since(killed_at), "every partition takes records again")
+    time.sleep(AFTER_SECONDS)
+    gap_s = load.longest_gap_s(killed_at)
+    cluster.brokers[victim].start()
+    return gap_s
+
+
+def _distribution(name: str, gaps_s: Sequence[float]) -> Iterator[Figure]:
+    ordered = sorted(gaps_s)
+    note = (
+        f"gap seen by an idempotent librdkafka producer, {PARTITIONS} partitions, {len(ordered)} kills: "
+        + " ".join(map(rounded, ordered))
+    )
+    yield Figure(f"{name}: median", statistics.median(ordered), "s", GOAL_S, note)
+    yield Figure(f"{name}: p90", _percentile(ordered, 90), "s")
+    yield Figure(f"{name}: longest", ordered[-1], "s")
+
+
+def _percentile(ordered: Sequence[float], percent: int) -> float:
+    """The smallest value that so many per cent do not exceed."""
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
