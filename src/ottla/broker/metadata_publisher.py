@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 STEPS_PER_TURN = 20  # partitions created or dropped before the loop does something else, about 3 ms
+TURN_SECONDS_MAX = 0.005  # and fewer where the disk is slow
 
 log = logging.getLogger("ottla.metadata")
 
@@ -58,9 +59,12 @@ class MetadataPublisher:
         """One request may create thousands of logs: the loop gets its turn every few of them. A partition
         that is in the image but not hosted yet answers NOT_LEADER_OR_FOLLOWER, and clients come again."""
         self._broker.dispatcher.produce_lane.forget()
+        loop = asyncio.get_running_loop()
+        turn_began = loop.time()
         for step, _ in enumerate(self._carry_out(delta), 1):
-            if step % STEPS_PER_TURN == 0:
+            if step % STEPS_PER_TURN == 0 or loop.time() - turn_began > TURN_SECONDS_MAX:
                 await asyncio.sleep(0)
+                turn_began = loop.time()
         if delta.brokers:
             self._broker.replicas.brokers_changed(sorted(delta.brokers))
         for tell in self.on_change:
