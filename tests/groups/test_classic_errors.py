@@ -8,6 +8,7 @@ import pytest
 from group_desk import Desk
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 
 
 @pytest.mark.parametrize(
@@ -249,3 +250,44 @@ def test_metadata_may_be_anything(metadata: bytes) -> None:
     group: Any = desk.shard.group("g")
     assert group.subscribed is None
     assert group.is_subscribed_to("whatever")
+
+
+def test_a_protocol_that_is_named_twice_counts_once() -> None:
+    desk = Desk()
+    twice = [JoinGroupRequestProtocol(name="range", metadata=data) for data in (b"first", b"second")]
+    fields: dict[str, Any] = {"group_id": "g", "session_timeout_ms": 10_000, "protocol_type": "any"}
+    desk.ask("a", "join_group", JoinGroupRequest(**fields, protocols=twice), 3)
+    desk.arrive("b", protocols={"range": b""}, protocol_type="any")
+    desk.wait(6_000)
+    assert desk.transcript()[-2:] == [
+        "a joined as a-1: generation 1, range, led by a-1 over a-1 b-2",
+        "b joined as b-2: generation 1, range, led by a-1",
+    ]
+    group: Any = desk.shard.group("g")
+    assert group.members["a-1"].metadata("range") == b"first"
+
+
+def test_an_id_given_to_a_dynamic_member_is_not_for_a_static_one() -> None:
+    desk = Desk()
+    desk.stable("s", static=True)
+    desk.join("b")
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        member_id=desk.ids["b"],
+        group_instance_id="s",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    assert desk.ask("b", "join_group", request).error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_ids_that_are_never_used_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.groups.classic.rebalance.PENDING_MEMBERS_MAX", 3)
+    desk = Desk()
+    for _ in range(5):
+        desk.join("a", fresh=True)
+    group: Any = desk.shard.group("g")
+    assert [*group.pending_members] == ["a-3", "a-4", "a-5"]
+    desk.wait(20_000)
+    assert not group.pending_members

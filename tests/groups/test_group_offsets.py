@@ -230,8 +230,11 @@ def test_offsets_of_other_protocols_are_not_deleted() -> None:
 
 def test_offsets_go_with_their_topic() -> None:
     desk = Desk()
-    desk.commit("s", {T0: 5, ("t", 1): 6, ("u", 0): 7})
+    desk.commit("s", {("t", 1): 6, ("u", 0): 7})
+    commit_in_transaction(desk, 7, 5)
     desk.take(desk.shard.topics_deleted(["t"], desk.now_ms))
+    end_transaction(desk, 7, True)
+    assert desk.fetch() == {("u", 0): 7}
     desk.reload()
     assert desk.fetch() == {("u", 0): 7}
 

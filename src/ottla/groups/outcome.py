@@ -27,7 +27,7 @@ class RequestContext:
 
 
 class Outcome:
-    """The records, which go into one batch, and the replies.
+    """The records and the replies. Records go into one batch, or several in order if one would be too large.
 
     `reply` answers the request that was decided; None means that it waits, and that a later outcome has the
     answer under its token in `replies`. All of them are given when everything that the shard has appended so

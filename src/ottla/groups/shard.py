@@ -146,8 +146,8 @@ class GroupShard:
         outcome = Outcome()
         for group_id, offsets in [*self.context.offsets.items()]:
             for name in names:
-                for topic, partition in [each for each in offsets.partitions() if each[0] == name]:
-                    self._commit.delete_offset(outcome, group_id, topic, partition, now_ms)
+                for partition in offsets.partitions_of(name):
+                    self._commit.delete_offset(outcome, group_id, name, partition, now_ms)
         return outcome
 
     # Membership.

@@ -70,7 +70,7 @@ class Join:
             self._turn_away(outcome, group, request.member_id, now_ms)
         elif not request.member_id:
             self._join_newcomer(outcome, group, request, ctx, now_ms)
-        elif request.member_id in group.pending_members:
+        elif request.member_id in group.pending_members and request.group_instance_id is None:
             group.pending_members.pop(request.member_id).discard()
             self._add(outcome, group, request.member_id, request, ctx, now_ms)
         else:
@@ -249,7 +249,11 @@ class Join:
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    return tuple([(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols])
+    """In the order of the request; of two with the same name the first counts."""
+    named: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        named.setdefault(protocol.name, bytes(protocol.metadata))
+    return tuple(named.items())
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:

@@ -15,6 +15,9 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
+# Ids that were given out and not used: whoever asks for more, the oldest are forgotten.
+PENDING_MEMBERS_MAX = 10_000
+
 
 class Rebalancing:
     """The transitions of all classic groups of a shard."""
@@ -175,6 +178,8 @@ class Rebalancing:
 
     def await_pending(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
         """A member id was given out: the group waits for it until then."""
+        if len(group.pending_members) >= PENDING_MEMBERS_MAX:
+            group.pending_members.pop(next(iter(group.pending_members))).discard()
         action = partial(self._pending_is_over, group, member_id)
         group.pending_members[member_id] = self.context.timers.start(action, deadline_ms)
 

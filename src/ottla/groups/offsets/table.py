@@ -93,6 +93,13 @@ class GroupOffsets:
         key = (topic, partition)
         return any(key in offsets for offsets in self.pending.values())
 
+    def partitions_of(self, topic: str) -> list[int]:
+        """Those of a topic that have an offset, be it committed or pending."""
+        found = dict.fromkeys(self.topics.get(topic, ()))
+        for offsets in self.pending.values():
+            found.update({partition: None for name, partition in offsets if name == topic})
+        return [*found]
+
     def partitions(self) -> dict[tuple[str, int], None]:
         """All that have an offset, be it committed or pending."""
         found: dict[tuple[str, int], None] = {}
