@@ -75,7 +75,8 @@ class Newcomer:
         if self.owned - self.target:
             self.owned &= self.target
         else:
-            self.owned, self.target = set(self.target), None
+            # It says so also where nothing has changed for it: it was asked to revoke what it never took.
+            self.owned, self.target, self.told = set(self.target), None, None
 
     def stop(self, how: str) -> None:
         self.owned = set()
