@@ -133,6 +133,8 @@ class Sampler:
                 usual = [-1, -2, -3, -4, -5, -6, -7, 0, self._now_ms]
             case "replication_factor":
                 usual = [-1, 1, 1, 2]
+            case "broker_id":
+                usual = [-1, 0, 2, 100]  # not the victim's own: UnregisterBroker would be obeyed
             case _:
                 usual = [-1, 0, 0, 0, 1, 2, 100, 1 << 20]
         value = rng.choice((low, high, rng.randint(low, high))) if rng.random() < 0.1 else rng.choice(usual)
