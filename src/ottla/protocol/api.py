@@ -9,6 +9,9 @@ from ottla.protocol.messages.table import APIS
 
 API_VERSIONS_KEY = 18
 
+# Finding a module by the name of a message costs more than reading a small one.
+_found: dict[str, type[Message]] = {}
+
 
 def snake_case(name: str) -> str:
     """The module of a message: the generator's rule, without the weight of `re`."""
@@ -20,8 +23,10 @@ def snake_case(name: str) -> str:
 
 def message_class(name: str) -> type[Message]:
     """The class of a message by Kafka's name of it, for example "FetchRequest"."""
-    module = import_module(f"ottla.protocol.messages.{snake_case(name)}")
-    found: type[Message] = getattr(module, name)
+    found = _found.get(name)
+    if found is None:
+        module = import_module(f"ottla.protocol.messages.{snake_case(name)}")
+        found = _found[name] = getattr(module, name)
     return found
 
 
