@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 
 def elect(harness: Any, kind: int, named: dict[str, list[int]] | None) -> dict[tuple[str, int], int]:
@@ -100,3 +106,54 @@ def test_balance_can_be_switched_off(new_harness: Any) -> None:
     away_from_1(harness)
     assert harness.partition("t").leader == 2
     assert harness.take(harness.controller.decide_balance_leaders(0)) == []
+
+
+def allow_unclean(harness: Any, resource_type: int, name: str, value: str, **how: Any) -> None:
+    change = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], **how)
+    (answer,) = harness.take(harness.controller.decide_incremental_alter_configs(request, 0)).responses
+    assert answer.error_code == 0
+
+
+def stand_still(cluster: Any, *names: str) -> None:
+    """Broker 1 has fallen out of sync, then broker 2, the leader, dies."""
+    for name in names:
+        cluster.create(name, [2, 1])
+        cluster.alter(name, [2])
+    cluster.fence(2)
+    assert [cluster.partition(name).leader for name in names] == [-1] * len(names)
+
+
+def test_unclean_as_soon_as_the_topic_allows_it(cluster: Any) -> None:
+    stand_still(cluster, "t", "u")
+    allow_unclean(cluster, 2, "t", "true", validate_only=True)
+    assert not cluster.lost
+    allow_unclean(cluster, 2, "t", "true")
+    assert [cluster.partition(name).leader for name in "tu"] == [1, -1]
+    assert [(each.topic, each.leader) for each in cluster.lost] == [("t", 1)]
+    allow_unclean(cluster, 2, "t", "false")
+    assert len(cluster.lost) == 1
+
+
+def test_unclean_as_soon_as_the_cluster_allows_it(cluster: Any) -> None:
+    stand_still(cluster, "t", "u")
+    allow_unclean(cluster, 2, "u", "false")
+    allow_unclean(cluster, 4, "", "true")
+    assert [cluster.partition(name).leader for name in "tu"] == [1, -1], "a topic decides for itself"
+
+
+def test_unclean_by_the_clock(cluster: Any) -> None:
+    stand_still(cluster, "t", "u")
+    assert cluster.take(cluster.controller.decide_elect_unclean(0)) == 0
+    # As if a controller with another file had taken over.
+    cluster.append(
+        [
+            ConfigRecord(
+                resource_type=2, resource_name="t", name="unclean.leader.election.enable", value="true"
+            )
+        ]
+    )
+    assert cluster.take(cluster.controller.decide_elect_unclean(0)) == 1
+    assert [cluster.partition(name).leader for name in "tu"] == [1, -1]
+    assert len(cluster.lost) == 1

@@ -40,6 +40,7 @@ class ControllerDuties:
         self._grace_ms = config.get_int("broker.disconnect.grace.ms")
         self._session_look_ms = max(10, config.get_int("broker.session.timeout.ms") // LOOKS_PER_SESSION)
         self._balance_ms = 1000 * config.get_int("leader.imbalance.check.interval.seconds")
+        self._unclean_look_ms = config.get_int("unclean.leader.election.interval.ms")
         self._balances = config.get_bool("auto.leader.rebalance.enable")
         # The epoch of each broker that was heard of, and the connection: None for this process's own.
         self._heard: dict[int, tuple[int, Connection | None]] = {}
@@ -51,6 +52,7 @@ class ControllerDuties:
         self._tasks = [
             loop.create_task(self._watch_sessions(), name="sessions"),
             loop.create_task(self._knock(), name="knock"),
+            loop.create_task(self._elect_unclean(), name="unclean"),
         ]
         if self._balances:
             self._tasks.append(loop.create_task(self._balance(), name="balance"))
@@ -106,6 +108,12 @@ class ControllerDuties:
             moved = await self._decide(lambda c, now_ms, _: c.decide_balance_leaders(now_ms))
             if moved:
                 log.info("leadership back to preferred replicas: partitions=%d", len(moved))
+
+    async def _elect_unclean(self) -> None:
+        """Partitions without a leader, where a loss is allowed: the controller tells of each itself."""
+        while True:
+            await self._decide(lambda c, now_ms, _: c.decide_elect_unclean(now_ms))
+            await asyncio.sleep(self._unclean_look_ms / 1000)
 
     async def _decide(self, decide: Decide[Any]) -> Any:
         try:

@@ -12,9 +12,11 @@ from ottla.config.topic import TOPIC_PROPERTIES
 from ottla.config.topic_config import check_dynamic_broker_config, check_topic_configs, is_list
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, Refusal
+from ottla.controller.elections import Changes
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from ottla.controller.min_isr import check_min_isr_change, elr_after
 from ottla.controller.topic_names import check_topic_name
+from ottla.controller.unclean import elections_after
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -32,25 +34,25 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
     """What is given replaces all that was set on the resource."""
-    records, answers = _each_resource(context, request.resources, _replaced)
+    (records, elections), answers = _each_resource(context, request.resources, _replaced)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**answer) for answer in answers])
-    return Decision([] if request.validate_only else records, reply)
+    return Decision([], reply) if request.validate_only else Decision(records, reply, elections)
 
 
 def decide_incremental_alter_configs(
     context: Context, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Single properties are set, removed, or have items added to or taken from their list."""
-    records, answers = _each_resource(context, request.resources, _changed)
+    (records, elections), answers = _each_resource(context, request.resources, _changed)
     reply = IncrementalAlterConfigsResponse(
         responses=[IncrementalResourceResponse(**answer) for answer in answers]
     )
-    return Decision([] if request.validate_only else records, reply)
+    return Decision([], reply) if request.validate_only else Decision(records, reply, elections)
 
 
 def _each_resource(
     context: Context, resources: list[Any], new_values: Any
-) -> tuple[list[Message], list[dict[str, Any]]]:
+) -> tuple[Changes, list[dict[str, Any]]]:
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     records: list[Message] = []
     answers: list[dict[str, Any]] = []
@@ -80,7 +82,8 @@ def _each_resource(
                 "resource_name": name,
             }
         )
-    return records + elr_after(context, accepted), answers
+    elected, unclean = elections_after(context, accepted)
+    return (records + elr_after(context, accepted) + elected, unclean), answers
 
 
 def _check_request(resource: Any) -> None:

@@ -220,6 +220,11 @@ class Controller:
 
         return decide_balance_leaders(self._context)
 
+    def decide_elect_unclean(self, now_ms: int) -> Decision[int]:
+        from ottla.controller.unclean import decide_elect_unclean
+
+        return decide_elect_unclean(self._context)
+
     def decide_settle_min_isr(self, now_ms: int) -> Decision[None]:
         from ottla.controller.min_isr import decide_settle_min_isr
 

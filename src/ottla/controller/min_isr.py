@@ -16,13 +16,11 @@ from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import all_partitions
 from ottla.controller.features import ELR_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
-from ottla.controller.partition_rules import MIN_ISR
+from ottla.controller.partition_rules import MIN_ISR, Configs
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
-
-Configs = Mapping[tuple[int, str], Mapping[str, str]]
 
 
 def elr_is_on(context: Context) -> bool:

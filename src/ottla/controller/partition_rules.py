@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ottla.config.topic_config import ConfigLayers
 from ottla.controller.context import Context
 from ottla.controller.decision import UncleanElection
 from ottla.controller.directories import directory_of, is_online
 from ottla.controller.features import ELR_VERSION
+from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from ottla.controller.image_parts import PartitionImage
+
+Configs = Mapping[tuple[int, str], Mapping[str, str]]  # by resource type and name
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
@@ -15,11 +21,12 @@ UNCLEAN = "unclean.leader.election.enable"
 class PartitionRules:
     """For one decision. A decision runs ahead of its own records, so it says which broker they change:
     `leaving` is never chosen, `arriving` counts as active, and the log of a broker in `unclean_restart`
-    may have lost its end."""
+    may have lost its end. `changed` are resources whose configuration it gives other values."""
 
     __slots__ = (
         "_defaults",
         "arriving",
+        "changed",
         "context",
         "elr_on",
         "image",
@@ -35,30 +42,39 @@ class PartitionRules:
         leaving: int | None = None,
         arriving: int | None = None,
         unclean_restart: int | None = None,
+        changed: Configs | None = None,
     ) -> None:
         self.context = context
         self.image = context.image
         self.leaving = leaving
         self.arriving = arriving
         self.unclean_restart = unclean_restart
+        self.changed = changed or {}
         self.elr_on = context.image.features.get(ELR_VERSION, 0) >= 1
         self.unclean_elections: list[UncleanElection] = []
         self._defaults: tuple[int, bool] | None = None
 
     def _topic_defaults(self) -> tuple[int, bool]:
         if self._defaults is None:
-            values = self.context.layers().topic_defaults()
+            layers = self.context.layers()
+            if (cluster := self.changed.get((RESOURCE_BROKER, ""))) is not None:
+                layers = ConfigLayers(self.context.config, cluster_dynamic=cluster)
+            values = layers.topic_defaults()
             self._defaults = (values[MIN_ISR], values[UNCLEAN])
         return self._defaults
 
+    def _topic_config(self, topic: str) -> Mapping[str, str]:
+        changed = self.changed.get((RESOURCE_TOPIC, topic)) if self.changed else None
+        return self.image.topic_config(topic) if changed is None else changed
+
     def min_isr(self, topic: str, replicas: int) -> int:
         """How many replicas must be in sync for the partition to go on; never more than it has."""
-        text = self.image.topic_config(topic).get(MIN_ISR)
+        text = self._topic_config(topic).get(MIN_ISR)
         wanted = self._topic_defaults()[0] if text is None else int(text)
         return min(wanted, max(1, replicas))
 
     def unclean_allowed(self, topic: str) -> bool:
-        text = self.image.topic_config(topic).get(UNCLEAN)
+        text = self._topic_config(topic).get(UNCLEAN)
         return self._topic_defaults()[1] if text is None else text.lower() == "true"
 
     def may_lead(self, partition: PartitionImage, broker_id: int, directory: bytes | None = None) -> bool:

@@ -1,0 +1,47 @@
+"""Leaders for partitions that have none, where unclean elections have become allowed.
+
+Whoever allows them while a partition stands still wants it to go on, so the change of the configuration and
+the elections are one decision. What that does not reach (another value in the files of a controller that has
+just begun, more partitions than one pass takes) is found by the clock.
+"""
+
+from __future__ import annotations
+
+from ottla.controller.context import Context
+from ottla.controller.decision import Decision
+from ottla.controller.elect_leaders import ELECTIONS_PER_PASS
+from ottla.controller.elections import Changes, all_partitions
+from ottla.controller.image_parts import NO_LEADER
+from ottla.controller.partition_change import PartitionChange
+from ottla.controller.partition_rules import UNCLEAN, Configs, PartitionRules
+from ottla.protocol.message import Message
+
+
+def decide_elect_unclean(context: Context) -> Decision[int]:
+    """The reply tells how many partitions have a leader again."""
+    rules = PartitionRules(context)
+    records = _elections(rules)
+    return Decision(records, len(records), rules.unclean_elections)
+
+
+def elections_after(context: Context, changed: Configs) -> Changes:
+    """What follows from the new configuration of these resources."""
+    before = context.image.configs
+    if all(values.get(UNCLEAN) == before.get(key, {}).get(UNCLEAN) for key, values in changed.items()):
+        return [], []
+    rules = PartitionRules(context, changed=changed)
+    return _elections(rules), rules.unclean_elections
+
+
+def _elections(rules: PartitionRules) -> list[Message]:
+    records: list[Message] = []
+    for topic, number, partition in all_partitions(rules.image):
+        if partition.leader != NO_LEADER or not rules.unclean_allowed(topic.name):
+            continue
+        change = PartitionChange(rules, topic, number)
+        record = change.build()
+        if record is not None and change.leader != NO_LEADER:
+            records.append(record)
+            if len(records) == ELECTIONS_PER_PASS:
+                break
+    return records
