@@ -51,9 +51,10 @@ class ClassicClient:
         self.generation = -1
         self.owned: dict[str, list[int]] = {}
         self.response: Any = None
+        self.awaits = ""
 
-    def join(self, **changes: Any) -> ErrorCode:
-        """One JoinGroup. What comes of it is in `response`, unless it waits."""
+    def join(self, **changes: Any) -> ErrorCode | None:
+        """One JoinGroup. None: it waits."""
         subscription = ConsumerProtocolSubscription(
             topics=self.topics,
             owned_partitions=[
@@ -73,17 +74,31 @@ class ClassicClient:
                 JoinGroupRequestProtocol(name="range", metadata=b"\0\3" + subscription.encode(3)),
             ],
         }
-        self.response = self.desk.ask("join_group", JoinGroupRequest(**(fields | changes)), 9, self.name)
-        if self.response is None:
-            return ErrorCode.NONE
-        code = ErrorCode(self.response.error_code)
-        if code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-            self.member_id = self.response.member_id
-        if not code:
-            self.generation = self.response.generation_id
+        self.awaits = "join"
+        return self._hear(self.desk.ask("join_group", JoinGroupRequest(**(fields | changes)), 9, self.name))
+
+    def hear(self) -> ErrorCode | None:
+        """The answer to what it waits for, if it has come."""
+        return self._hear(self.desk.answers.pop(self.name, None))
+
+    def _hear(self, response: Any) -> ErrorCode | None:
+        if response is None:
+            response = self.desk.answers.pop(self.name, None)
+        if response is None:
+            return None
+        self.response = response
+        code = ErrorCode(response.error_code)
+        if self.awaits == "join":
+            if code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                self.member_id = response.member_id
+            if not code:
+                self.generation = response.generation_id
+        elif not code:
+            self.owned = read_assignment(bytes(response.assignment))
+        self.awaits = ""
         return code
 
-    def sync(self, given: dict[str, dict[str, list[int]]] | None = None, **changes: Any) -> ErrorCode:
+    def sync(self, given: dict[str, dict[str, list[int]]] | None = None, **changes: Any) -> ErrorCode | None:
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "generation_id": self.generation,
@@ -96,12 +111,8 @@ class ClassicClient:
                 for member_id, share in (given or {}).items()
             ],
         }
-        self.response = self.desk.ask("sync_group", SyncGroupRequest(**(fields | changes)), 5, self.name)
-        if self.response is None:
-            return ErrorCode.NONE
-        if not self.response.error_code:
-            self.owned = read_assignment(bytes(self.response.assignment))
-        return ErrorCode(self.response.error_code)
+        self.awaits = "sync"
+        return self._hear(self.desk.ask("sync_group", SyncGroupRequest(**(fields | changes)), 5, self.name))
 
     def heartbeat(self, **changes: Any) -> ErrorCode:
         fields: dict[str, Any] = {

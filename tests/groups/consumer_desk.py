@@ -44,7 +44,9 @@ class ConsumerDesk:
         self.epochs: dict[str, int] = {}
         self.intervals: dict[str, int] = {}
         self.owned: dict[str, dict[str, list[int]]] = {}
+        # Requests that wait, by who sent them, and answers that came later than at once.
         self.waiting: dict[object, None] = {}
+        self.answers: dict[object, Any] = {}
         self._uuids = count(1)
         self.shard = self.new_shard()
         self.take(self.shard.loaded(self.now_ms))
@@ -53,6 +55,10 @@ class ConsumerDesk:
         return GroupShard(self.config, self.topics, lambda: f"uuid{next(self._uuids)}")
 
     def reload(self) -> None:
+        """Another coordinator makes the group from the log; who waits is told to look for it."""
+        for token, response in self.shard.abandon(ErrorCode.NOT_COORDINATOR):
+            self._answer(token, response)
+        assert not self.waiting, self.waiting
         self.shard = self.new_shard()
         for key, value in self.log:
             self.shard.apply_bytes(key, value, 0)
@@ -69,9 +75,13 @@ class ConsumerDesk:
             self.log.append(encode_record(key, value))
             self.lines.append(self._record_line(key, value))
         for token, response in outcome.replies:
-            self.waiting.pop(token, None)
-            self.lines.append(f"{token}: {ErrorCode(response.error_code).name}")  # type: ignore[attr-defined]
+            self._answer(token, response)
         return outcome.reply
+
+    def _answer(self, token: object, response: Any) -> None:
+        del self.waiting[token]
+        self.answers[token] = response
+        self.lines.append(f"{token}: {ErrorCode(response.error_code).name}")
 
     def transcript(self) -> list[str]:
         lines, self.lines = self.lines, []
@@ -92,6 +102,7 @@ class ConsumerDesk:
         ctx = RequestContext(token=who, api_version=version, client_id=who, client_host=f"/{who}")
         outcome = getattr(self.shard, f"decide_{api}")(request, ctx, self.now_ms)
         if outcome.reply is None:
+            assert who not in self.waiting
             self.waiting[who] = None
         return self.take(outcome)
 

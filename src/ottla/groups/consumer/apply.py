@@ -80,6 +80,7 @@ class ConsumerAppliers:
         value = cast(ConsumerGroupMetadataValue, value)
         group = self._made(key.group_id)
         group.epoch = value.epoch
+        group.epoch_since_ms = timestamp_ms
         group.metadata_hash = value.metadata_hash
 
     def partition_metadata(self, key: Message, value: Message | None, timestamp_ms: int) -> None:

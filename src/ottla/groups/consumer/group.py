@@ -40,6 +40,7 @@ class ConsumerGroup(Group):
         "assignment_epoch",
         "assignment_timer",
         "epoch",
+        "epoch_since_ms",
         "members",
         "metadata_hash",
         "owners",
@@ -54,6 +55,7 @@ class ConsumerGroup(Group):
     def __init__(self, group_id: str, history: RebalanceHistory) -> None:
         super().__init__(group_id, history)
         self.epoch = 0
+        self.epoch_since_ms = -1
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assigned_at_ms = 0
@@ -134,7 +136,10 @@ class ConsumerGroup(Group):
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
-        return None if self.is_subscribed_to(topic) else commit_ms
+        if self.is_subscribed_to(topic):
+            return None
+        # The last epoch of an empty group began when it became so: until then its offsets were in use.
+        return commit_ms if self.members else max(commit_ms, self.epoch_since_ms)
 
     def tombstones(self) -> list[Record]:
         return group_tombstones(self)
