@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Iterator
 
@@ -16,6 +18,9 @@ from ottla.client import NewTopic
 
 TOPIC = "many"
 STARTS = 3
+# What a replica without records consists of.
+REPLICA_FILES = ("partition.metadata", f"{0:020d}.log")
+REPLICA_METADATA = bytes(43)
 IDLE_GOAL_MS = 10  # one per cent of a core
 
 
@@ -24,6 +29,7 @@ def cluster_partitions(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     name = f"{count:,} partitions x RF 3"
     with Cluster(launch) as cluster:
         yield _create(cluster, NewTopic(TOPIC, count, 3), name)
+        yield _floor(launch, count, name)
         yield _write_to_all(cluster, count, name)
         stops_s, starts_s, in_sync_s = [], [], []
         for _ in range(min(STARTS, sizes.starts)):
@@ -61,6 +67,23 @@ def _create(cluster: Cluster, topic: NewTopic, name: str) -> Figure:
     used_s = sum([meter.end() for meter in meters])
     note = f"one request, answered after {answered_s:.2f} s; {used_s:.2f} s CPU of all brokers"
     return Figure(f"{name}: create", took_s, "s", None, note)
+
+
+def _floor(launch: Launch, count: int, name: str) -> Figure:
+    """The file system's part: some need a hundred times as long as others to make a file."""
+    used_s = time.process_time()
+    began_s = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-floor-", dir=launch.data_root) as root:
+        for number in range(count * 3):
+            directory = os.path.join(root, str(number))
+            os.mkdir(directory)
+            for file_name in REPLICA_FILES:
+                with open(os.path.join(directory, file_name), "wb", buffering=0) as file:
+                    file.write(b"" if file_name.endswith(".log") else REPLICA_METADATA)
+        took_s = time.perf_counter() - began_s
+        used_s = time.process_time() - used_s
+    note = f"directories with {len(REPLICA_FILES)} files, one after the other; {used_s:.2f} s CPU"
+    return Figure(f"floor: make the files of {name}", took_s, "s", None, note)
 
 
 def _write_to_all(cluster: Cluster, count: int, name: str) -> Figure:
