@@ -172,10 +172,10 @@ class Broker:
         assert isinstance(answer, Message)
         return answer
 
-    async def command(self, message: Message) -> Any:
+    async def command(self, message: Message, *, timeout_ms: int | None = None) -> Any:
         """The same for a command of this broker."""
         try:
-            return await self.controller.ask(message)
+            return await self.controller.ask(message, timeout_ms=timeout_ms)
         except ControllerUnreachable as error:
             return refused(message, ErrorCode.REQUEST_TIMED_OUT, str(error))
         except StorageError as error:

@@ -20,6 +20,10 @@ GROUP_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 BROKER_DEFAULT = -1
 KNOWN_WITHIN_MS = 2000
+# Requests wait behind one that asks for a coordinator, fetches among them: out of reach of a controller they
+# must not wait for long, and not every time.
+COORDINATOR_PATIENCE_MS = 1000
+COORDINATOR_PAUSE_MS = 1000
 _COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 log = logging.getLogger("ottla.topics")
@@ -30,11 +34,12 @@ class TopicCreator:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._in_vain_until_ms = 0
 
-    async def create(self, names: list[str]) -> dict[str, int]:
+    async def create(self, names: list[str], *, timeout_ms: int | None = None) -> dict[str, int]:
         """Create what does not exist yet; the error code of each that could not be."""
         request = CreateTopicsRequest(topics=[self._definition(name) for name in dict.fromkeys(names)])
-        answer = await self._broker.command(request)
+        answer = await self._broker.command(request, timeout_ms=timeout_ms)
         refused: dict[str, int] = {}
         for result in answer.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -51,11 +56,13 @@ class TopicCreator:
         return refused
 
     async def find_or_create(self, name: str) -> TopicImage | None:
-        """An internal topic, created when it is first needed."""
-        topics = self._broker.image.topics_by_name
-        if name not in topics:
-            await self.create([name])
-        return self._broker.image.topics_by_name.get(name)
+        """An internal topic, created when it is first needed. None if that takes long: clients ask again."""
+        broker = self._broker
+        if name not in broker.image.topics_by_name and broker.clock() >= self._in_vain_until_ms:
+            refused = await self.create([name], timeout_ms=COORDINATOR_PATIENCE_MS)
+            if refused:
+                self._in_vain_until_ms = broker.clock() + COORDINATOR_PAUSE_MS
+        return broker.image.topics_by_name.get(name)
 
     def _definition(self, name: str) -> CreatableTopic:
         if name == GROUP_TOPIC:

@@ -1,0 +1,111 @@
+"""A leader that the others do not reach: writes go on without it, and what it took alone is cut off."""
+
+from __future__ import annotations
+
+import pytest
+from files import await_equal_replicas, replica_bytes
+from load import Load
+from view import ClusterView
+from write import codes, read_all, write
+
+from ottla.testing import Cluster
+
+# Links that fall silent do not break: the session is what tells.
+CONFIG = {
+    "broker.session.timeout.ms": 1500,
+    "broker.heartbeat.interval.ms": 300,
+    "replica.lag.time.max.ms": 3000,
+}
+
+
+@pytest.mark.parametrize("who", ["the controller", "another"])
+def test_writes_go_on_without_an_isolated_leader(who: str) -> None:
+    with Cluster(brokers=3, config=CONFIG, proxied="all") as cluster:
+        cluster.create_topic("t", 3)
+        controller = ClusterView(cluster.bootstrap_servers).quorum().leader_id
+        victim = controller if who == "the controller" else (controller + 1) % 3
+        others = [broker for broker in range(3) if broker != victim]
+        view = ClusterView(",".join(map(cluster.address, others)))
+        timeouts = {"socket.timeout.ms": 2000, "topic.metadata.refresh.interval.ms": 1000}
+        with Load(cluster.bootstrap_servers, "t", 3, config=timeouts) as load:
+            load.await_acks(500)
+            assert any(each.leader == victim for each in view.partitions("t").values())
+            cluster.isolate(victim, clients=True)
+            view.await_isr("t", 2)
+            load.await_all_partitions()
+            assert view.quorum().leader_id in others
+            cluster.heal()
+            view.await_isr("t", 3)
+            load.await_all_partitions()
+        assert not load.errors
+        load.check()
+        for partition in range(3):
+            await_equal_replicas(cluster, [0, 1, 2], "t", partition)
+
+
+def test_what_an_isolated_leader_took_alone_is_cut_off() -> None:
+    """acks=1 promises nothing: the records are gone after the healing, those of acks=all are all there."""
+    config = CONFIG | {"replica.lag.time.max.ms": 60_000}
+    with Cluster(brokers=3, config=config, proxied="all") as cluster:
+        controller = ClusterView(cluster.bootstrap_servers).quorum().leader_id
+        victim, second, third = (controller + 1) % 3, (controller + 2) % 3, controller
+        view = ClusterView(",".join(map(cluster.address, (second, third))))
+        view.create("t", [victim, second, third], min_insync_replicas="2")
+        kept = [b"kept %d" % n for n in range(100)]
+        assert codes(write(cluster.bootstrap_servers, "t", kept)) == [0]
+        await_equal_replicas(cluster, [0, 1, 2], "t")
+
+        cluster.isolate(victim)
+        lost = [b"lost %d" % n for n in range(500)]
+        # Its own address alone: as a client that sits on the same side of the cut.
+        assert codes(write(cluster.address(victim), "t", lost, acks=1, batch_num_messages=10)) == [0]
+        assert read_all(cluster.address(victim), "t") == kept, "what could be lost is not served"
+        # From now on no client reaches it: one that asks it for metadata would be told that it leads.
+        cluster.isolate(victim, clients=True)
+        view.await_partition("t", lambda each: each.leader in (second, third), "another leader")
+        later = [b"later %d" % n for n in range(200)]
+        assert codes(write(view.servers, "t", later, batch_num_messages=10)) == [0]
+        assert b"lost 499" in replica_bytes(cluster, victim, "t")
+
+        cluster.heal()
+        view.await_isr("t", 3)
+        content = await_equal_replicas(cluster, [0, 1, 2], "t")
+        assert b"lost" not in content
+        assert read_all(cluster.bootstrap_servers, "t") == kept + later
+
+
+def test_a_killed_leader_cuts_off_its_tail_when_it_is_back() -> None:
+    """The same with followers that stand still, and a leader that dies with records that nobody else has."""
+    with Cluster(brokers=3, config=CONFIG, proxied="members") as cluster:
+        view = ClusterView(cluster.bootstrap_servers)
+        third = view.quorum().leader_id
+        victim, second = (third + 1) % 3, (third + 2) % 3
+        view.create("t", [victim, second, third], min_insync_replicas="2")
+        kept = [b"kept %d" % n for n in range(100)]
+        assert codes(write(cluster.bootstrap_servers, "t", kept)) == [0]
+        await_equal_replicas(cluster, [0, 1, 2], "t")
+        for follower in (second, third):
+            cluster.cut(follower, victim)  # they cannot fetch; the leader is heard by the controller
+        assert codes(write(cluster.address(victim), "t", [b"lost %d" % n for n in range(300)], acks=1)) == [0]
+        cluster.kill(victim)
+        cluster.heal()
+        survivors = ClusterView(",".join(map(cluster.address, (second, third))))
+        survivors.await_partition("t", lambda each: each.leader in (second, third), "another leader")
+        later = [b"later %d" % n for n in range(100)]
+        assert codes(write(survivors.servers, "t", later)) == [0]
+        cluster.start(victim)
+        view.await_isr("t", 3)
+        assert b"lost" not in await_equal_replicas(cluster, [0, 1, 2], "t")
+        assert read_all(cluster.bootstrap_servers, "t") == kept + later
+
+
+def test_a_broker_without_a_controller_still_serves_what_it_leads() -> None:
+    """A consumer asks for its coordinator first, whose topic cannot be created now: its fetches go on."""
+    with Cluster(brokers=3, config={"min.insync.replicas": 1}, proxied="members") as cluster:
+        cluster.create_topic("t")
+        view = ClusterView(cluster.bootstrap_servers)
+        leader = view.leader("t")
+        values = [b"%d" % n for n in range(10)]
+        assert codes(write(cluster.bootstrap_servers, "t", values)) == [0]
+        cluster.isolate(leader)
+        assert read_all(cluster.address(leader), "t", timeout_s=5) == values
