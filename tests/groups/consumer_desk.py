@@ -189,6 +189,8 @@ class ConsumerDesk:
     def _record_line(self, key: Any, value: Any) -> str:
         kind = type(key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
         who = getattr(key, "member_id", "")
+        if kind == "OffsetCommit":
+            return f"({key.topic}-{key.partition} at {None if value is None else value.offset})"
         if kind == "GroupMetadata":
             return "(no classic group)" if value is None else f"(classic generation {value.generation})"
         if value is None:

@@ -9,6 +9,11 @@ from consumer_desk import GROUP, ConsumerDesk
 
 from ottla.groups.consumer.member import UNKNOWN_STATE
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 JOIN: dict[str, Any] = {
     "member_epoch": 0,
@@ -222,3 +227,36 @@ def test_a_pattern_goes_with_its_last_member() -> None:
     assert "(no RegularExpression t)" in desk.transcript()
     desk.reload()
     assert not desk.group.regexes
+
+
+def test_commits_of_members_through_the_shard() -> None:
+    desk = ConsumerDesk()
+    desk.join("a", "t")
+    desk.join("b", "t")
+    desk.settle("a", "b")
+    desk.leave("b")
+    desk.settle("a")
+
+    def commit(epoch: int, version: int, **name: Any) -> list[int]:
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id="a",
+            generation_id_or_member_epoch=epoch,
+            topics=[
+                OffsetCommitRequestTopic(
+                    **name,
+                    partitions=[
+                        OffsetCommitRequestPartition(partition_index=index, committed_offset=7)
+                        for index in (0, 3)
+                    ],
+                )
+            ],
+        )
+        reply = desk.ask("offset_commit", request, version, "a")
+        return [each.error_code for each in reply.topics[0].partitions]
+
+    assert commit(3, 10, topic_id=desk.id("t")) == [ErrorCode.NONE, ErrorCode.NONE]
+    # Partition 3 came to it in epoch 3.
+    assert commit(2, 9, name="t") == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
+    assert commit(4, 9, name="t") == [ErrorCode.STALE_MEMBER_EPOCH] * 2
+    assert commit(3, 8, name="t") == [ErrorCode.UNSUPPORTED_VERSION] * 2

@@ -12,9 +12,12 @@ import pytest
 from classic_clients import ClassicClient
 from consumer_desk import GROUP, ConsumerDesk
 
+from ottla.groups.assignors import MemberSpec, TopicSpec, assign_uniform
+from ottla.groups.consumer.embedded import by_topic_id, read_subscription
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
 REBALANCE_TIMEOUT_MS = 3_600_000
 SILENCE_MS_MAX = 15_000
@@ -86,12 +89,13 @@ class Newcomer:
 
 
 class Veteran:
-    """A client of the classic protocol, of the cooperative kind."""
+    """A client of the classic protocol, of the cooperative kind; in a classic group it may have to assign."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.client = ClassicClient(world.desk, name, "t", "u")
         self.next = "join"
+        self.given: dict[str, dict[str, list[int]]] = {}
         self.beat_ms = world.desk.now_ms
 
     @property
@@ -104,37 +108,82 @@ class Veteran:
         self.beat_ms = self.world.desk.now_ms
         client = self.client
         before = self.owned
-        code = self.world.send(getattr(client, self.next), "" if self.next == "sync" else lose)
-        if code is None or code == ErrorCode.MEMBER_ID_REQUIRED:
+        if client.awaits:
+            code = client.hear()
+        else:
+            state = client.member_id, client.generation, client.owned
+            ask = (lambda: client.sync(self.given)) if self.next == "sync" else getattr(client, self.next)
+            code = self.world.send(ask, lose, client)
+            if lose and not client.awaits:
+                client.member_id, client.generation, client.owned = state
+        if code is not None:
+            self._heard(code, before)
+
+    def _heard(self, code: ErrorCode, before: set[tuple[bytes, int]]) -> None:
+        client = self.client
+        if code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NOT_COORDINATOR):
             return
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.next = "join"
         elif code:
-            assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+            assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION), code
             client.member_id, client.generation, client.owned = "", -1, {}
             self.next = "join"
         elif self.next == "join":
+            self.given = self.assign(client.response.members)
             self.next = "sync"
         else:
             # Who had to revoke something joins again to say so.
             self.next = "join" if before - self.owned else "heartbeat"
 
+    def assign(self, members: list[Any]) -> dict[str, dict[str, list[int]]]:
+        """As the leader. What somebody else still has is given in the next round."""
+        topics = self.world.desk.topics
+        specs: dict[str, MemberSpec] = {}
+        holders: dict[tuple[bytes, int], str] = {}
+        for member in members:
+            subscription = read_subscription(bytes(member.metadata))
+            ids = (topics.topic_id(name) for name in subscription.topics)
+            held = by_topic_id(
+                ((each.topic, each.partitions) for each in subscription.owned_partitions), topics
+            )
+            specs[member.member_id] = MemberSpec(tuple(each for each in ids if each), held)
+            for topic_id, partitions in held.items():
+                holders |= dict.fromkeys([(topic_id, each) for each in partitions], member.member_id)
+        ids = {each for spec in specs.values() for each in spec.subscribed}
+        wanted = assign_uniform(specs, {each: TopicSpec(topics.partition_count(each)) for each in ids})
+        return {
+            member_id: self.world.by_topic(
+                {
+                    (topic_id, partition)
+                    for topic_id, partitions in share.items()
+                    for partition in partitions
+                    if holders.get((topic_id, partition), member_id) == member_id
+                }
+            )
+            for member_id, share in wanted.items()
+        }
+
     def work(self) -> None:
         pass
 
     def stop(self, how: str) -> None:
-        self.client.owned, member_id = {}, self.client.member_id
-        if how != "crash" and member_id:
-            self.client.leave()
+        client = self.client
+        client.owned = {}
+        self.world.desk.answers.pop(client.name, None)
+        if how != "crash" and client.member_id and not client.awaits:
+            client.leave()
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    """`anchored`: the first member stays, so that the group remains a consumer group."""
+
+    def __init__(self, seed: int, anchored: bool = True) -> None:
+        self.anchored = anchored
         self.rng = Random(seed)
         self.is_calm = False
         self.desk = ConsumerDesk({"t": 5, "u": 3})
         self.names = (f"m{number}" for number in range(10_000))
-        # The first one stays, so that the group remains a consumer group.
         self.people: list[Newcomer | Veteran] = [Newcomer(self, next(self.names), None)]
         self.people[0].beat()
 
@@ -145,16 +194,24 @@ class World:
         named.pop("", None)  # of a topic that is gone
         return named
 
-    def send(self, ask: Any, lose: str) -> Any:
+    def send(self, ask: Any, lose: str, veteran: ClassicClient | None = None) -> Any:
         """`lose` the answer, or all that the coordinator made of the request ("write")."""
-        before = len(self.desk.log)
-        state = dict(self.desk.epochs)
+        desk = self.desk
+        before = len(desk.log)
+        epochs = dict(desk.epochs)
+        answered = dict(desk.answers)
         reply = ask()
         if lose == "write":
-            del self.desk.log[before:]
-            self.desk.reload()
+            del desk.log[before:]
+            desk.reload()
+            # Nobody was answered by it; all that waited are sent to the next coordinator.
+            for token in [token for token in desk.answers if token not in answered]:
+                desk.answers[token] = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            if veteran is not None:
+                desk.answers.pop(veteran.name, None)
+                veteran.awaits = ""
         if lose:
-            self.desk.epochs = state
+            desk.epochs = epochs
             return None
         return reply
 
@@ -170,13 +227,13 @@ class World:
             self.desk.wait(rng.choice([10, 300, 1000, 3000]))
         elif kind < 0.90 and len(self.people) < 6:
             name = next(self.names)
-            if rng.random() < 0.4:
+            if rng.random() < (0.4 if self.anchored else 0.7):
                 self.people.append(Veteran(self, name))
             else:
                 instance_id = rng.choice([None, "i1", "i2"])
                 taken = [each.instance_id for each in self.people if isinstance(each, Newcomer)]
                 self.people.append(Newcomer(self, name, None if instance_id in taken else instance_id))
-        elif kind < 0.94 and who is not self.people[0]:
+        elif kind < 0.94 and (who is not self.people[0] or (not self.anchored and len(self.people) > 1)):
             who.stop(rng.choice(["crash", "leave", "restart"]))
             self.people.remove(who)
         elif kind < 0.96:
@@ -198,7 +255,7 @@ class World:
     def calm(self) -> None:
         """Whoever has crashed is found out, everybody else gets what it should have."""
         self.is_calm = True
-        for _ in range(40):
+        for _ in range(40 if self.anchored else 100):
             self.desk.wait(2_000)
             for who in self.people:
                 for _ in range(2):
@@ -208,11 +265,14 @@ class World:
                     self.check()
 
     def partitions(self) -> set[tuple[bytes, int]]:
+        """All that somebody must own."""
         topics = self.desk.topics
-        ids = {name: topics.topic_id(name) for name in self.desk.group.subscribed_topics}
+        group = self.desk.shard.group(GROUP)
+        names = group.subscribed_topics if isinstance(group, ConsumerGroup) else {"t": None, "u": None}
+        ids = [topics.topic_id(name) for name in names]
         return {
             (topic_id, partition)
-            for topic_id in ids.values()
+            for topic_id in ids
             if topic_id is not None
             for partition in range(topics.partition_count(topic_id))
         }
@@ -252,6 +312,18 @@ def test_one_owner_at_any_time(seed: int) -> None:
     assert {partition for who in world.people for partition in who.owned} == world.partitions()
     assert not world.desk.waiting
     assert world.desk.group.history.current is None
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_one_owner_while_the_protocol_changes(seed: int) -> None:
+    world = World(seed, anchored=False)
+    for _ in range(400):
+        world.step()
+    world.calm()
+    group = world.desk.shard.group(GROUP)
+    assert group is not None and group.state_name == "Stable"
+    assert {partition for who in world.people for partition in who.owned} == world.partitions()
+    assert not world.desk.waiting
 
 
 @pytest.mark.parametrize("seed", range(5))

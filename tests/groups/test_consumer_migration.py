@@ -376,3 +376,20 @@ def test_eager_members_own_nothing_when_they_join() -> None:
     assert eager.owned == {"t": [0, 1]} and not eager.follow()
     desk.beat("a")
     assert desk.owned["a"] == {"t": [2, 3]}
+
+
+def test_a_rebalance_that_was_broken_off_forgets_no_owner() -> None:
+    """Cooperative members keep what they have while they join, when the group has no assignment."""
+    desk = ConsumerDesk()
+    old = [ClassicClient(desk, "x", "t"), ClassicClient(desk, "y", "t")]
+    classic_group(desk, *old)
+    # A new generation begins, and before its leader has assigned, a member leaves.
+    assert old[0].join() is None
+    assert old[1].join() == ErrorCode.NONE and old[0].hear() == ErrorCode.NONE
+    old[1].leave()
+    group = desk.shard.group(GROUP)
+    assert isinstance(group, ClassicGroup) and group.state_name == "PreparingRebalance"
+    assert [member.assignment for member in group.members.values()] == [b""]
+    desk.join("a", "t")
+    assert desk.group.members[old[0].member_id].assigned == {desk.id("t"): {0: 2, 1: 2}}
+    assert not {0, 1} & set(desk.owned["a"].get("t", []))

@@ -13,6 +13,7 @@ from ottla.groups.classic.protocol import ClassicProtocol
 from ottla.groups.classic.records import group_record as classic_group_record
 from ottla.groups.consumer.embedded import (
     PROTOCOL_TYPE,
+    by_topic_id,
     read_assignment,
     read_subscription,
     read_version,
@@ -20,7 +21,7 @@ from ottla.groups.consumer.embedded import (
 )
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.heartbeat import Refused
-from ottla.groups.consumer.member import STABLE, Assigned, Member
+from ottla.groups.consumer.member import STABLE, Member, Partitions
 from ottla.groups.consumer.records import (
     current_record,
     group_record,
@@ -39,6 +40,7 @@ from ottla.protocol.messages.consumer_group_member_metadata_value import (
 from ottla.protocol.messages.consumer_group_member_metadata_value import (
     ClassicProtocol as ClassicProtocolEntry,
 )
+from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 _UPGRADE = ("upgrade", "bidirectional")
 _DOWNGRADE = ("downgrade", "bidirectional")
@@ -82,40 +84,33 @@ class Migration:
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {len(group.members)} members already"
             )
-        taken: dict[bytes, dict[int, None]] = {}
         try:
-            return [self._member_of(group, member, taken) for member in group.members.values()]
+            return self._members_of(group)
         except DecodeError as error:
             raise Refused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"members of the group do not say what they read: {error}"
             ) from error
 
-    def _member_of(
-        self, group: ClassicGroup, old: ClassicMember, taken: dict[bytes, dict[int, None]]
-    ) -> Member:
-        subscription = read_subscription(old.protocols[0][1])
-        member = Member(old.member_id)
-        member.instance_id = old.instance_id
-        member.rack_id = subscription.rack_id or None
-        member.client_id = old.client_id
-        member.client_host = old.client_host
-        member.subscribed_topics = tuple(dict.fromkeys(subscription.topics))
-        member.rebalance_timeout_ms = old.rebalance_timeout_ms
-        member.classic = ClassicMemberMetadata(
-            session_timeout_ms=old.session_timeout_ms,
-            supported_protocols=[
-                ClassicProtocolEntry(name=name, metadata=metadata) for name, metadata in old.protocols
-            ],
-        )
-        member.epoch = group.generation
-        # Clients assign what they like. If they gave a partition to two, the first has it here.
-        for topic_id, partitions in read_assignment(old.assignment, self._context.topics).items():
-            others = taken.setdefault(topic_id, {})
-            mine = [partition for partition in partitions if partition not in others]
-            others.update(dict.fromkeys(mine))
-            if mine:
-                member.assigned[topic_id] = dict.fromkeys(mine, group.generation)
-        return member
+    def _members_of(self, group: ClassicGroup) -> list[Member]:
+        """Who has what is known from assignments. In a rebalance that was broken off there are none, but what
+        members said to own when they joined: it may be out of date where there are assignments, so it counts
+        for what nobody was given. Clients assign as they like: what two were given, the first has.
+        """
+        topics = self._context.topics
+        taken: dict[bytes, dict[int, None]] = {}
+        members: list[Member] = []
+        owned: list[dict[bytes, tuple[int, ...]]] = []
+        for old in group.members.values():
+            subscription = read_subscription(old.protocols[0][1])
+            member = _member_of(old, subscription)
+            member.epoch = group.generation
+            members.append(member)
+            _claim(member, read_assignment(old.assignment, topics), taken)
+            named = ((each.topic, each.partitions) for each in subscription.owned_partitions)
+            owned.append(by_topic_id(named, topics))
+        for member, partitions in zip(members, owned, strict=True):
+            _claim(member, partitions, taken)
+        return members
 
     # Consumer to classic.
 
@@ -180,6 +175,32 @@ class Migration:
             self._context.write(outcome, key, value, now_ms)
 
 
+def _member_of(old: ClassicMember, subscription: ConsumerProtocolSubscription) -> Member:
+    member = Member(old.member_id)
+    member.instance_id = old.instance_id
+    member.rack_id = subscription.rack_id or None
+    member.client_id = old.client_id
+    member.client_host = old.client_host
+    member.subscribed_topics = tuple(dict.fromkeys(subscription.topics))
+    member.rebalance_timeout_ms = old.rebalance_timeout_ms
+    member.classic = ClassicMemberMetadata(
+        session_timeout_ms=old.session_timeout_ms,
+        supported_protocols=[
+            ClassicProtocolEntry(name=name, metadata=metadata) for name, metadata in old.protocols
+        ],
+    )
+    return member
+
+
+def _claim(member: Member, partitions: Partitions, taken: dict[bytes, dict[int, None]]) -> None:
+    for topic_id, numbers in partitions.items():
+        others = taken.setdefault(topic_id, {})
+        mine = [partition for partition in numbers if partition not in others]
+        others.update(dict.fromkeys(mine))
+        if mine:
+            member.assigned.setdefault(topic_id, {}).update(dict.fromkeys(mine, member.epoch))
+
+
 def shared_protocols(members: list[Member]) -> list[str]:
     """Names of classic protocols that all of them speak, in the order that the first likes them."""
     spoken = [
@@ -202,17 +223,16 @@ def _upgrade_records(group: ClassicGroup, members: list[Member], now_ms: int) ->
         records.append(target_record(group_id, member.member_id, target))
     # An assignment of long ago: the one for the newcomer is not put off.
     records.append(target_epoch_record(group_id, group.generation, 0))
-    for member in members:
-        assigned: Assigned = member.assigned
-        records.append(
-            current_record(
-                group_id,
-                member.member_id,
-                epoch=group.generation,
-                previous_epoch=group.generation,
-                state=STABLE,
-                assigned=assigned,
-                revoking={},
-            )
+    records += [
+        current_record(
+            group_id,
+            member.member_id,
+            epoch=group.generation,
+            previous_epoch=group.generation,
+            state=STABLE,
+            assigned=member.assigned,
+            revoking={},
         )
+        for member in members
+    ]
     return records
