@@ -9,13 +9,14 @@ Exit code 1 if a seed had complaints.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from ottla.testing.simulation.scenarios import ALL, SCENARIOS, Outcome, run_scenario
+from ottla.testing.simulation.scenarios import SCENARIOS, Outcome, run_scenario
 
 REPLAY = "python tools/simulate.py --scenario {} --first {} --seeds 1 --trace"
 HEAD = "scenario       seed  virtual s  real s   events  starts   acked    read  fingerprint       verdict"
@@ -31,7 +32,7 @@ def line(outcome: Outcome) -> str:
 
 def outcomes(work: list[tuple[str, int]], jobs: int, *, trace: bool) -> Iterator[Outcome]:
     """In order, however many processes there are."""
-    if jobs <= 1:
+    if jobs <= 1 or trace or len(work) == 1:
         for name, seed in work:
             yield run_scenario(name, seed, show=print if trace else None)
         return
@@ -66,8 +67,8 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--scenario", choices=list(ALL), action="append", help="may be repeated")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--scenario", choices=list(SCENARIOS), action="append", help="may be repeated")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; one with --trace")
     parser.add_argument("--trace", action="store_true", help="show every event")
     options = parser.parse_args()
     scenarios = options.scenario or list(SCENARIOS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker import produce_lane
 from ottla.broker.flusher import Flusher
 from ottla.broker.partition import Partition
 from ottla.storage import recovery
@@ -64,6 +65,11 @@ def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "read", generous)
 
 
+def judge_a_group_by_its_last_batch(patch: pytest.MonkeyPatch) -> None:
+    """Where the last one repeats an old batch, the new ones before it do not wait for the disk."""
+    patch.setattr(produce_lane, "max", lambda values: list(values)[-1], raising=False)
+
+
 def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FaultySyncHandle, "sync", lambda self: None)
 
@@ -77,6 +83,7 @@ def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
         (believe_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
         (forget_producers_in_recovery, "power", ("surprise", "duplicate")),
         (show_what_is_not_committed, "power", ("lost read", "two values", "surprise")),
+        (judge_a_group_by_its_last_batch, "power", ("lost", "two values")),
         (fsync_does_nothing, "power", ("lost", "NodeDoes")),
     ],
 )

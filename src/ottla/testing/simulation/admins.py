@@ -49,6 +49,8 @@ PREFERRED = 0
 MEDDLED_CONFIGS = ("retention.ms", "file.delete.delay.ms", "delete.retention.ms")
 CONFIG_FROM = 1_000_000_000
 PAUSE_S = (0.05, 0.8)
+UNKNOWN_MAX = 5
+NOBODY_KNOWS = -1
 # Refusals that the trouble explains: a broker that is away cannot be given replicas.
 _LATER = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 _ELECTION_REFUSED = (
@@ -169,7 +171,8 @@ class Meddler(Admin):
             if code is not None and code not in RETRIABLE and code not in _LATER:
                 operation.fail(code)
                 return False
-            history.loose.setdefault(key, []).append(wanted)
+            if wanted not in history.loose.setdefault(key, []):
+                history.loose[key].append(wanted)
             if self.stopping:
                 operation.fail("given up")
                 return False
@@ -195,9 +198,14 @@ class Meddler(Admin):
             topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=REQUEST_TIMEOUT_MS
         )
 
+        unknown = 0
+
         async def attempt() -> int:
+            # Who does not know it may lag behind, or an attempt without an answer may have deleted it.
+            nonlocal unknown
             code = (await self.ask_anyone(request, DeleteTopicsResponse)).responses[0].error_code
-            return 0 if code == ErrorCode.UNKNOWN_TOPIC_ID else code
+            unknown += code == ErrorCode.UNKNOWN_TOPIC_ID
+            return NOBODY_KNOWS if unknown > UNKNOWN_MAX else code
 
         await self._try(f"topic {topic_id.hex()}", GONE, attempt)
 

@@ -8,19 +8,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
-from ottla.testing.simulation.observe import active_controllers, all_in_sync, leaders
+from ottla.testing.simulation.observe import (
+    active_controllers,
+    all_in_sync,
+    has_voted_anew,
+    leaders,
+    vote_of,
+)
 from ottla.testing.simulation.world import Node, NodeEnded, World
 
 STARTS_MAX = 20
 CALM_S = (0.05, 1.2)
 TROUBLE_S = (0.05, 2.5)
+ISLAND_S = (0.5, 4.5)  # until the others have given the node up
 PATIENCE_S = 4.0  # a start that takes longer goes on beside the next fault: it may need a quorum
 MAKE_GOOD_S = 90.0
 SKEW_MS_MAX = 5_000
 CUT_SHORT_CHANCE = 0.25
 AIMED_CHANCE = 0.6
 FLIP_CHANCE = 0.3
+VOTE_STEP_S = 0.0002
+VERY_SLOW_SYNC_MS = (800.0, 3_000.0)
+
+Found = TypeVar("Found")
 
 
 class NodeDoesNotStart(Exception):
@@ -48,6 +60,10 @@ class Nemesis:
             "rolling": self.rolling,
             "pause": self.pause,
             "cut": self.cut,
+            "island": self.island,
+            "lag": self.lag,
+            "coup": self.coup,
+            "usurp": self.usurp,
             "split": self.split,
             "reset": self.reset,
             "slow-net": self.slow_net,
@@ -218,6 +234,20 @@ class Nemesis:
         await self._sleep(TROUBLE_S)
         self.world.network.heal()
 
+    async def island(self, node: Node) -> None:
+        """Cut off from other nodes only, for long: clients still talk to one that may lead no more."""
+        led = leaders(self.world, self.topic)
+        if led and self._coin():
+            node = self.rng.choice(led)
+        others = [each.name for each in self.world.nodes.values() if each is not node]
+        if len(others) > 2 and self._coin():
+            others.remove(self.rng.choice(others))  # somebody stays with it
+        self.world.network.isolate(node.name, others=others)
+        await self._sleep(ISLAND_S)
+        if self._coin():
+            await self.kill(node)
+        self.world.network.heal()
+
     async def reset(self, node: Node) -> None:
         for _ in range(self.rng.randint(1, 5)):
             self.world.network.break_connections(node.name)
@@ -246,6 +276,77 @@ class Nemesis:
             node.power_cut(silent=self._coin())
         node.disk.heal()
         await self.revive(node)
+
+    # -- faults in several steps, for what hardly ever comes about by chance
+
+    async def lag(self, node: Node) -> None:
+        """A follower does not reach its leader, not long enough to be missed; then the leader dies."""
+        led = leaders(self.world, self.topic)
+        if not led or self.world.fragile is not None:
+            return
+        leader = self.rng.choice(led)
+        other = self.rng.choice([each for each in self.world.brokers if each is not leader])
+        self.world.network.isolate(leader.name, others=[other.name])
+        await self._sleep((0.05, 0.6))
+        leader.kill()
+        self.world.network.heal()
+        await self._sleep(TROUBLE_S)
+        await self.revive(leader)
+
+    async def coup(self, node: Node) -> None:
+        """The leader of the quorum goes, and so does the first who votes for another, before it learns more.
+
+        Then the winner is cut off, and the other two are back: they must not elect again in the same epoch.
+        """
+        rulers = active_controllers(self.world)
+        if not rulers or self.world.fragile is not None:
+            return
+        ruler = self.rng.choice(rulers)
+        voters = [each for each in self.world.nodes_up if each.is_controller and each is not ruler]
+        before = {each: vote_of(each) for each in voters}
+        ruler.kill()
+        voter = await self._until(
+            lambda: next((each for each in voters if each.up and has_voted_anew(each, before[each])), None),
+            step_s=VOTE_STEP_S,
+        )
+        if voter is not None:
+            await self._sleep((0.0, 0.006))  # the answer goes out when the vote is on the disk
+            voter.kill()
+            rest = [each for each in voters if each is not voter]
+            for each in rest:
+                self.world.network.isolate(each.name, others=[ruler.name, voter.name])
+            await asyncio.gather(self.revive(ruler, cut_short=False), self.revive(voter, cut_short=False))
+            await self._sleep((0.0, 1.5))
+            self.world.network.heal()
+        await self.revive(ruler)
+
+    async def usurp(self, node: Node) -> None:
+        """The leader is killed while the disks of the others lag behind; when one of these leads, they lose
+        their power."""
+        if not self.flushed or not leaders(self.world, self.topic):
+            return
+        leader = self.rng.choice(leaders(self.world, self.topic))
+        others = [each for each in self.world.nodes.values() if each is not leader]
+        for each in others:
+            each.disk.slow(VERY_SLOW_SYNC_MS)
+        await self._sleep((0.3, 1.5))
+        leader.kill()
+        await self._until(lambda: leader not in leaders(self.world, self.topic) or None)
+        await self._sleep((0.0, 0.1))
+        for each in others:
+            each.power_cut()
+            each.disk.heal()
+        await self._revive_all()
+
+    async def _until(self, find: Callable[[], Found | None], *, step_s: float = 0.01) -> Found | None:
+        """What `find` finds at last, or None after a few seconds."""
+        until_s = self.world.loop.time() + PATIENCE_S
+        while self.world.loop.time() < until_s:
+            found = find()
+            if found is not None:
+                return found
+            await asyncio.sleep(step_s)
+        return None
 
     # -- chance
 

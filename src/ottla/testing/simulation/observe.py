@@ -91,6 +91,19 @@ def active_controllers(world: World) -> list[Node]:
     return found
 
 
+def vote_of(node: Node) -> int:
+    """The quorum epoch that the node is in."""
+    driver = raft_of(node)
+    return -1 if driver is None else driver.machine.epoch
+
+
+def has_voted_anew(node: Node, epoch: int) -> bool:
+    """Has the node given its vote to another, in an epoch after this one?"""
+    driver = raft_of(node)
+    voted = None if driver is None else driver.machine._voted
+    return voted is not None and voted[0] != node.id and vote_of(node) > epoch
+
+
 def newest_image(world: World) -> ClusterImage | None:
     """The committed metadata, as the node knows it that is furthest."""
     images = [

@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
         return not self.complaints
 
 
-SCENARIOS: dict[str, Scenario] = {
+NODES: dict[str, Scenario] = {
     "power": Scenario(
         "one node, flush.messages=1: killed, without power, slow disk, stopped",
         one_node(("kill", "power", "slow-power", "stop", "slow-disk", "reset")),
@@ -77,74 +77,80 @@ SCENARIOS: dict[str, Scenario] = {
 
 EVERY_FAULT = (
     *("kill", "kill-all", "power", "power-all", "slow-power", "stop", "rolling", "pause", "cut", "split"),
-    *("reset", "slow-net", "slow-disk", "full-disk", "skew"),
+    *("island", "island", "island", "coup", "coup", "reset", "slow-net", "slow-disk", "full-disk", "skew"),
 )
 
 CLUSTERS: dict[str, Scenario] = {
     "quorum": Scenario(
         "three nodes, no records: metadata change amid every fault of machines, disks and network",
-        metadata_only(
-            3,
-            EVERY_FAULT,
-        ),
+        metadata_only(3, EVERY_FAULT),
         LOSSLESS,
     ),
     "quorum-roles": Scenario(
         "three controllers and two brokers, no records: two troublemakers",
         metadata_only(
             2,
-            ("kill", "power", "slow-power", "stop", "pause", "cut", "split", "reset", "slow-disk"),
+            ("kill", "power", "slow-power", "stop", "pause", "cut", "split", "island", "reset", "slow-disk"),
             controllers=3,
             nemeses=2,
         ),
         LOSSLESS,
     ),
     "cluster-kill": Scenario(
-        "three nodes: killed, stopped, restarted in turn, paused",
-        cluster(3, ("kill", "kill", "kill-all", "stop", "rolling", "pause", "reset")),
+        "three nodes: killed, stopped, restarted in turn, paused, cut off",
+        cluster(3, ("kill", "lag", "lag", "kill-all", "stop", "rolling", "pause", "reset", "island")),
         LOSSLESS,
     ),
     "cluster-net": Scenario(
         "three nodes: cut off both ways and one way, split, slow links, resets, pauses, clocks that jump",
-        cluster(3, ("cut", "cut", "split", "reset", "slow-net", "pause", "skew")),
+        cluster(3, ("cut", "island", "island", "lag", "split", "reset", "slow-net", "pause", "skew")),
         LOSSLESS,
     ),
     "cluster-power": Scenario(
         "three nodes, flush.messages=1: without power, one or all; torn tails, slow and full disks",
-        cluster(3, ("power", "slow-power", "power-all", "kill", "slow-disk", "full-disk"), flushed=True),
+        cluster(
+            3,
+            ("power", "slow-power", "power-all", "usurp", "usurp", "kill", "slow-disk", "full-disk"),
+            flushed=True,
+        ),
         LOSSLESS,
     ),
     "cluster-tails": Scenario(
         "three nodes without flushes: one at a time loses its power and the end of its logs",
-        cluster(3, ("power", "power", "kill", "cut", "slow-disk")),
+        cluster(3, ("power", "power", "kill", "cut", "slow-disk"), min_isr=(2,)),
         LOSSLESS,
     ),
     "cluster-admin": Scenario(
         "three nodes: topics, configurations, replicas and leaders are changed amid kills and cuts",
-        cluster(3, ("kill", "cut", "split", "pause", "stop"), meddlers=2),
+        cluster(3, ("kill", "cut", "split", "island", "pause", "stop"), meddlers=2),
         LOSSLESS,
     ),
     "cluster-5": Scenario(
         "five nodes, three replicas: two troublemakers at once, replicas are moved",
-        cluster(5, ("kill", "power", "cut", "split", "pause", "stop", "reset"), nemeses=2, meddlers=1),
+        cluster(
+            5,
+            ("kill", "power", "cut", "split", "island", "pause", "stop", "reset"),
+            nemeses=2,
+            meddlers=1,
+            min_isr=(2,),
+        ),
         LOSSLESS,
     ),
     "cluster-roles": Scenario(
         "three controllers and three brokers: all faults of machines and network",
-        cluster(3, ("kill", "kill", "cut", "split", "pause", "stop"), controllers=3, meddlers=1),
+        cluster(3, ("kill", "kill", "cut", "split", "island", "pause", "stop"), controllers=3, meddlers=1),
         LOSSLESS,
     ),
 }
 
-
-ALL = {**SCENARIOS, **CLUSTERS}
+SCENARIOS = {**NODES, **CLUSTERS}
 
 
 def run_scenario(
     name: str, seed: int, *, keep_trace: bool = False, show: Callable[[str], None] | None = None
 ) -> Outcome:
     """One seed of one story, judged."""
-    scenario = ALL[name]
+    scenario = SCENARIOS[name]
     began_s = time.monotonic()
     world = World(seed, keep_trace=keep_trace, show=show)
     complaints = []

@@ -1,0 +1,140 @@
+"""Bugs that only a cluster can have, planted in the shipped classes: a few seeds must catch each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.partition import Partition
+from ottla.broker.raft_driver import RaftDriver
+from ottla.controller import alter_partition
+from ottla.controller.partition_rules import PartitionRules
+from ottla.quorum.raft.leader import Leader
+from ottla.quorum.raft_log import RaftLog
+from ottla.replication.follower import FollowerState
+from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
+from ottla.storage.log import PartitionLog
+from ottla.testing.simulation.scenarios import run_scenario
+
+SEEDS_MAX = 25
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def count_a_follower_out_of_sync(patch: pytest.MonkeyPatch) -> None:
+    """What any follower has is committed, be it in the ISR or not."""
+
+    def advance(self: LeaderState, now_ms: int) -> int:
+        ends = [follower.end_offset for follower in self.followers.values()]
+        mark = min(self.counted_end_offset, max(ends, default=self.counted_end_offset))
+        if mark <= self.high_watermark:
+            return 0
+        self.high_watermark = mark
+        return HIGH_WATERMARK_MOVED
+
+    patch.setattr(LeaderState, "_advance", advance)
+
+
+def follow_without_truncation(patch: pytest.MonkeyPatch) -> None:
+    """A follower does not say which epoch its log ends in, so that nobody tells it to cut."""
+    patch.setattr(FollowerState, "last_fetched_epoch", property(lambda self: -1))
+
+
+def forget_the_vote(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RaftLog, "persist", lambda self, state: None)
+
+
+def acknowledge_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "committed", lambda self, offset: None)
+    patch.setattr(Partition, "wait", lambda self, offset, local, waiter: False)
+
+
+def serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    read = PartitionLog.read
+
+    def generous(
+        self: PartitionLog, offset: int, max_bytes: int, upper: int | None = None, **options: bool
+    ) -> Any:
+        return read(self, offset, max_bytes, None, **options)
+
+    patch.setattr(PartitionLog, "read", generous)
+
+
+def shrink_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:
+    propose = LeaderState.isr_change_proposal
+
+    def hasty(self: LeaderState, now_ms: int) -> Any:
+        change = propose(self, now_ms)
+        if change is not None:
+            self.isr = self.maximal_isr = change.isr
+        return change
+
+    patch.setattr(LeaderState, "isr_change_proposal", hasty)
+
+
+def elect_anybody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionRules, "unclean_allowed", lambda self, topic: True)
+
+
+def believe_a_leader_of_the_past(patch: pytest.MonkeyPatch) -> None:
+    """The controller lets whoever claims to lead change the ISR."""
+    patch.setattr(alter_partition, "_check_epochs", lambda *args: None)
+    patch.setattr(alter_partition, "_check_isr", lambda *args: None)
+
+
+def fetch_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FollowerState, "wait_for_disk", lambda self: None)
+
+
+def commit_metadata_alone(patch: pytest.MonkeyPatch) -> None:
+    """The leader of the quorum asks nobody."""
+
+    def alone(self: Leader) -> None:
+        if self.own_offset > self.start_offset:
+            self.is_established = True
+            self.machine.raise_high_watermark(self.own_offset)
+
+    patch.setattr(Leader, "update_high_watermark", alone)
+
+
+def apply_metadata_before_their_commit(patch: pytest.MonkeyPatch) -> None:
+    append = RaftDriver.append
+
+    def hasty(self: RaftDriver, messages: Any, epoch: int) -> int:
+        last_offset = append(self, messages, epoch)
+        self._listener.committed(last_offset + 1)
+        return last_offset
+
+    patch.setattr(RaftDriver, "append", hasty)
+
+
+LOSS = ("lost", "two values", "lost read", "replicas differ")
+
+
+@pytest.mark.parametrize(
+    ("plant", "scenario", "signs"),
+    [
+        (count_a_follower_out_of_sync, "cluster-kill", LOSS),
+        (follow_without_truncation, "cluster-net", LOSS),
+        (forget_the_vote, "quorum", ("two leaders", "lost")),
+        (acknowledge_before_the_high_watermark, "cluster-kill", LOSS),
+        (serve_above_the_high_watermark, "cluster-net", LOSS),
+        (shrink_before_the_controller_agrees, "cluster-net", LOSS),
+        (elect_anybody, "cluster-kill", ("unclean", *LOSS)),
+        (believe_a_leader_of_the_past, "cluster-net", ("unclean", *LOSS)),
+        (fetch_before_the_disk_has_it, "cluster-power", LOSS),
+        (commit_metadata_alone, "quorum", ("lost", "two leaders")),
+        (apply_metadata_before_their_commit, "quorum", ("lost", "two leaders")),
+    ],
+)
+def test_a_planted_bug_of_clusters_is_caught(
+    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(1, SEEDS_MAX + 1):
+        complaints = run_scenario(scenario, seed).complaints
+        if any(sign in complaint for complaint in complaints for sign in signs):
+            return
+    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
