@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.controller_loop import NotController
+from ottla.broker.directory_reports import DirectoryReports
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
 from ottla.broker.flusher import Flusher
@@ -85,6 +86,7 @@ class Broker:
         )
         self.topic_creator = TopicCreator(self)
         self.replicas = ReplicaManager(self)
+        self.directory_reports = DirectoryReports(self)
         self.cluster_id = ""
         self.listeners: list[Listener] = []  # for clients and other brokers
         self.controller_listeners: list[Listener] = []
@@ -95,7 +97,7 @@ class Broker:
         self._rng = rng or random.Random(os.urandom(16))
         self._on_fatal = on_fatal or _exit_now
         self._publisher = MetadataPublisher(self)
-        self.recent_brokers = RecentBrokers(lambda: self.image, clock)
+        self.recent_brokers = RecentBrokers(lambda: self.image, clock, self.replicas.is_gone)
         self._publisher.on_change.append(self.recent_brokers.image_changed)
         self.plane = MetadataPlane(self, self._publisher)
         self.controller = ControllerChannel(
@@ -131,8 +133,9 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients of this machine find the broker: host:port of its first listener."""
-        listener = self.listeners[0]
+        """Where clients of this machine find the broker: host:port of its first listener. A controller that
+        is no broker tells where others find it (`--bootstrap-controller` of Kafka's tools)."""
+        listener = (self.listeners or self.controller_listeners)[0]
         host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
         return f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
 
@@ -266,6 +269,7 @@ class Broker:
         for listener in self.listeners:
             await listener.stop()
         await self.replicas.stop()
+        await self.directory_reports.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         await self._stop_quorum()
@@ -311,6 +315,7 @@ class Broker:
         for listener in (*self.listeners, *self.controller_listeners):
             await listener.stop()
         await self.replicas.stop()
+        await self.directory_reports.stop()
         if self._introduction is not None:
             self._introduction.cancel()
         await self.plane.stop()
