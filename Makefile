@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.installed-to-run
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help run test check fmt bench fuzz simulate clean
+.PHONY: help run test test-cluster-long check fmt bench fuzz simulate clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ run: $(RUN_STAMP)  ## start three brokers on localhost:9092 to 9094, data in ./o
 
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest
+
+test-cluster-long: $(STAMP)  ## the tests of clusters, also those that take minutes
+	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest tests/cluster
 
 check: $(STAMP)  ## formatting, lint, types, room boundaries, tidiness
 	$(BIN)/ruff format --check .

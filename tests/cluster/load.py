@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -30,6 +30,7 @@ class Load:
         self.topic = topic
         self.partitions = partitions
         self.acked: dict[int, dict[int, int]] = defaultdict(dict)  # partition -> number -> offset
+        self.newest: dict[int, int] = defaultdict(lambda: -1)  # number acknowledged last
         self.acked_count = 0
         self.ack_times: dict[int, list[float]] = defaultdict(list)
         self.errors: list[KafkaError] = []
@@ -67,11 +68,15 @@ class Load:
 
     def await_all_partitions(self, timeout_s: float = 30.0) -> None:
         """Until every partition has acknowledged something new."""
-        before = {partition: len(self.acked[partition]) for partition in range(self.partitions)}
+        self.await_partitions(range(self.partitions), timeout_s)
+
+    def await_partitions(self, partitions: Iterable[int], timeout_s: float = 30.0) -> None:
+        """Until each of these has acknowledged something that was sent from now on."""
+        sent = {partition: self._sent[partition] for partition in partitions}
         wait_until(
-            lambda: all(len(self.acked[partition]) > count for partition, count in before.items()),
+            lambda: all(self.newest[partition] >= number for partition, number in sent.items()),
             timeout_s,
-            "a new record in every partition",
+            f"a new record in each of the partitions {list(sent)}",
         )
 
     def longest_gap_s(self, since: float) -> float:
@@ -120,7 +125,9 @@ class Load:
             self.errors.append(error)
             return
         partition = message.partition()
-        self.acked[partition][int(message.value().split()[0])] = message.offset()
+        number = int(message.value().split()[0])
+        self.acked[partition][number] = message.offset()
+        self.newest[partition] = max(self.newest[partition], number)
         self.acked_count += 1
         self.ack_times[partition].append(time.monotonic())
 

@@ -1,0 +1,13 @@
+"""Tests that take long: `make test-cluster-long` runs them, `make test` does not."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+LONG = "OTTLA_LONG_TESTS"
+
+takes_long = pytest.mark.skipif(
+    LONG not in os.environ, reason=f"takes long: {LONG}=1 or make test-cluster-long"
+)
