@@ -120,7 +120,9 @@ class ControllerDuties:
             return await self._controller.submit(decide)
         except (NotController, StorageError) as error:
             log.info("not decided: %s", error)
-            return None
+        except Exception:
+            log.exception("a duty of the controller failed, it comes round again")
+        return None
 
     async def _knock(self) -> None:
         """Whoever lives hears of the new controller and tells it so in a moment; and listens."""

@@ -182,6 +182,7 @@ class MetadataPublisher:
             partition.high_watermark = min(max(checkpoint, opened.log_start_offset), opened.log_end_offset)
             broker.partitions.add(partition)
         broker.replicas.assign(partition, state, settings)
+        broker.directory_reports.hosted(partition, state)
 
     def _open_log(
         self, topic: TopicImage, index: int, settings: TopicSettings, *, is_new: bool

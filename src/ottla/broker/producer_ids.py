@@ -12,6 +12,9 @@ from ottla.protocol.messages.allocate_producer_ids_request import AllocateProduc
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+# A broker that cannot reach the controller soon may be cut off: the client had better ask another.
+WAIT_MS = 2000
+
 log = logging.getLogger("ottla.producer_ids")
 
 
@@ -38,7 +41,7 @@ class ProducerIds:
                 message = AllocateProducerIdsRequest(
                     broker_id=broker.node_id, broker_epoch=broker.broker_epoch
                 )
-                block = await broker.command(message)
+                block = await broker.command(message, timeout_ms=WAIT_MS)
                 if block.error_code:
                     log.error("no producer ids: error=%s", ErrorCode(block.error_code).name)
                     return None

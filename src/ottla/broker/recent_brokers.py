@@ -2,7 +2,8 @@
 
 A client that finds a broker missing from the Metadata takes all that it knows of it apart, and librdkafka
 then waits a second before it looks where the partitions have gone. Most brokers that are fenced come back
-soon, so they stay listed for a while; what they led is told of its new leaders at once.
+soon, so those that stopped in order or whose machine refuses connections stay listed for a while; what they
+led is told of its new leaders at once. One that is just silent goes: clients would wait for its answers.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ SHOWN_MS = 60_000
 
 
 class RecentBrokers:
-    def __init__(self, image: Callable[[], ClusterImage], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, image: Callable[[], ClusterImage], clock: Callable[[], int], is_gone: Callable[[int], bool]
+    ) -> None:
+        """`is_gone`: its machine says that nobody listens there."""
         self._image = image
         self._clock = clock
+        self._is_gone = is_gone
         self._live: dict[int, None] = {}
         self._until_ms: dict[int, int] = {}
 
@@ -39,4 +44,7 @@ class RecentBrokers:
     def is_recent(self, broker_id: int) -> bool:
         """Was it there a moment ago, and is it not now?"""
         until_ms = self._until_ms.get(broker_id)
-        return until_ms is not None and self._clock() < until_ms
+        if until_ms is None or self._clock() >= until_ms:
+            return False
+        broker = self._image().brokers.get(broker_id)
+        return broker is not None and (broker.in_controlled_shutdown or self._is_gone(broker_id))
