@@ -1,0 +1,49 @@
+"""Brokers with two log directories: the controller knows what lies where, and what is lost with one."""
+
+from __future__ import annotations
+
+from replicated import LEADER, TOPIC, Trio, play
+
+from ottla.controller.directories import directory_of
+from ottla.storage.errors import StorageOffline
+from ottla.storage.log_manager import ManagedDir
+
+
+def directory_id(trio: Trio, node_id: int, index: int) -> bytes:
+    place = trio.partition(node_id, index).log.log_dir
+    assert isinstance(place, ManagedDir) and place.meta is not None
+    return place.meta.directory_id
+
+
+def told(trio: Trio, node_id: int, index: int) -> bytes:
+    image = trio.broker(LEADER).image
+    return directory_of(image.topics_by_name[TOPIC].partitions[index], node_id)
+
+
+def test_a_lost_directory_loses_its_leaders_and_no_others() -> None:
+    async def scene(trio: Trio) -> None:
+        await trio.create(partitions=4)
+        await trio.until(
+            lambda: all(
+                told(trio, node_id, index) == directory_id(trio, node_id, index)
+                for node_id in trio.nodes
+                for index in range(4)
+            )
+        )
+        here = [
+            index for index in range(4) if directory_id(trio, LEADER, index) == directory_id(trio, LEADER, 0)
+        ]
+        assert 0 < len(here) < 4, "both directories are used"
+        lost = trio.partition(LEADER, 0).log.log_dir
+        lost.fail(StorageOffline(lost.path, "it is gone"))
+
+        def states() -> dict[int, int]:
+            partitions = trio.broker(2).image.topics_by_name[TOPIC].partitions
+            return {index: partition.leader for index, partition in partitions.items()}
+
+        await trio.until(lambda: all(states()[index] != LEADER for index in here), 30)
+        assert all(leader == LEADER for index, leader in states().items() if index not in here)
+        partitions = trio.broker(2).image.topics_by_name[TOPIC].partitions
+        assert all((LEADER in partitions[index].isr) == (index not in here) for index in range(4))
+
+    play(scene, {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/data/one"})
