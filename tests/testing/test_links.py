@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import threading
 import time
@@ -168,3 +169,28 @@ def test_much_data_arrives_whole(links, echo, connect):
     connection.sendall(data)
     reader.join(20)
     assert bytes(received) == data
+
+
+def test_connections_that_come_while_the_links_close_are_closed_too():
+    """Clients try again and again; a socket that is left open is an error in these tests."""
+    over = threading.Event()
+
+    def knock(port):
+        while not over.is_set():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
+                pass
+
+    for _ in range(5):
+        links = Links()
+        told = links.add(0, 1)  # nobody listens on port 1
+        over.clear()
+        knocking = [threading.Thread(target=knock, args=(told,)) for _ in range(2)]
+        for thread in knocking:
+            thread.start()
+        time.sleep(0.01)
+        links.close()
+        over.set()
+        for thread in knocking:
+            thread.join()
+        assert not links.carried
+    gc.collect()

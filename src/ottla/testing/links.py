@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 HOST = "127.0.0.1"
 CLIENT = -1
 MEMBERS_MAX = 200
+CLOSING_TURNS = 5
 
 Result = TypeVar("Result")
 Link = tuple[int, int]
@@ -46,6 +47,7 @@ class _End(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.other: _End | None = None
         self.other_is_full = False
+        self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -76,6 +78,7 @@ class _End(asyncio.Protocol):
             self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.is_lost = True
         self.carried.ended(self, error)
 
 
@@ -128,8 +131,10 @@ class _Carried:
         self.settle()
 
     def ended(self, end: _End, error: Exception | None) -> None:
-        """One side is gone: so is the other, after what was still to be said."""
-        self.links.carried.pop(self, None)
+        """One side is gone: so is the other, after what was still to be said (which nobody may hear: it is
+        remembered until it has ended too)."""
+        if self.near.is_lost and (self.far is None or self.far.is_lost):
+            self.links.carried.pop(self, None)
         other = self.near if end is not self.near else self.far
         if other is not None and other.transport is not None:
             if error is not None:
@@ -186,17 +191,25 @@ class Links:
 
     def close(self) -> None:
         async def end() -> None:
+            # A server that closes forgets what it has just accepted: it takes in no more first.
+            for server in self._servers:
+                for listening in server.sockets:
+                    self._loop.remove_reader(listening.fileno())
+            await self._abort_all()
             for server in self._servers:
                 server.close()
-            for carried in list(self.carried):
-                carried.abort()
-            # One turn of the loop, for the transports to close their sockets.
-            await asyncio.sleep(0)
 
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(end(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+
+    async def _abort_all(self) -> None:
+        # A few turns of the loop: for what was just accepted to show up, and for transports to close.
+        for _ in range(CLOSING_TURNS):
+            for carried in list(self.carried):
+                carried.abort()
+            await asyncio.sleep(0)
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the links on their own thread, and wait until every connection follows."""
