@@ -51,6 +51,7 @@ class Registration:
         deadline_ms = self._broker.clock() + self._broker.config.get_int(
             "initial.broker.registration.timeout.ms"
         )
+        refused_with = ErrorCode.NONE
         while True:
             left_ms = deadline_ms - self._broker.clock()
             try:
@@ -66,7 +67,9 @@ class Registration:
                 return
             if code in _FINAL or left_ms <= 0:
                 raise RuntimeError(f"the controller refused this broker: {code.name}")
-            log.info("registration refused for now: %s", code.name)
+            if code != refused_with:
+                log.info("registration refused for now: %s", code.name)
+                refused_with = code
             await asyncio.sleep(RETRY_MS / 1000)
 
     async def become_active(self) -> None:
