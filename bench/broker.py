@@ -83,6 +83,10 @@ class Broker:
         return os.path.join(self.directory, "data")
 
     @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "not running"
         return self._process.pid

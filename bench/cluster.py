@@ -89,8 +89,11 @@ class Cluster:
     # -- what it says of itself
 
     def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+        """Ask those that run."""
+        addresses = [broker.address for broker in self.brokers if broker.is_running]
+
         async def main() -> T:
-            async with Admin(self.address) as admin:
+            async with Admin(addresses) as admin:
                 return await question(admin)
 
         return asyncio.run(main())

@@ -16,6 +16,7 @@ from bench.cluster import Cluster, wait_until
 from bench.figures import Figure, rounded
 from bench.sizes import Sizes
 from ottla.client import NewTopic
+from ottla.client.errors import ClientError
 
 TOPIC = "bench"
 PARTITIONS = 6
@@ -94,7 +95,9 @@ class Load:
 
 
 def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    leader_gaps_s, controller_gaps_s = [], []
+    leader_gaps_s: list[float] = []
+    controller_gaps_s: list[float] = []
+    changes_s: list[float] = []
     with Cluster(launch) as cluster:
         cluster.create_topic(NewTopic(TOPIC, PARTITIONS, 3))
         with Load(cluster) as load:
@@ -102,11 +105,13 @@ def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 controller = _steady(cluster, load)
                 others = [node_id for node_id in range(len(cluster.brokers)) if node_id != controller]
                 leader_gaps_s.append(_gap_s(cluster, load, others[number % len(others)]))
-                controller_gaps_s.append(_gap_s(cluster, load, _steady(cluster, load)))
+                controller_gaps_s.append(_gap_s(cluster, load, _steady(cluster, load), changes_s))
         if load.failures:
             raise BenchError(f"librdkafka: {len(load.failures)} records failed: {load.failures[0]}")
-    yield from _distribution("fail-over, leader killed", leader_gaps_s)
-    yield from _distribution("fail-over, controller and leader killed", controller_gaps_s)
+    seen = f"gap seen by an idempotent librdkafka producer, {PARTITIONS} partitions"
+    yield from _distribution("fail-over, leader killed", leader_gaps_s, seen, GOAL_S)
+    yield from _distribution("fail-over, controller and leader killed", controller_gaps_s, seen, GOAL_S)
+    yield from _distribution("fail-over, controller killed", changes_s, "until a topic is created")
 
 
 def _steady(cluster: Cluster, load: Load) -> int:
@@ -118,9 +123,13 @@ def _steady(cluster: Cluster, load: Load) -> int:
     return controller
 
 
-def _gap_s(cluster: Cluster, load: Load, victim: int) -> float:
+def _gap_s(cluster: Cluster, load: Load, victim: int, changes_s: list[float] | None = None) -> float:
+    """Kill and start again; adds to `changes_s` when the cluster's metadata could be changed again."""
     killed_at = time.monotonic()
     cluster.brokers[victim].kill()
+    if changes_s is not None:
+        wait_until(lambda: _creates_topic(cluster), "a topic is created")
+        changes_s.append(time.monotonic() - killed_at)
     wait_until(lambda: load.has_acked_since(killed_at), "every partition takes records again")
     time.sleep(AFTER_SECONDS)
     gap_s = load.longest_gap_s(killed_at)
@@ -128,13 +137,20 @@ def _gap_s(cluster: Cluster, load: Load, victim: int) -> float:
     return gap_s
 
 
-def _distribution(name: str, gaps_s: Sequence[float]) -> Iterator[Figure]:
-    ordered = sorted(gaps_s)
-    note = (
-        f"gap seen by an idempotent librdkafka producer, {PARTITIONS} partitions, {len(ordered)} kills: "
-        + " ".join(map(rounded, ordered))
-    )
-    yield Figure(f"{name}: median", statistics.median(ordered), "s", GOAL_S, note)
+def _creates_topic(cluster: Cluster) -> bool:
+    try:
+        cluster.create_topic(NewTopic(f"after-{time.monotonic_ns()}", 1, 1))
+    except ClientError:
+        return False
+    return True
+
+
+def _distribution(
+    name: str, seconds: Sequence[float], what: str, goal_s: float | None = None
+) -> Iterator[Figure]:
+    ordered = sorted(seconds)
+    note = f"{what}, {len(ordered)} kills: " + " ".join(map(rounded, ordered))
+    yield Figure(f"{name}: median", statistics.median(ordered), "s", goal_s, note)
     yield Figure(f"{name}: p90", _percentile(ordered, 90), "s")
     yield Figure(f"{name}: longest", ordered[-1], "s")
 

@@ -85,6 +85,7 @@ def test_measures_a_cluster(tmp_path: Path) -> None:
     for name in ("fail-over, leader killed", "fail-over, controller and leader killed"):
         median, longest = figures[f"{name}: median"], figures[f"{name}: longest"]
         assert 0 < median["value"] <= longest["value"] and median["goal"] == 1.0, name
+    assert figures["fail-over, controller killed: median"]["value"] > 0
     assert figures["12 partitions x RF 3: idle CPU, broker 0 leads"]["goal"] == 10
     assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
 
