@@ -180,10 +180,10 @@ def test_topics_that_change_are_assigned_anew() -> None:
     ]
     desk.ack("a")
     assert desk.transcript() == ["(a stable in 3: later:0)", "a: epoch 3, later:0"]
-    assert [[each.what for each in rebalance.triggers] for rebalance in desk.group.history] == [
-        [MEMBER_JOINED],
-        [TOPICS_CHANGED],
-        [TOPICS_CHANGED],
+    assert [(each.what, each.detail) for rebalance in desk.group.history for each in rebalance.triggers] == [
+        (MEMBER_JOINED, ""),
+        (TOPICS_CHANGED, "t"),
+        (TOPICS_CHANGED, "later, t"),
     ]
 
 

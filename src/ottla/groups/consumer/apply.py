@@ -96,6 +96,7 @@ class ConsumerAppliers:
         value = cast(ConsumerGroupMemberMetadataValue, value)
         group = self._made(key.group_id)
         member = _made_member(group, key.member_id)
+        _forget_instance(group, member)
         member.instance_id = value.instance_id or None
         member.rack_id = value.rack_id or None
         member.client_id = value.client_id
@@ -115,8 +116,7 @@ class ConsumerAppliers:
             return
         _release(group, member)
         member.discard_timers()
-        if member.instance_id is not None and group.static_ids.get(member.instance_id) == member_id:
-            del group.static_ids[member.instance_id]
+        _forget_instance(group, member)
         group.subscriptions_changed()
 
     def target_metadata(self, key: Message, value: Message | None, timestamp_ms: int) -> None:
@@ -204,6 +204,11 @@ def _made_member(group: ConsumerGroup, member_id: str) -> Member:
     if member is None:
         member = group.members[member_id] = Member(member_id)
     return member
+
+
+def _forget_instance(group: ConsumerGroup, member: Member) -> None:
+    if member.instance_id is not None and group.static_ids.get(member.instance_id) == member.member_id:
+        del group.static_ids[member.instance_id]
 
 
 def _release(group: ConsumerGroup, member: Member) -> None:

@@ -19,7 +19,7 @@ from ottla.groups.consumer.embedded import (
     write_assignment,
 )
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.heartbeat import Refused, refuse_group_full
+from ottla.groups.consumer.heartbeat import ID_LENGTH_MAX, Refused, refuse_group_full
 from ottla.groups.consumer.member import UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS, Member
 from ottla.groups.consumer.membership import Membership, trigger_of
 from ottla.groups.consumer.migration import Migration, shared_protocols
@@ -84,6 +84,8 @@ class ClassicMembers:
     def _join(
         self, group: ConsumerGroup, request: JoinGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
+        if len(request.member_id) > ID_LENGTH_MAX:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "nobody was given such an id")
         subscription = _check_protocols(group, request)
         context = self._membership.context
         config = context.config

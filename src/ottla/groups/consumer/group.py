@@ -48,6 +48,7 @@ class ConsumerGroup(Group):
         "regexes",
         "static_ids",
         "targets",
+        "topic_hashes",
         "topics_epoch",
     )
     TYPE = CONSUMER
@@ -68,6 +69,8 @@ class ConsumerGroup(Group):
 
         # The epoch of the topics view under which metadata_hash was last found right.
         self.topics_epoch = -1
+        # What metadata_hash was made of, to tell which topic has changed; empty if not known.
+        self.topic_hashes: dict[str, int] = {}
         self.regex_looked_ms = -1 << 62
         self.assignment_timer: Timer | None = None
         self._topics: dict[str, None] | None = None

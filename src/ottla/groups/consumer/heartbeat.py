@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 # From this version on members make their own ids.
 _OWN_MEMBER_ID_VERSION = 1
 
+# What fits into the key of a record in any encoding.
+ID_LENGTH_MAX = 8000
+
 Owned = dict[bytes, frozenset[int]]
 
 
@@ -124,6 +127,8 @@ class Heartbeats:
     def _check(self, request: ConsumerGroupHeartbeatRequest, ctx: RequestContext) -> None:
         if not request.group_id.strip():
             raise Refused(ErrorCode.INVALID_REQUEST, "the group id is empty")
+        if max(len(request.group_id), len(request.member_id)) > ID_LENGTH_MAX:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"an id is longer than {ID_LENGTH_MAX} characters")
         for name, value in (("instance id", request.instance_id), ("rack id", request.rack_id)):
             if value is not None and not value.strip():
                 raise Refused(ErrorCode.INVALID_REQUEST, f"the {name} is empty")

@@ -19,7 +19,7 @@ from ottla.groups.consumer.records import (
     target_record,
 )
 from ottla.groups.consumer.settings import assignment_interval_ms, session_timeout_ms
-from ottla.groups.consumer.target import compute_targets, metadata_hash, supported_assignors
+from ottla.groups.consumer.target import compute_targets, metadata_hash, supported_assignors, topic_hashes
 from ottla.groups.context import ShardContext
 from ottla.groups.history import REBALANCE_TIMED_OUT, SESSION_TIMED_OUT, TOPICS_CHANGED, Trigger
 from ottla.groups.outcome import Outcome, Record
@@ -27,6 +27,8 @@ from ottla.groups.timers import Action
 
 # How often a group looks whether its patterns have new topics, when topics change all the time.
 REGEX_LOOK_INTERVAL_MS = 1000
+# In the history of a group.
+TOPICS_SHOWN_MAX = 5
 
 
 class Membership:
@@ -69,6 +71,8 @@ class Membership:
             )
         )
         self.write(outcome, records, now_ms)
+        # The id may have been that of a member of its own until now.
+        self.drop_unused_regexes(outcome, group, now_ms)
 
     def leave_for_restart(self, outcome: Outcome, group: ConsumerGroup, member: Member, now_ms: int) -> None:
         record = current_record(
@@ -179,13 +183,16 @@ class Membership:
         if group.topics_epoch != topics.epoch and self._look_at_regexes(outcome, group, now_ms):
             group.topics_epoch = topics.epoch
         if trigger is None:
-            if metadata_hash(group.subscribed_topics, topics) == group.metadata_hash:
+            hashes = topic_hashes(group.subscribed_topics, topics)
+            if metadata_hash(hashes) == group.metadata_hash:
+                group.topic_hashes = hashes
                 return
-            trigger = Trigger(TOPICS_CHANGED, now_ms)
+            trigger = Trigger(TOPICS_CHANGED, now_ms, detail=_changed_topics(group.topic_hashes, hashes))
         self.bump(outcome, group, trigger, now_ms)
 
     def bump(self, outcome: Outcome, group: ConsumerGroup, trigger: Trigger, now_ms: int) -> None:
-        digest = metadata_hash(group.subscribed_topics, self.context.topics)
+        group.topic_hashes = topic_hashes(group.subscribed_topics, self.context.topics)
+        digest = metadata_hash(group.topic_hashes)
         self.write(outcome, [group_record(group.group_id, group.epoch + 1, digest)], now_ms)
         group.history.trigger(trigger)
 
@@ -247,6 +254,15 @@ class Membership:
             and group.is_reconciled
         ):
             group.history.end(now_ms, group.epoch, len(group.members))
+
+
+def _changed_topics(before: dict[str, int], after: dict[str, int]) -> str:
+    """In words, if it is known how they were."""
+    if not before:
+        return ""
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    shown = sorted(changed)[:TOPICS_SHOWN_MAX]
+    return ", ".join(shown) + (" and more" if len(changed) > len(shown) else "")
 
 
 def trigger_of(what: str, member: Member, now_ms: int, detail: str = "") -> Trigger:

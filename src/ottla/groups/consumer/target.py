@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ottla.groups.assignors import ASSIGNORS, MemberSpec, TopicSpec
 from ottla.groups.consumer.group import ConsumerGroup, Target
@@ -11,13 +11,21 @@ from ottla.groups.topics_view import TopicsView
 _HASH_MASK = (1 << 63) - 1
 
 
-def metadata_hash(names: Iterable[str], topics: TopicsView) -> int:
-    """Another number when anything that an assignment depends on has changed in these topics; 0 for none."""
-    digest = 0
+def topic_hashes(names: Iterable[str], topics: TopicsView) -> dict[str, int]:
+    """Of those topics that exist, in the order of their names."""
+    hashes: dict[str, int] = {}
     for name in sorted(names):
         topic_id = topics.topic_id(name)
         if topic_id is not None:
-            digest = (digest * 1_000_003 ^ topics.topic_hash(topic_id)) & _HASH_MASK
+            hashes[name] = topics.topic_hash(topic_id)
+    return hashes
+
+
+def metadata_hash(hashes: Mapping[str, int]) -> int:
+    """Another number when anything that an assignment depends on has changed in these topics; 0 for none."""
+    digest = 0
+    for each in hashes.values():
+        digest = (digest * 1_000_003 ^ each) & _HASH_MASK
     return digest
 
 
@@ -49,7 +57,9 @@ def compute_targets(group: ConsumerGroup, topics: TopicsView, default_assignor: 
             instance_id=member.instance_id,
             rack_id=member.rack_id,
         )
-    return ASSIGNORS[group.preferred_assignor(default_assignor)](members, topic_specs)
+    # Another coordinator may have known assignors that there are none of here.
+    assign = ASSIGNORS.get(group.preferred_assignor(default_assignor), ASSIGNORS[default_assignor])
+    return assign(members, topic_specs)
 
 
 def _topic_spec(topic_id: bytes, topics: TopicsView, with_racks: bool) -> TopicSpec:
