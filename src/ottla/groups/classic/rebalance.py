@@ -17,6 +17,7 @@ from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
 # Ids that were given out and not used: whoever asks for more, the oldest are forgotten.
 PENDING_MEMBERS_MAX = 10_000
+JOIN_WAIT_MS_MIN = 1000
 
 
 class Rebalancing:
@@ -97,8 +98,9 @@ class Rebalancing:
         if not group.members:
             self._become_empty(outcome, group, now_ms)
         elif not group.elect_leader():
-            # Static members only, and none of them is back: there is nobody to go on with.
-            self._await_joins(group, now_ms + group.rebalance_timeout_ms)
+            # Static members only, and none of them is back: there is nobody to go on with. They may have asked
+            # for no time at all, and the broker must not spend all of its own on them.
+            self._await_joins(group, now_ms + max(group.rebalance_timeout_ms, JOIN_WAIT_MS_MIN))
         else:
             self._begin_generation(outcome, group, now_ms)
 
