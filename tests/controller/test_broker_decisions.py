@@ -166,6 +166,7 @@ def test_features() -> None:
     assert [(each.name, each.feature_level) for each in levels] == [
         ("metadata.version", 30),
         ("eligible.leader.replicas.version", 1),
+        ("group.version", 1),
     ]
     assert unsupported_features({"metadata.version": 30}) == []
     assert unsupported_features({"metadata.version": 33, "share.version": 1}) == [

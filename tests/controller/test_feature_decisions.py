@@ -141,5 +141,5 @@ def test_controllers_register(cluster: Any) -> None:
     before = len(cluster.log)
     assert register(SUPPORTED_FEATURES).error_code == 0
     assert len(cluster.log) == before
-    assert register({METADATA_VERSION: (7, 30), ELR_VERSION: (1, 1)}).error_code == 0
+    assert register({**SUPPORTED_FEATURES, ELR_VERSION: (1, 1)}).error_code == 0
     assert update(cluster, (ELR_VERSION, 0, 2)).error_code == ErrorCode.INVALID_UPDATE_VERSION

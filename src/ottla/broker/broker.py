@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.controller_loop import NotController
+from ottla.broker.coordinators.groups import GroupCoordinator
 from ottla.broker.directory_reports import DirectoryReports
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
@@ -87,6 +88,7 @@ class Broker:
         self.topic_creator = TopicCreator(self)
         self.replicas = ReplicaManager(self)
         self.directory_reports = DirectoryReports(self)
+        self.groups = GroupCoordinator(self)
         self.cluster_id = ""
         self.listeners: list[Listener] = []  # for clients and other brokers
         self.controller_listeners: list[Listener] = []
@@ -252,6 +254,8 @@ class Broker:
         await self._sync_recovered()
         self.replicas.start()
         self._publisher.on_change.append(registration.image_changed)
+        self._publisher.on_change.append(self.groups.image_changed)
+        self.groups.start()
         await registration.become_active()
         registration.start()
         for listener in self.listeners:
@@ -266,6 +270,7 @@ class Broker:
         disk."""
         if self.config.is_broker:
             await self._registration.leave()
+        await self.groups.stop()
         for listener in self.listeners:
             await listener.stop()
         await self.replicas.stop()
@@ -312,6 +317,7 @@ class Broker:
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
+        await self.groups.stop()
         for listener in (*self.listeners, *self.controller_listeners):
             await listener.stop()
         await self.replicas.stop()

@@ -144,6 +144,11 @@ class Partition:
             self._appended(now_ms)
         return results
 
+    def append_own(self, batches: bytearray, now_ms: int) -> None:
+        """Append batches that this broker has built itself, of whatever size."""
+        self.log.append_own(batches, self.leader_epoch, now_ms)
+        self._appended(now_ms)
+
     def _appended(self, now_ms: int) -> None:
         log = self.log
         waits = log.config.has_flush_policy and self._flusher.after_append(self)

@@ -1,4 +1,4 @@
-"""Admin requests refused as a whole: every item of the request gets the same error."""
+"""Requests refused as a whole: every item of the request gets the same error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
 
 
-def refused(message: Message, code: int, reason: str) -> Any:
+def refused(message: Message, code: int, reason: str = "") -> Any:
     """The response to `message` in which everything failed for one reason."""
     return _BUILDERS[message.API_KEY](message, code, reason)
 
@@ -123,6 +123,56 @@ def _reassign(message: Any, code: int, reason: str) -> Message:
     )
 
 
+def _offset_commit(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages import offset_commit_response as answers
+
+    return answers.OffsetCommitResponse(
+        topics=[
+            answers.OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    answers.OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _join_group(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.join_group_response import JoinGroupResponse
+
+    return JoinGroupResponse(error_code=code, member_id=message.member_id)
+
+
+def _describe_groups(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+
+    groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _delete_groups(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+
+    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in message.groups_names]
+    return DeleteGroupsResponse(results=results)
+
+
+def _consumer_group_describe(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages.consumer_group_describe_response import (
+        ConsumerGroupDescribeResponse,
+        DescribedGroup,
+    )
+
+    groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
 def _as_a_whole(message: Any, code: int, reason: str) -> Message:
     """For answers with one error for everything, with or without words to it."""
     answer: Any = API_BY_KEY[message.API_KEY].response_class()()
@@ -133,14 +183,23 @@ def _as_a_whole(message: Any, code: int, reason: str) -> Message:
 
 
 _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
+    8: _offset_commit,
+    11: _join_group,
+    12: _as_a_whole,  # Heartbeat
+    13: _as_a_whole,  # LeaveGroup
+    14: _as_a_whole,  # SyncGroup
+    15: _describe_groups,
+    16: _as_a_whole,  # ListGroups
     19: _create_topics,
     20: _delete_topics,
     33: _alter_configs,
     37: _create_partitions,
+    42: _delete_groups,
     43: _elect_leaders,
     44: _alter_configs,
     45: _reassign,
     46: _as_a_whole,  # ListPartitionReassignments
+    47: _as_a_whole,  # OffsetDelete
     55: _as_a_whole,  # DescribeQuorum
     56: _as_a_whole,  # AlterPartition
     57: _as_a_whole,  # UpdateFeatures
@@ -149,6 +208,8 @@ _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
     63: _as_a_whole,  # BrokerHeartbeat
     64: _as_a_whole,  # UnregisterBroker
     67: _as_a_whole,  # AllocateProducerIds
+    68: _as_a_whole,  # ConsumerGroupHeartbeat
+    69: _consumer_group_describe,
     70: _as_a_whole,  # ControllerRegistration
     73: _as_a_whole,  # AssignReplicasToDirs
     80: _as_a_whole,  # AddRaftVoter

@@ -17,11 +17,15 @@ METADATA_VERSION_LEVEL_MIN = 7  # 3.3-IV3
 ELR_VERSION = "eligible.leader.replicas.version"
 ELR_VERSION_LEVEL = 1
 ELR_METADATA_VERSION_MIN = 23  # 4.0-IV1
+# Groups whose members are assigned by the coordinator (KIP-848).
+GROUP_VERSION = "group.version"
+GROUP_VERSION_LEVEL = 1
 
 # The lowest and highest level of each feature that this version can run with.
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_LEVEL_MIN, METADATA_VERSION_LEVEL),
     ELR_VERSION: (0, ELR_VERSION_LEVEL),
+    GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
 }
 
 
@@ -30,6 +34,7 @@ def bootstrap_records() -> list[Message]:
     return [
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
         FeatureLevelRecord(name=ELR_VERSION, feature_level=ELR_VERSION_LEVEL),
+        FeatureLevelRecord(name=GROUP_VERSION, feature_level=GROUP_VERSION_LEVEL),
     ]
 
 

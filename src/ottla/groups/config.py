@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
-from ottla.config.load import BrokerConfig
+from typing import Protocol
 
 _MINUTE_MS = 60_000
+
+
+class Values(Protocol):
+    """The broker's properties; a `BrokerConfig` will do."""
+
+    def get_int(self, name: str) -> int: ...
+
+    def get_str(self, name: str) -> str: ...
+
+    def get_list(self, name: str) -> tuple[str, ...]: ...
 
 
 def _none_set(group_id: str) -> Mapping[str, str]:
@@ -40,9 +49,13 @@ class GroupsConfig:
     )
 
     def __init__(
-        self, config: BrokerConfig, group_overrides: Callable[[str], Mapping[str, str]] = _none_set
+        self, config: Values, group_overrides: Callable[[str], Mapping[str, str]] = _none_set
     ) -> None:
         self.group_overrides = group_overrides
+        self.read(config)
+
+    def read(self, config: Values) -> None:
+        """Take the broker's properties as they are now."""
         get_int = config.get_int
         self.min_session_timeout_ms = get_int("group.min.session.timeout.ms")
         self.max_session_timeout_ms = get_int("group.max.session.timeout.ms")

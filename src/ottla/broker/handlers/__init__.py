@@ -5,6 +5,7 @@ its `API_KEY`, or those of its `API_KEYS` where they are handled alike.
 What is listed here is also what ApiVersions tells: clients, and brokers and controllers among themselves."""
 
 _COMMAND, _RAFT, _QUORUM = "controller_command", "raft_request", "quorum_admin"
+_GROUP = "group"
 
 # On the listeners of brokers.
 HANDLERS: dict[int, str] = {
@@ -12,7 +13,15 @@ HANDLERS: dict[int, str] = {
     1: "fetch",
     2: "list_offsets",
     3: "metadata",
+    8: _GROUP,  # OffsetCommit
+    9: "offset_fetch",
     10: "find_coordinator",
+    11: _GROUP,  # JoinGroup
+    12: _GROUP,  # Heartbeat
+    13: _GROUP,  # LeaveGroup
+    14: _GROUP,  # SyncGroup
+    15: "describe_groups",
+    16: "list_groups",
     18: "api_versions",
     19: _COMMAND,  # CreateTopics
     20: _COMMAND,  # DeleteTopics
@@ -23,14 +32,18 @@ HANDLERS: dict[int, str] = {
     33: _COMMAND,  # AlterConfigs
     35: "describe_log_dirs",
     37: _COMMAND,  # CreatePartitions
+    42: "delete_groups",
     43: _COMMAND,  # ElectLeaders
     44: _COMMAND,  # IncrementalAlterConfigs
     45: _COMMAND,  # AlterPartitionReassignments
     46: _COMMAND,  # ListPartitionReassignments
+    47: _GROUP,  # OffsetDelete
     55: _QUORUM,  # DescribeQuorum
     57: _COMMAND,  # UpdateFeatures
     60: "describe_cluster",
     64: _COMMAND,  # UnregisterBroker
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
     80: _QUORUM,  # AddRaftVoter

@@ -1,0 +1,78 @@
+"""The topics of the broker's metadata image, as groups want to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.controller.image import ClusterImage
+    from ottla.controller.image_parts import ImageDelta, TopicImage
+
+
+class ImageTopics:
+    """A `TopicsView`. Its epoch moves only when something of topics has changed that concerns groups."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.epoch = 1
+        self._hashes: dict[bytes, int] = {}
+
+    @property
+    def _image(self) -> ClusterImage:
+        return self._broker.image
+
+    def image_changed(self, delta: ImageDelta) -> bool:
+        """Has something changed that concerns groups?"""
+        concerns = bool(delta.topics_created or delta.topics_deleted or delta.partitions_created)
+        if not concerns and (delta.partitions or delta.brokers):
+            # Replicas may be on other racks now.
+            concerns = any(broker.rack for broker in self._image.brokers.values())
+        if concerns:
+            self.epoch += 1
+            self._hashes.clear()
+        return concerns
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._image.topics_by_name.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_names(self) -> Iterable[str]:
+        return list(self._image.topics_by_name)
+
+    def partition_count(self, topic_id: bytes) -> int:
+        topic = self._image.topics_by_id.get(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    def topic_hash(self, topic_id: bytes) -> int:
+        found = self._hashes.get(topic_id)
+        if found is None:
+            topic = self._image.topics_by_id.get(topic_id)
+            found = 0 if topic is None else self._hash(topic)
+            self._hashes[topic_id] = found
+        return found
+
+    def _hash(self, topic: TopicImage) -> int:
+        racks = [sorted(self._racks(topic, index)) for index in sorted(topic.partitions)]
+        text = repr((topic.topic_id, topic.name, racks))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+    def partition_racks(self, topic_id: bytes, partition: int) -> Sequence[str]:
+        topic = self._image.topics_by_id.get(topic_id)
+        return () if topic is None else self._racks(topic, partition)
+
+    def _racks(self, topic: TopicImage, index: int) -> list[str]:
+        brokers = self._image.brokers
+        racks: dict[str, None] = {}
+        state = topic.partitions.get(index)
+        for node_id in () if state is None else state.replicas:
+            broker = brokers.get(node_id)
+            if broker is not None and broker.rack:
+                racks[broker.rack] = None
+        return list(racks)

@@ -1,0 +1,42 @@
+"""DescribeGroups (15): state and members of classic groups."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.coordinators.groups import together
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
+from ottla.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from ottla.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.connection import Request
+    from ottla.groups.shard import GroupShard
+
+API_KEY = 15
+
+
+def handle(broker: Broker, request: Request, message: DescribeGroupsRequest) -> Any:
+    def describe(group_id: str, shard: GroupShard) -> DescribedGroup:
+        return shard.describe_group(group_id, request.version)
+
+    def merge(groups: list[DescribedGroup]) -> Message:
+        if message.include_authorized_operations:
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = GROUP_OPERATIONS
+        return DescribeGroupsResponse(groups=groups)
+
+    answers = [
+        broker.groups.look(group_id, partial(describe, group_id), partial(_refused, group_id))
+        for group_id in dict.fromkeys(message.groups)
+    ]
+    return together(answers, merge)
+
+
+def _refused(group_id: str, code: int) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=code)
