@@ -98,8 +98,8 @@ class Rebalancing:
         if not group.members:
             self._become_empty(outcome, group, now_ms)
         elif not group.elect_leader():
-            # Static members only, and none of them is back: there is nobody to go on with. They may have asked
-            # for no time at all, and the broker must not spend all of its own on them.
+            # Static members only, and none of them is back: there is nobody to go on with. They may have
+            # asked for no time at all, and the broker must not spend all of its own on them.
             self._await_joins(group, now_ms + max(group.rebalance_timeout_ms, JOIN_WAIT_MS_MIN))
         else:
             self._begin_generation(outcome, group, now_ms)
