@@ -7,7 +7,11 @@ setup(
         Extension(
             "ottla.records._kernel",
             sources=["src/ottla/records/_kernel.pyx"],
-            depends=["src/ottla/records/_record.pxi", "src/ottla/records/_columns.pxi"],
+            depends=[
+                "src/ottla/records/_record.pxi",
+                "src/ottla/records/_columns.pxi",
+                "src/ottla/records/_partitions.pxi",
+            ],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
         )

@@ -11,6 +11,13 @@
         async for record in consumer:
             print(record)
 
+Data people need no loop: `read_arrow` and `write_arrow` move whole topics between a cluster and Arrow tables.
+
+    from ottla.client import read_arrow, write_arrow
+
+    table = read_arrow("orders", bootstrap_servers="localhost:9092").read_all()
+    write_arrow(table, "orders-copy", bootstrap_servers="localhost:9092", compression="zstd")
+
 `Admin`, `Producer` and `Consumer` take bootstrap servers, or share one `ClusterClient`. Everything the client
 raises by itself is a `ClientError`; a `BrokerError` carries Kafka's error code, the topic and the partition.
 """
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
         ReplicaSize,
         TopicState,
     )
+    from ottla.client.arrow_read import read_arrow
+    from ottla.client.arrow_write import ArrowWriter, Written, write_arrow
     from ottla.client.cluster import ClusterClient
     from ottla.client.connection import Connection
     from ottla.client.consumer import Consumer, Start
@@ -63,6 +72,7 @@ if TYPE_CHECKING:
     from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
     from ottla.client.producer import Producer
     from ottla.client.producer_queue import Delivery
+    from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
 
 _HOMES = {
     "admin": ("Admin",),
@@ -81,6 +91,8 @@ _HOMES = {
         "ReplicaSize",
         "TopicState",
     ),
+    "arrow_read": ("read_arrow",),
+    "arrow_write": ("ArrowWriter", "Written", "write_arrow"),
     "cluster": ("ClusterClient",),
     "connection": ("Connection",),
     "consumer": ("Consumer", "Start"),
@@ -102,6 +114,7 @@ _HOMES = {
     "offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
     "producer": ("Producer",),
     "producer_queue": ("Delivery",),
+    "sync_cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -115,11 +128,13 @@ __all__ = [
     "UNSAFE_DOWNGRADE",
     "UPGRADE",
     "Admin",
+    "ArrowWriter",
     "BrokerError",
     "ClientError",
     "ClosedError",
     "ClusterClient",
     "ClusterInfo",
+    "ClusterOptions",
     "ConfigEntry",
     "Connection",
     "ConnectionFailedError",
@@ -144,11 +159,16 @@ __all__ = [
     "ReplicaSize",
     "RequestTimeoutError",
     "Start",
+    "SyncCluster",
     "TopicExistsError",
     "TopicInfo",
     "TopicState",
     "UnknownTopicError",
     "UnsupportedApiError",
+    "Written",
+    "read_arrow",
+    "shared_cluster",
+    "write_arrow",
 ]
 
 

@@ -15,6 +15,7 @@ from libc.string cimport memcpy, memset
 
 include "_record.pxi"
 include "_columns.pxi"
+include "_partitions.pxi"
 
 
 # -- walk ------------------------------------------------------------------------------------------

@@ -1,0 +1,325 @@
+"""Delivers encoded record batches: one request at a time to each leader, retried in order, written once.
+
+While a broker works on one request its partition's next batch is encoded, so nothing is gained by more in
+flight, and order survives every retry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ottla.client.errors import BrokerError, ClientError, broker_error, raise_for
+from ottla.client.producer import INT32_MAX, LOST_SEQUENCE, PRODUCE_VERSION_WITHOUT_TOPIC_IDS
+from ottla.client.retry import Deadline
+from ottla.client.sync_cluster import SyncCluster
+from ottla.client.sync_connection import SyncConnection
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from ottla.records.arrow import arrow_to_batches, batches_to_arrow
+from ottla.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, increment_sequence, read_header, seal
+
+REQUEST_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Identity(NamedTuple):
+    """Who writes; with a transactional id, who began the transaction that all of it belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None = None
+
+
+class _Encoded:
+    """A record batch on its way; `identity` is what its header says, once it was sent."""
+
+    __slots__ = ("count", "data", "deadline", "identity", "sequence")
+
+    def __init__(self, data: bytearray, count: int, deadline: Deadline) -> None:
+        self.data = data
+        self.count = count
+        self.deadline = deadline
+        self.identity: Identity | None = None
+        self.sequence = -1
+
+
+class _Queue:
+    """The batches of one partition in order."""
+
+    __slots__ = ("batches", "identity", "in_flight", "next_sequence", "partition", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[_Encoded] = deque()
+        self.in_flight = False
+        self.identity: Identity | None = None
+        self.next_sequence = 0
+
+
+class _Lane:
+    """A connection to one leader for as long as there is something to send."""
+
+    __slots__ = ("close", "connection", "queues")
+
+    def __init__(self, cluster: SyncCluster, node_id: int) -> None:
+        stack = contextlib.ExitStack()
+        self.connection: SyncConnection = stack.enter_context(cluster.connection_to(node_id))
+        self.close = stack.close
+        self.queues: list[_Queue] = []
+
+
+class Deliverer:
+    """Takes encoded batches; `flush` returns when brokers have them all, or raises what the first one met."""
+
+    def __init__(
+        self,
+        cluster: SyncCluster,
+        *,
+        acks: int,
+        idempotent: bool,
+        delivery_timeout_ms: float,
+        codec: int,
+        level: int | None,
+        identity: Identity | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.acks = acks
+        self.idempotent = idempotent
+        self.delivery_timeout_ms = delivery_timeout_ms
+        self.queued_bytes = 0
+        self.unsent_bytes = 0
+        self.delivered_records = 0
+        self.delivered_bytes = 0
+        self.delivered_batches = 0
+        self.end_offsets: dict[tuple[str, int], int] = {}
+        self._codec = codec
+        self._level = level
+        self._identity = identity
+        self._queues: dict[tuple[str, int], _Queue] = {}
+        self._lanes: dict[int, _Lane] = {}
+        self._backoff = cluster.backoff()
+        self._failing = False
+
+    def add(self, topic: str, partition: int, data: bytearray) -> None:
+        queue = self._queues.get((topic, partition))
+        if queue is None:
+            queue = self._queues[topic, partition] = _Queue(topic, partition)
+        count = read_header(data).records_count
+        queue.batches.append(_Encoded(data, count, Deadline(self.delivery_timeout_ms)))
+        self.queued_bytes += len(data)
+        self.unsent_bytes += len(data)
+
+    def turn(self) -> None:
+        """Take the answers that are due, then send the next batch of each partition."""
+        self._failing = False
+        for node_id in list(self._lanes):
+            self._collect(node_id)
+        if self._failing:
+            time.sleep(self._backoff.next_ms() / 1000)
+        else:
+            self._backoff.reset()
+        self._dispatch()
+
+    def flush(self) -> None:
+        while any(queue.batches for queue in self._queues.values()):
+            self.turn()
+        self.close()
+
+    def close(self) -> None:
+        lanes, self._lanes = list(self._lanes.values()), {}
+        for lane in lanes:
+            lane.close()
+
+    # Sending.
+
+    def _dispatch(self) -> None:
+        groups: dict[int, list[_Queue]] = {}
+        for queue in self._queues.values():
+            if not queue.batches or queue.in_flight:
+                continue
+            try:
+                leader = self.cluster.partition(queue.topic, queue.partition).leader
+            except ClientError as error:
+                self._retry_or_raise(queue, error)
+                continue
+            group = groups.setdefault(leader, [])
+            size_bytes = sum(len(other.batches[0].data) for other in group)
+            if not group or size_bytes + len(queue.batches[0].data) <= REQUEST_BYTES_MAX:
+                group.append(queue)
+        for node_id, queues in groups.items():
+            try:
+                self._send(node_id, queues)
+            except ClientError as error:
+                self._break(node_id, queues, error)
+
+    def _send(self, node_id: int, queues: list[_Queue]) -> None:
+        for queue in queues:
+            self._stamp(queue)
+        lane = self._lanes.get(node_id)
+        if lane is None:
+            lane = self._lanes[node_id] = _Lane(self.cluster, node_id)
+        assert not lane.queues, "an answer is still due"
+        at_most = None
+        topics: dict[str, TopicProduceData] = {}
+        for queue in queues:
+            data = topics.get(queue.topic)
+            if data is None:
+                info = self.cluster.topic(queue.topic)
+                data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=info.id)
+                if info.id == ZERO_UUID:
+                    at_most = PRODUCE_VERSION_WITHOUT_TOPIC_IDS
+            data.partition_data.append(
+                PartitionProduceData(index=queue.partition, records=queue.batches[0].data)
+            )
+        timeout_ms = self.cluster.options.request_timeout_ms
+        request = ProduceRequest(
+            transactional_id=self._identity.transactional_id if self._identity is not None else None,
+            acks=self.acks,
+            timeout_ms=int(timeout_ms),
+            topic_data=list(topics.values()),
+        )
+        unanswered = self.acks == 0
+        lane.connection.send(request, timeout_ms=timeout_ms, at_most=at_most, unanswered=unanswered)
+        if unanswered:
+            for queue in queues:
+                self._delivered(queue, -1)
+        else:
+            lane.queues = queues
+            for queue in queues:
+                queue.in_flight = True
+                self.unsent_bytes -= len(queue.batches[0].data)
+
+    def _stamp(self, queue: _Queue) -> None:
+        """Write producer and sequence into the first batch; a retry keeps them, or it could count twice."""
+        if not self.idempotent:
+            return
+        if self._identity is None:
+            self._identity = self._new_identity()
+        identity, batch = self._identity, queue.batches[0]
+        if queue.identity != identity:
+            queue.identity, queue.next_sequence = identity, 0
+        if batch.identity == identity:
+            return
+        header = read_header(batch.data)
+        attributes = header.attributes | (TRANSACTIONAL_BIT if identity.transactional_id is not None else 0)
+        seal(
+            batch.data,
+            header._replace(
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=queue.next_sequence,
+                attributes=attributes,
+            ),
+        )
+        batch.identity = identity
+
+    def _new_identity(self) -> Identity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX)
+
+        def attempt() -> Identity:
+            response = self.cluster.ask_any(request, InitProducerIdResponse)
+            raise_for(response.error_code, detail="no producer id was given")
+            return Identity(response.producer_id, response.producer_epoch)
+
+        return self.cluster.retrying(attempt)
+
+    # Answers.
+
+    def _collect(self, node_id: int) -> None:
+        lane = self._lanes[node_id]
+        queues, lane.queues = lane.queues, []
+        if not queues:
+            return
+        for queue in queues:
+            queue.in_flight = False
+            self.unsent_bytes += len(queue.batches[0].data)
+        try:
+            response = lane.connection.receive(ProduceResponse)
+        except ClientError as error:
+            self._break(node_id, queues, error)
+            return
+        view = self.cluster.view
+        answered = {
+            (topic.name or view.name_of(topic.topic_id) or "", row.index): row
+            for topic in response.responses
+            for row in topic.partition_responses
+        }
+        for queue in queues:
+            self._settle(queue, answered.get((queue.topic, queue.partition)))
+
+    def _break(self, node_id: int, queues: list[_Queue], error: ClientError) -> None:
+        lane = self._lanes.pop(node_id, None)
+        if lane is not None:
+            lane.close()
+        self.cluster.view.expire_led_by(node_id)
+        for queue in queues:
+            self._retry_or_raise(queue, error)
+
+    def _settle(self, queue: _Queue, row: PartitionProduceResponse | None) -> None:
+        code = row.error_code if row is not None else ErrorCode.UNKNOWN_SERVER_ERROR
+        if row is not None and code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._delivered(queue, row.base_offset)
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and queue.batches[0].count > 1:
+            self._split(queue)
+        else:
+            details = [row.error_message or ""] if row is not None else ["the broker left the partition out"]
+            if row is not None:
+                details += [
+                    f"record {e.batch_index}: {e.batch_index_error_message}" for e in row.record_errors
+                ]
+            detail = "; ".join(filter(None, details)) or None
+            self._retry_or_raise(
+                queue, broker_error(code, topic=queue.topic, partition=queue.partition, detail=detail)
+            )
+
+    def _delivered(self, queue: _Queue, base_offset: int) -> None:
+        batch = queue.batches.popleft()
+        queue.next_sequence = increment_sequence(queue.next_sequence, batch.count)
+        self.queued_bytes -= len(batch.data)
+        self.unsent_bytes -= len(batch.data)
+        self.delivered_records += batch.count
+        self.delivered_bytes += len(batch.data)
+        self.delivered_batches += 1
+        if base_offset >= 0:
+            self.end_offsets[queue.topic, queue.partition] = base_offset + batch.count
+
+    def _split(self, queue: _Queue) -> None:
+        """Two batches for one that the broker found too large; nothing of it was written."""
+        batch = queue.batches.popleft()
+        self.queued_bytes -= len(batch.data)
+        self.unsent_bytes -= len(batch.data)
+        rows: pa.RecordBatch = batches_to_arrow([batch.data])
+        middle = rows.num_rows // 2
+        for part in (rows.slice(middle), rows.slice(0, middle)):
+            (data,) = arrow_to_batches(
+                part, 0, batch_bytes=len(batch.data) + INT32_MAX // 2, codec=self._codec, level=self._level
+            )
+            assert len(data) > HEADER_BYTES
+            queue.batches.appendleft(_Encoded(data, part.num_rows, batch.deadline))
+            self.queued_bytes += len(data)
+            self.unsent_bytes += len(data)
+
+    def _retry_or_raise(self, queue: _Queue, error: ClientError) -> None:
+        batch = queue.batches[0]
+        code = error.code if isinstance(error, BrokerError) else None
+        lost = code in LOST_SEQUENCE and self._identity is not None
+        if lost and self._identity is not None and self._identity.transactional_id is None:
+            # The broker refused the sequence number, so nothing was written: start over under a new id.
+            if batch.identity == self._identity:
+                self._identity = None
+        elif not error.retriable:
+            raise error
+        if batch.deadline.passed:
+            raise error
+        self._failing = True
+        if not isinstance(error, BrokerError) or error.stale_metadata:
+            self.cluster.view.expire(queue.topic)

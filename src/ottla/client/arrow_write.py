@@ -1,0 +1,313 @@
+"""`write_arrow`: Arrow tables to topics, with the Java client's choice of partitions."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.client.arrow_produce import Deliverer, Identity
+from ottla.client.errors import broker_error
+from ottla.client.producer import ACKS
+from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
+from ottla.protocol.errors import ErrorCode
+from ottla.records.arrow import arrow_to_batches
+from ottla.records.compression import CODEC_BY_NAME
+from ottla.records.partitions import partitions_of_keys
+
+# Below the 1048588 bytes that topics take by default.
+BATCH_BYTES = 1_000_000
+RECORD_BYTES_MAX = 1_048_576
+SEND_BYTES = 1_000_000
+BUFFER_BYTES_MAX = 32_000_000
+KEY_SHOWN_BYTES_MAX = 64
+ROWS_PER_PART = 50_000
+
+
+class Written(NamedTuple):
+    """What was delivered; `end_offsets` has the offset after the last record for each (topic, partition)."""
+
+    records: int
+    batches: int
+    size_bytes: int
+    end_offsets: dict[tuple[str, int], int]
+
+
+def write_arrow(
+    table: Any,
+    topic: str | None = None,
+    *,
+    bootstrap_servers: str | Sequence[str] = "localhost:9092",
+    acks: int | str = "all",
+    compression: str = "none",
+    options: ClusterOptions | None = None,
+) -> Written:
+    """Write every row as a record and return when the brokers have them.
+
+        write_arrow(pa.table({"key": keys, "value": values}), "orders", compression="zstd")
+
+    `table` is a Table, RecordBatch, RecordBatchReader, an iterable of record batches, or anything that
+    gives an Arrow stream (polars, pandas and DuckDB do). Columns: `value` (binary or string; null deletes in
+    a compacted topic), and where they exist `key`, `headers` (list of key, value structs), `timestamp`,
+    `partition`, and `topic`, which the argument overrides; others are ignored. Rows with a key go where the
+    Java client would send them. With acks="all" the writer is idempotent: a retried batch is written once.
+    """
+    if options is None:
+        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
+        options = ClusterOptions(servers)
+    with ArrowWriter(shared_cluster(options), topic, acks=acks, compression=compression) as writer:
+        for batch in record_batches(table):
+            writer.write(batch)
+    return writer.written
+
+
+def record_batches(table: Any) -> Iterator[pa.RecordBatch]:
+    """The record batches of whatever holds some."""
+    if isinstance(table, pa.RecordBatch):
+        yield table
+    elif isinstance(table, pa.Table):
+        yield from table.to_batches()
+    elif isinstance(table, pa.RecordBatchReader):
+        yield from table
+    elif hasattr(table, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(table)
+    elif isinstance(table, Iterable):
+        for part in table:
+            if not isinstance(part, pa.RecordBatch):
+                raise TypeError(f"expected Arrow record batches, found a {type(part).__name__}")
+            yield part
+    else:
+        raise TypeError(f"expected an Arrow table or something that gives one, not {type(table).__name__}")
+
+
+class ArrowWriter:
+    """Writes record batches as they come; leaving the context delivers the rest, or gives it up on an error.
+
+    An `identity` is the producer of a transaction that the caller has begun and will end.
+    """
+
+    def __init__(
+        self,
+        cluster: SyncCluster,
+        topic: str | None = None,
+        *,
+        acks: int | str = "all",
+        idempotent: bool | None = None,
+        compression: str = "none",
+        level: int | None = None,
+        batch_bytes: int = BATCH_BYTES,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+        delivery_timeout_ms: float = 120_000,
+        identity: Identity | None = None,
+    ) -> None:
+        if str(acks) not in ACKS:
+            raise ValueError(f"acks={acks!r}: expected 0, 1 or 'all'")
+        if compression not in CODEC_BY_NAME:
+            raise ValueError(f"compression={compression!r}: expected one of {', '.join(CODEC_BY_NAME)}")
+        acks_code = ACKS[str(acks)]
+        if (idempotent or identity is not None) and acks_code != -1:
+            raise ValueError(f"acks={acks!r}: an idempotent writer needs acks='all'")
+        self.cluster = cluster
+        self.topic = topic
+        self.batch_bytes = batch_bytes
+        self.record_bytes_max = record_bytes_max
+        self._codec = CODEC_BY_NAME[compression]
+        self._level = level
+        self._sticky: dict[str, int] = {}
+        self._deliverer = Deliverer(
+            cluster,
+            acks=acks_code,
+            idempotent=acks_code == -1 if idempotent is None else idempotent,
+            delivery_timeout_ms=delivery_timeout_ms,
+            codec=self._codec,
+            level=level,
+            identity=identity,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self._deliverer.close()
+
+    @property
+    def written(self) -> Written:
+        done = self._deliverer
+        return Written(
+            done.delivered_records, done.delivered_batches, done.delivered_bytes, dict(done.end_offsets)
+        )
+
+    def flush(self) -> None:
+        """Return when the brokers have everything."""
+        self._deliverer.flush()
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Encode and send; waits for answers only when enough is on its way."""
+        if rows.num_rows == 0:
+            return
+        rows = _checked(rows)
+        # In small parts, so that all partitions get something early and brokers work while we encode.
+        for at in range(0, rows.num_rows, ROWS_PER_PART):
+            for topic, part in self._by_topic(rows.slice(at, ROWS_PER_PART)):
+                self._check_sizes(topic, part)
+                for partition, piece in self._by_partition(topic, part):
+                    self._send(topic, partition, piece)
+
+    def _send(self, topic: str, partition: int, rows: pa.RecordBatch) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        encoded = arrow_to_batches(
+            rows, now_ms, batch_bytes=self.batch_bytes, codec=self._codec, level=self._level
+        )
+        for data in encoded:
+            self._deliverer.add(topic, partition, data)
+            if self._deliverer.unsent_bytes >= SEND_BYTES:
+                self._deliverer.turn()
+            while self._deliverer.queued_bytes > BUFFER_BYTES_MAX:
+                self._deliverer.turn()
+
+    # Where rows go.
+
+    def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self.topic is not None:
+            yield self.topic, rows
+            return
+        if "topic" not in rows.schema.names:
+            raise ValueError("no topic: name one, or have a column 'topic'")
+        column = rows.column("topic").cast(pa.string())
+        if column.null_count:
+            raise ValueError("a row has a null topic: name a topic for all, or fill the column")
+        names = pc.unique(column)
+        for name in names.to_pylist():
+            yield name, rows if len(names) == 1 else rows.filter(pc.equal(column, name))
+
+    def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        count = len(self.cluster.topic(topic, create=True).partitions)
+        chosen = self._chosen(topic, rows, count)
+        if chosen is None:
+            # Nothing binds the rows: a full batch to one partition, the next batch to the next.
+            run = max(1, rows.num_rows * self.batch_bytes // max(rows.nbytes, 1))
+            for at in range(0, rows.num_rows, run):
+                yield self._next_sticky(topic, count), rows.slice(at, run)
+            return
+        if count == 1:
+            yield 0, rows
+            return
+        order = pc.sort_indices(chosen)  # a stable sort: rows of a partition keep their order
+        ordered, sorted_rows = chosen.take(order), rows.take(order)
+        runs = pc.run_end_encode(ordered)
+        start = 0
+        for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            yield partition, sorted_rows.slice(start, end - start)
+            start = end
+
+    def _chosen(self, topic: str, rows: pa.RecordBatch, count: int) -> pa.Array | None:
+        """The partition of each row, or None where no row has a partition or a key."""
+        chosen = None
+        if "key" in rows.schema.names and rows.column("key").null_count < rows.num_rows:
+            chosen = partitions_of(rows.column("key"), count)
+        if "partition" in rows.schema.names and rows.column("partition").null_count < rows.num_rows:
+            given = rows.column("partition").cast(pa.int32())
+            bounds = pc.min_max(given)
+            low, high = bounds["min"].as_py(), bounds["max"].as_py()
+            if low < 0 or high >= count:
+                raise broker_error(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    topic=topic,
+                    partition=low if low < 0 else high,
+                    detail=f"the topic has partitions 0 to {count - 1}",
+                )
+            chosen = given if chosen is None else pc.coalesce(given, chosen)
+        if chosen is not None and chosen.null_count:
+            chosen = chosen.fill_null(self._next_sticky(topic, count))
+        return chosen
+
+    def _next_sticky(self, topic: str, count: int) -> int:
+        last = self._sticky.get(topic)
+        chosen = random.randrange(count) if last is None else (last + 1) % count
+        self._sticky[topic] = chosen
+        return chosen
+
+    def _check_sizes(self, topic: str, rows: pa.RecordBatch) -> None:
+        """Refuse a record that no broker would take before its neighbours are sent, and say which."""
+        lengths = [
+            pc.binary_length(rows.column(name)).fill_null(0)
+            for name in ("key", "value")
+            if name in rows.schema.names
+        ]
+        if sum(pc.max(column).as_py() for column in lengths) <= self.record_bytes_max:
+            return
+        sizes = lengths[0].cast(pa.int64())
+        for column in lengths[1:]:
+            sizes = pc.add(sizes, column.cast(pa.int64()))
+        worst = pc.max(sizes).as_py()
+        if worst > self.record_bytes_max:
+            row = pc.index(sizes, worst).as_py()
+            key = rows.column("key")[row].as_py() if "key" in rows.schema.names else None
+            raise broker_error(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                topic=topic,
+                detail=f"the record with key {_shown(key)} has {worst} bytes, "
+                f"more than the {self.record_bytes_max} that are allowed",
+            )
+
+
+def partitions_of(keys: pa.Array, partition_count: int) -> pa.Array:
+    """The partition of each key as the Java client chooses it; null where the key is null."""
+    if keys.type != pa.binary():
+        keys = keys.cast(pa.binary())
+    out: Any = pa.allocate_buffer(4 * len(keys))
+    validity, offsets, data = keys.buffers()
+    column = (validity, offsets, data if data is not None else b"", keys.offset, len(keys))
+    partitions_of_keys(column, partition_count, memoryview(out))
+    found = pa.Array.from_buffers(pa.int32(), len(keys), [None, out], 0)
+    return pc.if_else(pc.is_valid(keys), found, None) if keys.null_count else found
+
+
+def _checked(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Only the columns that make a record; key and value as binary. Raises TypeError or ValueError."""
+    if "value" not in rows.schema.names:
+        raise ValueError(f"there is no column 'value' among {rows.schema.names}")
+    arrays: dict[str, pa.Array] = {}
+    for name in ("key", "value", "headers", "timestamp", "partition", "topic"):
+        if name not in rows.schema.names:
+            continue
+        array = rows.column(name)
+        if name in ("key", "value"):
+            array = _binary(name, array)
+        arrays[name] = array
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _binary(name: str, array: pa.Array) -> pa.Array:
+    kind = array.type
+    if kind == pa.binary():
+        return array
+    types = pa.types
+    if (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_large_binary(kind)
+        or types.is_null(kind)
+    ):
+        return array.cast(pa.binary())
+    if types.is_string_view(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    raise TypeError(f"column {name!r} is {kind}: encode it as binary or string first")
+
+
+def _shown(key: bytes | None) -> str:
+    if key is None:
+        return "null"
+    text = repr(key[:KEY_SHOWN_BYTES_MAX])
+    return text if len(key) <= KEY_SHOWN_BYTES_MAX else f"{text}... ({len(key)} bytes)"

