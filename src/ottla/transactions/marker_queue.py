@@ -153,7 +153,7 @@ class MarkerQueue:
     # Answers.
 
     def answered(self, request: MarkerRequest, response: WriteTxnMarkersResponse, now_ms: int) -> None:
-        assert self._under_way.pop(request.broker_id) is request
+        self._arrived(request)
         results = {
             (result.producer_id, topic.name, partition.partition_index): partition.error_code
             for result in response.markers
@@ -174,11 +174,15 @@ class MarkerQueue:
 
     def failed(self, request: MarkerRequest, now_ms: int) -> None:
         """No answer came, or none that counts: the markers may be there or not, so they are sent again."""
-        assert self._under_way.pop(request.broker_id) is request
+        self._arrived(request)
         for job, partitions in request.jobs.items():
             self._again(job, partitions, now_ms)
 
     # Inside.
+
+    def _arrived(self, request: MarkerRequest) -> None:
+        sent = self._under_way.pop(request.broker_id, None)
+        assert sent is request, "answered twice"
 
     def _route(self, job: _Job, partitions: Sequence[TopicPartition], now_ms: int) -> None:
         if job.is_dropped:

@@ -1,0 +1,133 @@
+"""The leader's part: which writes need the coordinator's word first, and which markers come too late.
+
+The first batch of a transaction in a partition is written only when the coordinator has said that the
+partition belongs to the transaction: else it could arrive after the markers, open a transaction that nobody
+knows of, and hold up readers for ever, or become a part of the next one. Until the coordinator has answered,
+the producer has a ticket here. A marker takes it away: what the coordinator said is of the past then.
+
+Tickets are soft state of a leader. Begin with none when leadership begins.
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import ErrorCode
+from ottla.storage.producer_state import ProducerEntry
+from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
+
+
+def needs_ticket(entry: ProducerEntry | None, producer_epoch: int) -> bool:
+    """For a transactional batch. A transaction that is open under another epoch is not the batch's own."""
+    return entry is None or entry.current_txn_first_offset < 0 or entry.producer_epoch != producer_epoch
+
+
+class Ticket:
+    """`adds`: the coordinator is asked to add the partition, not whether the client did."""
+
+    __slots__ = ("adds", "first_sequence", "last_used_ms", "producer_epoch", "producer_id")
+
+    def __init__(self, producer_id: int, producer_epoch: int, adds: bool, first_sequence: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.adds = adds
+        self.first_sequence = first_sequence
+        self.last_used_ms = 0
+
+
+class Tickets:
+    """Those of one partition."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, Ticket] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_producer)
+
+    def take(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, now_ms: int, *, adds: bool
+    ) -> Ticket | None:
+        """For a batch that needs one. None if a later epoch has come: the batch is fenced.
+
+        Batches of one transaction share a ticket. The first to be written must be the lowest of them: they
+        were sent in order, but the coordinator's answers may come in another one.
+        """
+        ticket = self._by_producer.get(producer_id)
+        if ticket is not None and ticket.producer_epoch > producer_epoch:
+            return None
+        if ticket is None or ticket.producer_epoch != producer_epoch:
+            ticket = self._by_producer[producer_id] = Ticket(producer_id, producer_epoch, adds, base_sequence)
+        elif base_sequence < ticket.first_sequence:
+            ticket.first_sequence = base_sequence
+        ticket.last_used_ms = now_ms
+        return ticket
+
+    def check(self, ticket: Ticket, entry: ProducerEntry | None, base_sequence: int) -> ErrorCode:
+        """The coordinator has agreed: may the batch be appended now? To be asked right before the append."""
+        if not needs_ticket(entry, ticket.producer_epoch):
+            return ErrorCode.NONE  # another batch of the same transaction was first
+        if self._by_producer.get(ticket.producer_id) is not ticket:
+            return ErrorCode.INVALID_TXN_STATE
+        if base_sequence > ticket.first_sequence:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if ticket.adds and entry is None and base_sequence > 0:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # something before it is lost
+        return ErrorCode.NONE
+
+    def opened(self, producer_id: int) -> None:
+        """The first batch is in the log: the open transaction speaks for itself from now on."""
+        self._by_producer.pop(producer_id, None)
+
+    def ended(self, producer_id: int) -> None:
+        """A marker is in the log."""
+        self._by_producer.pop(producer_id, None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget those whose batches never came back."""
+        old = [
+            producer_id
+            for producer_id, ticket in self._by_producer.items()
+            if now_ms - ticket.last_used_ms >= expiration_ms
+        ]
+        for producer_id in old:
+            del self._by_producer[producer_id]
+
+
+def check_marker(
+    entry: ProducerEntry | None, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+) -> ErrorCode:
+    """May this marker be written?
+
+    Where epochs change with every transaction, a marker has the epoch after that of its transaction. One with
+    the epoch of an open transaction is late: it belongs to the one before.
+    """
+    if entry is None:
+        return ErrorCode.NONE
+    if coordinator_epoch < entry.coordinator_epoch:
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    is_late = producer_epoch < entry.producer_epoch
+    if transaction_version >= VERSION_WITH_EPOCH_BUMP and producer_epoch == entry.producer_epoch:
+        is_late = entry.current_txn_first_offset >= 0
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else ErrorCode.NONE
+
+
+_RETRIABLE_FOR_ALL = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+def refusal_of_write(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:
+    """What a producer is told when the coordinator did not agree, in words that its version knows.
+
+    `knows_abortable`: Produce 11 and TxnOffsetCommit 4 or later.
+    """
+    if code in _RETRIABLE_FOR_ALL or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # which every producer tries again
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
