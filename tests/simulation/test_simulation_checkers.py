@@ -93,6 +93,10 @@ def something_never_ends(history: History) -> None:
     history.invoke("p", "produce", PARTITION, ("d",))
 
 
+def a_replica_stays_away(history: History) -> None:
+    history.invoke("admin", "in-sync", "t").fail()
+
+
 def the_quorum_has_two_leaders(history: History) -> None:
     history.raft_leaders[2, 2] = None
 
@@ -143,6 +147,7 @@ def a_surprise(history: History) -> None:
         (the_topic_is_gone, checkers.lost_metadata),
         (the_topic_is_another, checkers.lost_metadata),
         (something_never_ends, checkers.unavailable),
+        (a_replica_stays_away, checkers.not_whole),
         (the_quorum_has_two_leaders, checkers.two_leaders),
         (committed_metadata_are_replaced, checkers.lost_commit),
         (metadata_differ, checkers.lost_commit),

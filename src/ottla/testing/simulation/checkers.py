@@ -213,6 +213,15 @@ def unavailable(history: History) -> list[str]:
     ]
 
 
+def not_whole(history: History) -> list[str]:
+    """As `unavailable`, where a producer may be told that its records are lost."""
+    return [
+        f"unavailable: {operation}"
+        for operation in history.operations
+        if operation.kind in MUST_END_WELL and operation.kind != PRODUCE and operation.outcome != OK
+    ]
+
+
 def surprises(history: History) -> list[str]:
     """No client was told what should not happen: a checksum that fails, a sequence out of order."""
     return [f"surprise: {text}" for text in history.surprises]
@@ -236,6 +245,19 @@ LOSSLESS: tuple[Checker, ...] = (
     surprises,
 )
 """What a cluster promises: with acks=all, and with flushes where all machines may lose power at once."""
+
+
+LOSSY: tuple[Checker, ...] = (
+    duplicate,
+    unwritten_read,
+    two_leaders,
+    replicas_differ,
+    lost_metadata,
+    lost_commit,
+    id_twice,
+    not_whole,
+)
+"""What is left where a topic lets replicas lead that are not in sync."""
 
 
 def check(history: History, checkers: Iterable[Checker] = LOSSLESS) -> list[str]:

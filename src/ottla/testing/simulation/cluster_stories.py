@@ -36,10 +36,11 @@ def cluster(
     controllers: int = 0,
     duration_s: float = 12.0,
     flushed: bool = False,
-    nemeses: int = 1,
+    nemeses: Sequence[int] = (1, 1, 2),
     meddlers: int = 0,
     properties: Mapping[str, str] | None = None,
     min_isr: Sequence[int] = (1, 2),
+    configs: Mapping[str, str] | None = None,
 ) -> Story:
     """A cluster, its clients, and one nemesis or several.
 
@@ -63,11 +64,13 @@ def cluster(
                 "min.insync.replicas": str(world.rng("min isr").choice(min_isr)),
                 **(FLUSHED if flushed else {}),
                 **SHORT_SEGMENTS,
+                **(configs or {}),
             },
         )
         await cast.begin()
         await asyncio.sleep(0.2)
-        await quarrel(world, nemeses, duration_s, faults, topic=TOPIC, flushed=flushed)
+        count = world.rng("nemeses").choice(nemeses)
+        await quarrel(world, count, duration_s, faults, topic=TOPIC, flushed=flushed)
         await Nemesis(world, "the last").make_good()
         await cast.finish()
 

@@ -176,8 +176,9 @@ def unclean_elections(node: Node) -> list[str]:
         for offset, message in batch_messages(data, position, header):
             if isinstance(message, PartitionChangeRecord):
                 before = image.topics_by_id[message.topic_id].partitions[message.partition_id]
-                # With all of these gone the last leader is taken, if it is known and back.
-                trusted = (*before.isr, *before.elr) or before.last_known_elr
+                # With all in sync gone the last leader is taken; one record tells both, if the last of them
+                # came back without the end of its logs.
+                trusted = (*before.isr, *before.elr, *before.last_known_elr)
                 image.apply(message)
                 after = image.topics_by_id[message.topic_id].partitions[message.partition_id]
                 # One that completes a reassignment may join and lead at once, with others beside it.

@@ -12,7 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ottla.testing.simulation.checkers import LOSSLESS, Checker, check, duplicate, order, unwritten_read
+from ottla.testing.simulation.checkers import (
+    LOSSLESS,
+    LOSSY,
+    Checker,
+    check,
+    duplicate,
+    order,
+    unwritten_read,
+)
 from ottla.testing.simulation.cluster_stories import cluster, metadata_only
 from ottla.testing.simulation.history import OK, PRODUCE
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
@@ -130,11 +138,22 @@ CLUSTERS: dict[str, Scenario] = {
         cluster(
             5,
             ("kill", "power", "cut", "split", "island", "pause", "stop", "reset"),
-            nemeses=2,
+            nemeses=(2,),
             meddlers=1,
             min_isr=(2,),
         ),
         LOSSLESS,
+    ),
+    "cluster-unclean": Scenario(
+        "three nodes that let anybody lead: records get lost, but in the end all replicas hold the same",
+        cluster(
+            3,
+            ("kill", "power", "power-all", "island", "lag", "split", "pause"),
+            min_isr=(1,),
+            flushed=True,
+            configs={"unclean.leader.election.enable": "true", "flush.messages": "100000"},
+        ),
+        LOSSY,
     ),
     "cluster-roles": Scenario(
         "three controllers and three brokers: all faults of machines and network",
