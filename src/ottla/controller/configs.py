@@ -1,4 +1,4 @@
-"""Decides on AlterConfigs and IncrementalAlterConfigs, for topics and brokers."""
+"""Decides on AlterConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.config.topic_config import check_dynamic_broker_config, check_topic_c
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import Changes
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from ottla.controller.min_isr import check_min_isr_change, elr_after
 from ottla.controller.topic_names import check_topic_name
 from ottla.controller.unclean import elections_after
@@ -110,8 +110,11 @@ def _check_resource_name(resource_type: int, name: str) -> None:
         if name and not is_number(name, 10):
             text = f"Broker id must be a number, or empty for all brokers, but it is: {name}"
             raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    elif resource_type == RESOURCE_GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     else:
-        text = f"Resource type {resource_type} cannot be altered; 2 (topic) and 4 (broker) can."
+        text = f"Resource type {resource_type} cannot be altered; 2 (topic), 4 (broker) and 32 (group) can."
         raise Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
@@ -172,13 +175,18 @@ def _check_values(
         if resource_type == RESOURCE_TOPIC:
             check_topic_configs(after, context.layers().topic_defaults())
             return
+        if resource_type == RESOURCE_GROUP:
+            from ottla.config.group_config import check_group_configs
+
+            check_group_configs(after, context.layers())
+            return
         for key, value in after.items():
             if before.get(key) != value:  # what was accepted once need not be accepted again
                 check_dynamic_broker_config(key, value, cluster_wide=not name)
     except ConfigError as error:
         # Kafka's brokers refuse their own properties as a bad request, and topics' as a bad configuration.
-        topic = resource_type == RESOURCE_TOPIC
-        raise Refusal(ErrorCode.INVALID_CONFIG if topic else ErrorCode.INVALID_REQUEST, str(error)) from None
+        broker = resource_type == RESOURCE_BROKER
+        raise Refusal(ErrorCode.INVALID_REQUEST if broker else ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _config_records(resource: Any, before: Mapping[str, str], after: Mapping[str, str]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): every property of a topic or broker, its value, and where that comes from."""
+"""DescribeConfigs (32): every property of a topic, broker or group, its value, and where that comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.connection import Request
 
 API_KEY = 32
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -64,10 +64,14 @@ def _entries(
             return broker.layers.describe_broker(keys)
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = f"this is broker {broker.node_id}: ask broker {name} for its configuration"
+    elif asked.resource_type == GROUP and name:
+        from ottla.config.group_config import describe_group
+
+        return describe_group(broker.image.configs.get((GROUP, name), {}), broker.layers, keys)
     else:
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = (
-            f"resource type {asked.resource_type} is not served; 2 (topic) and 4 (broker) are"
+            f"resource type {asked.resource_type} is not served; 2 (topic), 4 (broker) and 32 (group) are"
         )
     return []
 

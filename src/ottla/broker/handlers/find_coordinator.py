@@ -6,7 +6,7 @@ created when it is first asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.cluster_view import nodes
 from ottla.broker.topic_creator import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -21,16 +21,38 @@ if TYPE_CHECKING:
 
 API_KEY = 10
 FIRST_BATCHED_VERSION = 4
+HOSTED_WITHIN_MS = 1000
 TOPIC_OF_KEY_TYPE = {0: GROUP_TOPIC, 1: TRANSACTION_TOPIC}
 
 
-async def handle(
-    broker: Broker, request: Request, message: FindCoordinatorRequest
+def handle(broker: Broker, request: Request, message: FindCoordinatorRequest) -> Any:
+    topic_name = TOPIC_OF_KEY_TYPE.get(message.key_type)
+    if topic_name is None or topic_name in broker.image.topics_by_name:
+        return _found(broker, request, message)
+    return _after_creation(broker, request, message, topic_name)
+
+
+async def _after_creation(
+    broker: Broker, request: Request, message: FindCoordinatorRequest, topic_name: str
 ) -> FindCoordinatorResponse:
+    """The topic is not there yet. What is to be led here is waited for, so that the next request, which comes
+    at once, does not find it missing."""
+    topic = await broker.topic_creator.find_or_create(topic_name)
+    if topic is not None:
+        ours = sum(state.leader == broker.node_id for state in topic.partitions.values())
+        hosted = broker.partitions.of_topic
+        await broker.plane.wait_until(
+            lambda: sum(each.is_leader for each in hosted(topic_name).values()) >= ours, HOSTED_WITHIN_MS
+        )
+    return _found(broker, request, message)
+
+
+def _found(broker: Broker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if request.version >= FIRST_BATCHED_VERSION:
-        found = [await _find(broker, request, message.key_type, key) for key in message.coordinator_keys]
+        keys = dict.fromkeys(message.coordinator_keys)
+        found = [_find(broker, request, message.key_type, key) for key in keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = await _find(broker, request, message.key_type, message.key)
+    one = _find(broker, request, message.key_type, message.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message,
@@ -40,13 +62,13 @@ async def handle(
     )
 
 
-async def _find(broker: Broker, request: Request, key_type: int, key: str) -> Coordinator:
+def _find(broker: Broker, request: Request, key_type: int, key: str) -> Coordinator:
     topic_name = TOPIC_OF_KEY_TYPE.get(key_type)
     if topic_name is None:
         return _failed(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator here")
     if key == "" and key_type == 1:
         return _failed(key, ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
-    topic = await broker.topic_creator.find_or_create(topic_name)
+    topic = broker.image.topics_by_name.get(topic_name)
     if topic is None:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     leader = topic.partitions[java_hash_partition(key, len(topic.partitions))].leader
