@@ -1,0 +1,119 @@
+"""The leader's part: tickets for first writes, late markers, and words that old producers know."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.storage.producer_state import ProducerEntry
+from ottla.transactions.partition import Tickets, check_marker, needs_ticket, refusal_of_write
+
+
+def entry_of(epoch: int, first_offset: int = -1, coordinator_epoch: int = 3) -> ProducerEntry:
+    entry = ProducerEntry(5, epoch)
+    entry.current_txn_first_offset = first_offset
+    entry.coordinator_epoch = coordinator_epoch
+    return entry
+
+
+def test_the_first_batch_of_a_transaction_needs_a_ticket() -> None:
+    assert needs_ticket(None, 0)
+    assert needs_ticket(entry_of(1), 1)
+    assert not needs_ticket(entry_of(1, 50), 1)
+    # Another epoch is another transaction.
+    assert needs_ticket(entry_of(1, 50), 2)
+
+
+def test_a_ticket_is_good_until_a_marker_comes() -> None:
+    tickets = Tickets()
+    ticket = tickets.take(5, 1, 0, 0, adds=True)
+    assert ticket is not None
+    assert tickets.check(ticket, None, 0) == ErrorCode.NONE
+    assert tickets.take(5, 1, 3, 0, adds=True) is ticket
+    tickets.ended(5)
+    assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
+    # A new one is not the old one.
+    again = tickets.take(5, 1, 0, 0, adds=True)
+    assert again is not None
+    assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
+    assert tickets.check(again, entry_of(1), 0) == ErrorCode.NONE
+
+
+def test_batches_of_one_transaction_are_written_in_their_order() -> None:
+    tickets = Tickets()
+    ticket = tickets.take(5, 1, 10, 0, adds=False)
+    assert tickets.take(5, 1, 4, 0, adds=False) is ticket
+    assert ticket is not None
+    assert tickets.check(ticket, None, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert tickets.check(ticket, None, 4) == ErrorCode.NONE
+    tickets.opened(5)
+    assert tickets.check(ticket, entry_of(1, 70), 10) == ErrorCode.NONE
+    assert len(tickets) == 0
+
+
+def test_a_transaction_of_an_unknown_producer_begins_with_its_first_batch() -> None:
+    tickets = Tickets()
+    added = tickets.take(5, 1, 3, 0, adds=True)
+    verified = tickets.take(6, 1, 3, 0, adds=False)
+    assert added is not None and verified is not None
+    assert tickets.check(added, None, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert tickets.check(added, entry_of(1), 3) == ErrorCode.NONE
+    # Older clients go on where the state of their producer has expired.
+    assert tickets.check(verified, None, 3) == ErrorCode.NONE
+
+
+def test_a_later_epoch_takes_the_ticket_of_an_earlier_one() -> None:
+    tickets = Tickets()
+    old = tickets.take(5, 1, 0, 0, adds=True)
+    new = tickets.take(5, 2, 0, 0, adds=True)
+    assert tickets.take(5, 1, 0, 0, adds=True) is None
+    assert old is not None and new is not None
+    assert tickets.check(old, None, 0) == ErrorCode.INVALID_TXN_STATE
+    assert tickets.check(new, None, 0) == ErrorCode.NONE
+
+
+def test_tickets_that_nobody_comes_back_for_are_forgotten() -> None:
+    tickets = Tickets()
+    tickets.take(5, 1, 0, 100, adds=True)
+    tickets.take(6, 1, 0, 150, adds=True)
+    tickets.expire(199, 100)
+    assert len(tickets) == 2
+    tickets.expire(200, 100)
+    assert len(tickets) == 1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "is_open", "coordinator_epoch", "marker_epoch", "version", "expected"),
+    [
+        (4, True, 3, 3, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, True, 3, 4, 0, ErrorCode.NONE),
+        (4, True, 3, 4, 1, ErrorCode.NONE),
+        (4, True, 3, 4, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, False, 3, 4, 2, ErrorCode.NONE),
+        (4, False, 3, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, True, 3, 5, 2, ErrorCode.NONE),
+        (4, True, 2, 5, 2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (4, True, 4, 5, 0, ErrorCode.NONE),
+    ],
+)
+def test_late_markers_are_refused(
+    epoch: int, is_open: bool, coordinator_epoch: int, marker_epoch: int, version: int, expected: ErrorCode
+) -> None:
+    entry = entry_of(epoch, 20 if is_open else -1)
+    assert check_marker(entry, marker_epoch, coordinator_epoch, version) == expected
+    assert check_marker(None, marker_epoch, coordinator_epoch, version) == ErrorCode.NONE
+
+
+def test_producers_are_told_what_their_version_knows() -> None:
+    code = ErrorCode
+
+    def told(of: ErrorCode, adds: bool = False, knows_abortable: bool = False) -> ErrorCode:
+        return refusal_of_write(of, adds=adds, knows_abortable=knows_abortable)
+
+    assert told(code.CONCURRENT_TRANSACTIONS) == code.NOT_ENOUGH_REPLICAS
+    assert told(code.CONCURRENT_TRANSACTIONS, adds=True) == code.CONCURRENT_TRANSACTIONS
+    assert told(code.NOT_COORDINATOR, adds=True) == code.NOT_ENOUGH_REPLICAS
+    assert told(code.PRODUCER_FENCED) == code.INVALID_PRODUCER_EPOCH
+    assert told(code.TRANSACTION_ABORTABLE) == code.INVALID_TXN_STATE
+    assert told(code.TRANSACTION_ABORTABLE, knows_abortable=True) == code.TRANSACTION_ABORTABLE
+    assert told(code.INVALID_PRODUCER_ID_MAPPING) == code.INVALID_PRODUCER_ID_MAPPING
