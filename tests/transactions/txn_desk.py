@@ -18,7 +18,7 @@ from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.transactions.add import response_of, transactions_of
 from ottla.transactions.config import TransactionsConfig
-from ottla.transactions.outcome import Markers, Outcome, RequestContext
+from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Markers, Outcome, RequestContext
 from ottla.transactions.record_codec import encode_record
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.transaction import STATE_NAMES, Transaction
@@ -56,7 +56,7 @@ class Desk:
         return shard
 
     def take(self, outcome: Outcome) -> Any:
-        assert not outcome.needs_producer_id
+        assert outcome.reply is not NEEDS_PRODUCER_ID
         for key, value in outcome.records:
             self.log.append(encode_record(key, value))
             self.lines.append(_record_line(key, value))
@@ -101,8 +101,8 @@ class Desk:
         ctx = RequestContext(api_version=version)
         decide = getattr(self.shard, f"decide_{api}")
         outcome = decide(request, ctx, self.now_ms)
-        if outcome.needs_producer_id:
-            assert not outcome.records and outcome.reply is None
+        if outcome.reply is NEEDS_PRODUCER_ID:
+            assert not outcome.records and not outcome.markers
             outcome = decide(request, ctx, self.now_ms, fresh_id=next(self.ids))
         reply = self.take(outcome)
         assert isinstance(reply, Message)

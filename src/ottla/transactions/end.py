@@ -14,7 +14,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.end_txn_response import EndTxnResponse
 from ottla.transactions.context import ShardContext
-from ottla.transactions.outcome import Markers, Outcome, RequestContext
+from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Markers, Outcome, RequestContext
 from ottla.transactions.transaction import (
     CLIENT_EPOCH_MAX,
     COMPLETE_ABORT,
@@ -56,7 +56,7 @@ class End:
         if transaction.state in COMPLETED and (not bumps or _pair_of(request) == transaction.client_before):
             return Outcome(_answer(transaction, bumps))
         if bumps and transaction.client[1] >= CLIENT_EPOCH_MAX and fresh_id < 0:
-            return Outcome.asking_for_id()
+            return Outcome(NEEDS_PRODUCER_ID)
         outcome = Outcome()
         changed = transaction.copy()
         if transaction.state == ONGOING:

@@ -17,7 +17,7 @@ from ottla.protocol.messages.init_producer_id_response import InitProducerIdResp
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.context import ShardContext
 from ottla.transactions.end import End
-from ottla.transactions.outcome import Outcome, RequestContext
+from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Outcome, RequestContext
 from ottla.transactions.transaction import (
     CLIENT_EPOCH_MAX,
     EMPTY,
@@ -53,7 +53,7 @@ class Init:
         transaction = self.context.transactions.get(request.transactional_id)
         if transaction is None:
             if fresh_id < 0:
-                return Outcome.asking_for_id()
+                return Outcome(NEEDS_PRODUCER_ID)
             changed = Transaction(request.transactional_id, fresh_id, 0, timeout_ms)
             return self._empty(changed, now_ms, resumed=False)
         if transaction.state in PREPARED:
@@ -103,7 +103,7 @@ class Init:
         changed.previous_producer_id = transaction.producer_id
         if transaction.producer_epoch >= CLIENT_EPOCH_MAX:
             if fresh_id < 0:
-                return Outcome.asking_for_id()
+                return Outcome(NEEDS_PRODUCER_ID)
             changed.producer_id, changed.producer_epoch = fresh_id, 0
         else:
             changed.producer_epoch += 1
@@ -128,7 +128,7 @@ class Init:
         changed = transaction.copy()
         if producer_epoch >= CLIENT_EPOCH_MAX:
             if fresh_id < 0:
-                return Outcome.asking_for_id()
+                return Outcome(NEEDS_PRODUCER_ID)
             producer_id, producer_epoch = fresh_id, -1
         changed.timeout_ms = timeout_ms
         changed.next_producer_id = producer_id

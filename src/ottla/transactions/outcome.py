@@ -70,30 +70,31 @@ class Markers:
         )
 
 
+class NeedsProducerId(Struct):
+    """In the place of a reply: nothing was decided. Ask again with a producer id that nobody has."""
+
+    __slots__ = ()
+
+
+NEEDS_PRODUCER_ID = NeedsProducerId()
+
+
 class Outcome:
     """The records and what follows from them. Records go into one batch.
 
     `reply` answers the request that was decided. It, `replies` and `markers` are given when everything that
     the shard has appended so far is committed, also when this outcome has no records: it may have seen state
     which is not yet so. A marker that went out earlier could end a transaction that was never prepared.
-
-    With `needs_producer_id` nothing was decided: the shell gets a fresh id and asks again with it.
     """
 
-    __slots__ = ("markers", "needs_producer_id", "records", "replies", "reply")
+    __slots__ = ("markers", "producer", "records", "replies", "reply")
 
     def __init__(self, reply: Struct | None = None) -> None:
         self.records: list[Record] = []
         self.replies: list[tuple[Token, Message]] = []
         self.reply = reply
         self.markers: list[Markers] = []
-        self.needs_producer_id = False
-
-    @classmethod
-    def asking_for_id(cls) -> Outcome:
-        outcome = cls()
-        outcome.needs_producer_id = True
-        return outcome
+        self.producer: tuple[int, int] | None = None  # these records are in nobody's transaction
 
     def __repr__(self) -> str:
         return f"Outcome(reply={self.reply!r}, records={self.records!r}, markers={self.markers!r})"

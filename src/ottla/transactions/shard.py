@@ -60,6 +60,9 @@ class TransactionShard:
         if decoded is not None:
             self.apply(*decoded, timestamp_ms)
 
+    def apply_marker(self, producer_id: int, committed: bool) -> None:
+        """Nobody's transaction writes to this log."""
+
     def loaded(self, now_ms: int) -> Outcome:
         """The log is applied to its end: what was half done goes on, requests may come."""
         outcome = Outcome()
@@ -86,7 +89,7 @@ class TransactionShard:
         self._expiry.run(outcome, now_ms)
         return outcome
 
-    # Requests. `fresh_id` is a producer id that nobody has: only with an outcome that asked for one.
+    # Requests. `fresh_id` is a producer id that nobody has, after NEEDS_PRODUCER_ID was the reply.
 
     def decide_init_producer_id(
         self, request: InitProducerIdRequest, ctx: RequestContext, now_ms: int, fresh_id: int = NO_FRESH_ID
