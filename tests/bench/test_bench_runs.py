@@ -103,7 +103,9 @@ def test_every_case_is_run_here() -> None:
     assert [name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "cluster"))] == []
 
 
-@pytest.mark.parametrize(("profiler", "shown"), [("trace", "Ordered by: internal time"), ("sample", "own time by line")])
+@pytest.mark.parametrize(
+    ("profiler", "shown"), [("trace", "Ordered by: internal time"), ("sample", "own time by line")]
+)
 def test_profiles_the_broker_of_a_case(tmp_path: Path, profiler: str, shown: str) -> None:
     output = run_bench("--profile", "requests-alone", "--profiler", profiler, "--data", str(tmp_path))
     assert shown in output
