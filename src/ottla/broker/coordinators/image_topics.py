@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ class ImageTopics:
         return found
 
     def _hash(self, topic: TopicImage) -> int:
+        from hashlib import blake2b  # loads a library
+
         racks = [sorted(self._racks(topic, index)) for index in sorted(topic.partitions)]
         text = repr((topic.topic_id, topic.name, racks))
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
