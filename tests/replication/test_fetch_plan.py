@@ -69,6 +69,19 @@ class TestRequests:
         again = FetchRequest.decode(17, request.encode(17))
         assert asked(again) == asked(request)
 
+    def test_who_was_refused_asks_again_though_the_delay_was_over_at_once(self, new_log: NewLog) -> None:
+        """The process may have slept between the answer and the next request: the leader waits for the
+        question, which is the same as before."""
+        plan = plan_of(new_log)
+        open_session(plan)
+        plan.next_request(0)
+        refusal = PartitionData(partition_index=1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        ((entry, data),) = plan.answered(answer(refusal), 0)
+        entry.follower.answered(data, 0)
+        assert asked(plan.next_request(10_000)) == {(TOPIC, 1): 1}
+        plan.answered(FetchResponse(session_id=9), 10_000)
+        assert asked(plan.next_request(10_000)) == {}, "once is enough"
+
     def test_one_at_a_time(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
         assert plan.next_request(0) is not None

@@ -22,7 +22,9 @@ The rules:
     have the same order.
 6.  A follower that waits for its disk stays in the session, where the leader gives it nothing: it was given
     records, and has not asked since.
-7.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
+7.  Who was given records, an error or a divergence asks again, even if the question is the same: the delay
+    after an error may be over before the next request is made.
+8.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
     wait for them.
 """
 
@@ -95,6 +97,7 @@ class PlannedPartition:
         "partition",
         "throttled",
         "topic_id",
+        "was_served",
     )
 
     def __init__(self, topic_id: bytes, partition: int, follower: FollowerState) -> None:
@@ -103,6 +106,7 @@ class PlannedPartition:
         self.follower = follower
         self.throttled = False
         self.in_session = False
+        self.was_served = False  # the leader gives nothing more until it is asked again
         self.asked_offset = -1
         self.asked_serial = -1
         self._asked_epoch = -1
@@ -127,6 +131,7 @@ class PlannedPartition:
         follower = self.follower
         return (
             not self.in_session
+            or self.was_served
             or self.asked_offset != follower.fetch_offset
             or self._asked_epoch != follower.leader_epoch
             or self._asked_log_start != follower.log.log_start_offset
@@ -136,6 +141,7 @@ class PlannedPartition:
     def ask(self, max_bytes: int, serial: int) -> FetchPartition:
         follower = self.follower
         self.in_session = True
+        self.was_served = False
         self.asked_serial = serial
         self.asked_offset = follower.fetch_offset
         self._asked_epoch = follower.leader_epoch
@@ -346,6 +352,8 @@ class FetchPlan:
                     self._leave_session(key, entry)
                     continue
                 counting.append((entry, data))
+                if data.error_code or data.records or data.diverging_epoch.end_offset >= 0:
+                    entry.was_served = True
                 if data.records:
                     self._entries[key] = self._entries.pop(key)
                     if entry.throttled and self.quota is not None and not entry.follower.in_isr:
