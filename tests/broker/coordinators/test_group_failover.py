@@ -1,4 +1,4 @@
-"""Groups on three brokers in virtual time: what is committed survives a coordinator; the next one is found."""
+"""Groups on three brokers in virtual time: what is committed survives, and the next coordinator is found."""
 
 from __future__ import annotations
 
