@@ -305,7 +305,7 @@ class Broker:
         for _ in range(OTHERS_LEAVE_MS // LEAVING_LOOK_MS):
             if await self.plane.wait_until(lambda: not self._others_are_leaving(), LEAVING_LOOK_MS):
                 return
-            leaderless_ms = leaderless_ms + LEAVING_LOOK_MS if self.plane.leader_id < 0 else 0
+            leaderless_ms = 0 if self.plane.has_leader else leaderless_ms + LEAVING_LOOK_MS
             if leaderless_ms >= LEADERLESS_MS:
                 return
 

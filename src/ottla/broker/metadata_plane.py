@@ -19,6 +19,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision
 from ottla.controller.features import bootstrap_records, unsupported_features
 from ottla.quorum.errors import QuorumError
+from ottla.quorum.raft.machine import FOLLOWER, LEADER
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -116,6 +117,11 @@ class MetadataPlane(RaftListener):
         if self._leader_news is None:
             self._leader_news = asyncio.get_running_loop().create_future()
         return self._leader_news
+
+    @property
+    def has_leader(self) -> bool:
+        """Does the quorum have a leader that this node hears, or is?"""
+        return self.quorum.machine.role in (LEADER, FOLLOWER)
 
     def controller(self) -> ControllerLoop:
         """The active controller, if it runs here."""
