@@ -6,6 +6,7 @@ for connections once. A forked child starts without its parent's connections.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -303,4 +304,10 @@ def _after_fork_in_child() -> None:
         cluster.forget_connections()
 
 
+def _at_exit() -> None:
+    for cluster in list(_living):
+        cluster.close()
+
+
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)

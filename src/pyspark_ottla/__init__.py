@@ -1,0 +1,20 @@
+"""The Spark data source "ottla": topics of any Kafka-compatible cluster as DataFrames, without a jar.
+
+    orders = (
+        spark.read.format("ottla")
+        .option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "orders")
+        .load()
+    )
+
+Spark finds it by the name of this package and registers it by itself. Options and columns are those of
+Spark's own Kafka connector; `docs/SPARK.md` lists them, and what is there beyond them.
+"""
+
+from __future__ import annotations
+
+from pyspark_ottla.source import OttlaDataSource
+
+DefaultSource = OttlaDataSource
+
+__all__ = ["DefaultSource", "OttlaDataSource"]

@@ -1,0 +1,50 @@
+"""Batch queries: `spark.read.format("ottla")`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ottla.client.arrow_read import OffsetRange
+from pyspark_ottla.client_options import fetch_options
+from pyspark_ottla.places import ending_place, starting_place
+from pyspark_ottla.planning import Planner, source_options
+from pyspark_ottla.ranges import split
+from pyspark_ottla.reading import RangePartition, RangeReading
+
+
+class OttlaReader(DataSourceReader):
+    """Plans on the driver, reads on executors."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = source_options(options)
+        self._start = starting_place(options, streaming=False)
+        self._end = ending_place(options, streaming=False)
+        self._reading = RangeReading(
+            self._options.cluster,
+            fetch_options(options),
+            schema,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        planner = Planner(self._options)
+        there = planner.partitions()
+        missing = [key for key in self._options.topics.assigned if key not in there]
+        missing += [(name, 0) for name in self._options.topics.names if (name, 0) not in there]
+        if missing:
+            names = ", ".join(dict.fromkeys(topic for topic, _ in missing))
+            raise ValueError(f"there is no topic or partition {names}: create it first")
+        start = planner.resolve(self._start, there)
+        end = planner.resolve(self._end, there, ending=True)
+        ranges = [OffsetRange(*key, start[key], end[key]) for key in there]
+        pieces = split(ranges, self._options.pieces_min, self._options.piece_rows_max)
+        return [RangePartition(span) for span in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark hands out one empty partition where the plan has none.
+        if isinstance(partition, RangePartition):
+            yield from self._reading.read(partition.span)

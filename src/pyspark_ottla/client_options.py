@@ -1,0 +1,143 @@
+"""Options that begin with `kafka.`: what of them the client acts on, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ottla.client.arrow_write import BATCH_BYTES, RECORD_BYTES_MAX
+from ottla.client.fetch_range import FetchOptions
+from ottla.client.sync_cluster import ClusterOptions
+
+PREFIX = "kafka."
+NO_CONSUMER_OPTION = {
+    "auto.offset.reset": "use startingOffsets: Spark itself keeps track of what was read",
+    "key.deserializer": "keys are read as binary: decode them with DataFrame functions",
+    "value.deserializer": "values are read as binary: decode them with DataFrame functions",
+    "enable.auto.commit": "the source commits nothing by itself",
+    "interceptor.classes": "interceptors may break the query",
+}
+NO_PRODUCER_OPTION = {
+    "key.serializer": "keys are strings or binary: encode them with DataFrame functions",
+    "value.serializer": "values are strings or binary: encode them with DataFrame functions",
+}
+
+
+class WriterOptions(NamedTuple):
+    """The arguments of an ArrowWriter that options can set."""
+
+    acks: str = "all"
+    idempotent: bool | None = None
+    compression: str = "none"
+    batch_bytes: int = BATCH_BYTES
+    record_bytes_max: int = RECORD_BYTES_MAX
+    delivery_timeout_ms: float = 120_000
+
+
+def client_parameters(options: Mapping[str, str]) -> dict[str, str]:
+    """The `kafka.` options without that prefix."""
+    return {name[len(PREFIX) :]: value for name, value in options.items() if name.startswith(PREFIX)}
+
+
+def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
+    """How to reach the cluster. Raises ValueError."""
+    given = client_parameters(options)
+    servers = given.get("bootstrap.servers", "").strip()
+    if not servers:
+        raise ValueError("option 'kafka.bootstrap.servers' must be set, e.g. to localhost:9092")
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise ValueError(
+            f"option 'kafka.security.protocol' is {protocol!r}: this client only speaks PLAINTEXT so far"
+        )
+    found: dict[str, Any] = {}
+    for name, field in (
+        ("request.timeout.ms", "request_timeout_ms"),
+        ("socket.connection.setup.timeout.ms", "connect_timeout_ms"),
+        ("retry.backoff.ms", "retry_backoff_ms"),
+        ("retry.backoff.max.ms", "retry_backoff_max_ms"),
+        ("metadata.max.age.ms", "metadata_max_age_ms"),
+    ):
+        if name in given:
+            found[field] = whole_number(PREFIX + name, given[name])
+    if "client.id" in given:
+        found["client_id"] = given["client.id"]
+    retries = options.get("fetchoffset.numretries")
+    if retries is not None:
+        # Kafka's connector counts attempts, this client watches the clock.
+        interval_ms = whole_number(
+            "fetchOffset.retryIntervalMs", options.get("fetchoffset.retryintervalms", "10")
+        )
+        found["retry_timeout_ms"] = whole_number("fetchOffset.numRetries", retries) * max(interval_ms, 1)
+    return ClusterOptions(servers, **found)
+
+
+def fetch_options(options: Mapping[str, str]) -> FetchOptions:
+    """How to fetch. Raises ValueError."""
+    given = client_parameters(options)
+    refuse(given, NO_CONSUMER_OPTION)
+    isolation = given.get("isolation.level", "read_committed")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise ValueError(
+            f"option 'kafka.isolation.level' is {isolation!r}: expected read_committed or read_uncommitted"
+        )
+    found: dict[str, Any] = {"read_committed": isolation == "read_committed"}
+    for name, field in (
+        ("max.partition.fetch.bytes", "partition_max_bytes"),
+        ("fetch.max.bytes", "fetch_max_bytes"),
+        ("fetch.max.wait.ms", "max_wait_ms"),
+        ("fetch.min.bytes", "min_bytes"),
+    ):
+        if name in given:
+            found[field] = whole_number(PREFIX + name, given[name])
+    if "check.crcs" in given:
+        found["check_crcs"] = true_or_false("kafka.check.crcs", given["check.crcs"])
+    timeout = options.get("kafkaconsumer.polltimeoutms", options.get("polltimeoutms"))
+    if timeout is not None:
+        found["poll_timeout_ms"] = whole_number("kafkaConsumer.pollTimeoutMs", timeout)
+    return FetchOptions(**found)
+
+
+def writer_options(options: Mapping[str, str]) -> WriterOptions:
+    """How to produce. Raises ValueError."""
+    given = client_parameters(options)
+    refuse(given, NO_PRODUCER_OPTION)
+    found: dict[str, Any] = {}
+    for name, field in (
+        ("batch.size", "batch_bytes"),
+        ("max.request.size", "record_bytes_max"),
+        ("delivery.timeout.ms", "delivery_timeout_ms"),
+    ):
+        if name in given:
+            found[field] = whole_number(PREFIX + name, given[name])
+    if "acks" in given:
+        found["acks"] = given["acks"]
+    if "compression.type" in given:
+        found["compression"] = given["compression.type"]
+    if "enable.idempotence" in given:
+        found["idempotent"] = true_or_false("kafka.enable.idempotence", given["enable.idempotence"])
+    return WriterOptions(**found)
+
+
+def refuse(given: Mapping[str, str], reasons: Mapping[str, str]) -> None:
+    for name, reason in reasons.items():
+        if name in given:
+            raise ValueError(f"option '{PREFIX}{name}' is not supported: {reason}")
+
+
+def whole_number(name: str, value: str, at_least: int = 0) -> int:
+    try:
+        number = int(value.strip())
+    except ValueError:
+        number = at_least - 1
+    if number < at_least:
+        kind = "a positive number" if at_least == 1 else f"a whole number of {at_least} or more"
+        raise ValueError(f"option {name!r} is {value!r}: expected {kind}")
+    return number
+
+
+def true_or_false(name: str, value: str) -> bool:
+    text = value.strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"option {name!r} is {value!r}: expected true or false")
+    return text == "true"

@@ -1,0 +1,149 @@
+"""Which topics to read, and where to begin and end: the options that say so, understood and checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyspark_ottla.client_options import whole_number
+
+TopicPartition = tuple[str, int]
+
+EARLIEST = -2
+LATEST = -1
+STRATEGIES = ("subscribe", "subscribepattern", "assign")
+BY_TIMESTAMP_STRATEGIES = ("error", "latest")
+
+
+class Topics(NamedTuple):
+    """Exactly one of the three is set."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where to begin or to end.
+
+    `everywhere` is EARLIEST or LATEST; or `timestamp_ms` holds for all partitions; or offsets, or timestamps,
+    are given for each. Exactly one of these counts.
+    """
+
+    option: str
+    everywhere: int | None = None
+    timestamp_ms: int | None = None
+    offsets: dict[TopicPartition, int] | None = None
+    timestamps_ms: dict[TopicPartition, int] | None = None
+
+
+def topics_of(options: Mapping[str, str]) -> Topics:
+    given = [name for name in STRATEGIES if name in options]
+    if len(given) != 1:
+        problem = "none of them is" if not given else f"{' and '.join(given)} are"
+        raise ValueError(
+            f"exactly one of the options subscribe, subscribePattern and assign must be set: {problem}"
+        )
+    value = options[given[0]].strip()
+    if given[0] == "subscribe":
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        if not names:
+            raise ValueError(f"option 'subscribe' is {value!r}: name at least one topic")
+        return Topics(names=names)
+    if given[0] == "subscribepattern":
+        if not value:
+            raise ValueError("option 'subscribePattern' is empty: give a regular expression")
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"option 'subscribePattern' is {value!r}: {error}") from None
+        return Topics(pattern=value)
+    return Topics(assigned=_assigned(value))
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    expected = 'expected JSON such as {"orders": [0, 1]}'
+    parsed = _json("assign", text, expected)
+    found = []
+    for topic, partitions in parsed.items():
+        if not isinstance(partitions, list) or not all(_is_whole(row) and row >= 0 for row in partitions):
+            raise ValueError(f"option 'assign' is {text!r}: {expected}")
+        found += [(topic, partition) for partition in partitions]
+    if not found:
+        raise ValueError(f"option 'assign' is {text!r}: name at least one partition")
+    return tuple(dict.fromkeys(found))
+
+
+def starting_place(options: Mapping[str, str], *, streaming: bool) -> Place:
+    """startingTimestamp before startingOffsetsByTimestamp before startingOffsets."""
+    place = _place(options, "starting", LATEST if streaming else EARLIEST)
+    if not streaming and (place.everywhere == LATEST or LATEST in (place.offsets or {}).values()):
+        raise ValueError("option 'startingOffsets': a batch query cannot start at the latest offset")
+    return place
+
+
+def ending_place(options: Mapping[str, str], *, streaming: bool) -> Place:
+    """endingTimestamp before endingOffsetsByTimestamp before endingOffsets; batch queries only."""
+    if streaming:
+        for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
+            if name.lower() in options:
+                raise ValueError(f"option {name!r}: a streaming query has no end")
+    place = _place(options, "ending", LATEST)
+    if place.everywhere == EARLIEST or EARLIEST in (place.offsets or {}).values():
+        raise ValueError("option 'endingOffsets': a query cannot end at the earliest offset")
+    return place
+
+
+def by_timestamp_strategy(options: Mapping[str, str]) -> str:
+    """What to do where no record is as late as a starting timestamp."""
+    name = "startingOffsetsByTimestampStrategy"
+    value = options.get(name.lower(), "error").strip().lower()
+    if value not in BY_TIMESTAMP_STRATEGIES:
+        raise ValueError(f"option {name!r} is {value!r}: expected error or latest")
+    return value
+
+
+def _place(options: Mapping[str, str], which: str, otherwise: int) -> Place:
+    name = f"{which}Timestamp"
+    if name.lower() in options:
+        return Place(name, timestamp_ms=whole_number(name, options[name.lower()]))
+    name = f"{which}OffsetsByTimestamp"
+    if name.lower() in options:
+        return Place(name, timestamps_ms=_per_partition(name, options[name.lower()], 0))
+    name = f"{which}Offsets"
+    text = options.get(name.lower())
+    if text is None:
+        return Place(name, everywhere=otherwise)
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return Place(name, everywhere=EARLIEST if word == "earliest" else LATEST)
+    return Place(name, offsets=_per_partition(name, text, EARLIEST))
+
+
+def _per_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, int]:
+    expected = 'expected JSON such as {"orders": {"0": 23, "1": 42}}'
+    found: dict[TopicPartition, int] = {}
+    for topic, rows in _json(name, text, expected).items():
+        if not isinstance(rows, dict):
+            raise ValueError(f"option {name!r} is {text!r}: {expected}")
+        for partition, number in rows.items():
+            if not partition.isdigit() or not _is_whole(number) or number < at_least:
+                raise ValueError(f"option {name!r} is {text!r}: {expected}")
+            found[topic, int(partition)] = number
+    return found
+
+
+def _json(name: str, text: str, expected: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"option {name!r} is {text!r}: {expected} ({error})") from None
+    if not isinstance(parsed, dict):
+        raise ValueError(f"option {name!r} is {text!r}: {expected}")
+    return parsed
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,165 @@
+"""What a query on the driver asks the cluster: which partitions there are, and the offsets of places."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.client.errors import BrokerError
+from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
+from ottla.protocol.errors import ErrorCode
+from pyspark_ottla.client_options import (
+    cluster_options,
+    fetch_options,
+    true_or_false,
+    whole_number,
+)
+from pyspark_ottla.places import (
+    EARLIEST,
+    LATEST,
+    Place,
+    TopicPartition,
+    Topics,
+    by_timestamp_strategy,
+    topics_of,
+)
+from pyspark_ottla.ranges import Offsets
+
+log = logging.getLogger("pyspark_ottla")
+
+
+class DataLoss(Exception):
+    """Records that a query was to read are not there any more, and `failOnDataLoss` is true."""
+
+
+class SourceOptions(NamedTuple):
+    """The options that batch and streaming queries share, checked."""
+
+    cluster: ClusterOptions
+    topics: Topics
+    by_timestamp_strategy: str
+    fail_on_data_loss: bool
+    pieces_min: int | None
+    piece_rows_max: int | None
+    read_committed: bool
+
+
+def source_options(options: Mapping[str, str]) -> SourceOptions:
+    """Raises ValueError."""
+    return SourceOptions(
+        cluster=cluster_options(options),
+        topics=topics_of(options),
+        by_timestamp_strategy=by_timestamp_strategy(options),
+        fail_on_data_loss=true_or_false("failOnDataLoss", options.get("failondataloss", "true")),
+        pieces_min=_positive(options, "minPartitions"),
+        piece_rows_max=_positive(options, "maxRecordsPerPartition"),
+        read_committed=fetch_options(options).read_committed,
+    )
+
+
+def _positive(options: Mapping[str, str], name: str) -> int | None:
+    value = options.get(name.lower())
+    return None if value is None else whole_number(name, value, at_least=1)
+
+
+class Planner:
+    """Answers for the partitions that the options select."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    @property
+    def cluster(self) -> SyncCluster:
+        return shared_cluster(self.options.cluster)
+
+    def partitions(self) -> list[TopicPartition]:
+        """What there is now; topics are asked for again, so that new partitions are seen."""
+        topics = self.options.topics
+        if topics.pattern is not None:
+            names = self.cluster.topics_matching(topics.pattern)
+        elif topics.names:
+            names = list(topics.names)
+        else:
+            names = list(dict.fromkeys(topic for topic, _ in topics.assigned))
+        found: list[TopicPartition] = []
+        for name in names:
+            try:
+                info = self.cluster.topic(name, fresh=True)
+            except BrokerError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                continue
+            found += [(name, partition) for partition in sorted(info.partitions)]
+        if topics.assigned:
+            return [key for key in topics.assigned if key in found]
+        return found
+
+    def earliest(self, partitions: list[TopicPartition]) -> Offsets:
+        return self._list(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: list[TopicPartition]) -> Offsets:
+        """The end of what can be read: under read_committed, of what is decided."""
+        return self._list(dict.fromkeys(partitions, LATEST))
+
+    def resolve(self, place: Place, partitions: list[TopicPartition], *, ending: bool = False) -> Offsets:
+        """The offset of a place in each partition. Raises ValueError where the place says too little."""
+        if place.everywhere is not None:
+            return self._list(dict.fromkeys(partitions, place.everywhere))
+        if place.timestamp_ms is not None:
+            return self._at_times(place, dict.fromkeys(partitions, place.timestamp_ms), ending)
+        if place.timestamps_ms is not None:
+            self._check_complete(place, place.timestamps_ms, partitions)
+            return self._at_times(place, {key: place.timestamps_ms[key] for key in partitions}, ending)
+        assert place.offsets is not None, "a place is nowhere"
+        self._check_complete(place, place.offsets, partitions)
+        symbolic = {key: place.offsets[key] for key in partitions if place.offsets[key] < 0}
+        return {key: place.offsets[key] for key in partitions} | self._list(symbolic)
+
+    def _check_complete(
+        self, place: Place, given: Mapping[TopicPartition, int], partitions: list[TopicPartition]
+    ) -> None:
+        missing = [key for key in partitions if key not in given]
+        unknown = [key for key in given if key not in partitions]
+        if missing or unknown:
+            problem = f"it leaves out {shown(missing)}" if missing else f"there is no {shown(unknown)}"
+            raise ValueError(
+                f"option {place.option!r} must name every partition that is read and no other: {problem}"
+            )
+
+    def _at_times(self, place: Place, wanted: dict[TopicPartition, int], ending: bool) -> Offsets:
+        found = self._list(wanted)
+        too_late = [key for key, offset in found.items() if offset < 0]
+        if too_late and not ending and self.options.by_timestamp_strategy == "error":
+            key = too_late[0]
+            raise ValueError(
+                f"option {place.option!r}: {shown([key])} has no record at or after {wanted[key]}; "
+                "set startingOffsetsByTimestampStrategy to latest to begin at its end"
+            )
+        return found | self.latest(too_late)
+
+    def _list(self, wanted: dict[TopicPartition, int]) -> Offsets:
+        if not wanted:
+            return {}
+        answers = self.cluster.list_offsets(wanted, read_committed=self.options.read_committed)
+        return {key: at.offset for key, at in answers.items()}
+
+    def report_loss(self, what: str) -> None:
+        """Raise DataLoss, or only say it where the query is told to go on."""
+        report_loss(what, fail=self.options.fail_on_data_loss)
+
+
+def report_loss(what: str, *, fail: bool) -> None:
+    if fail:
+        raise DataLoss(
+            f"{what}. The query cannot have these records: retention or a deletion has removed them, or the "
+            "topic was made anew. Set the option failOnDataLoss to false to go on with what is there"
+        )
+    log.warning("%s; going on, because failOnDataLoss is false", what)
+
+
+def shown(partitions: list[TopicPartition]) -> str:
+    """Partitions for people, a few of them."""
+    names = [f"{topic}-{partition}" for topic, partition in partitions[:5]]
+    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+    return ", ".join(names) + more

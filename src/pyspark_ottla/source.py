@@ -1,0 +1,51 @@
+"""The data source as Spark sees it: a name, a schema, and who reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+
+class OttlaDataSource(DataSource):
+    """`format("ottla")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> StructType:
+        from pyspark_ottla.columns import schema_of
+
+        return schema_of(self._options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyspark_ottla.batch import OttlaReader
+
+        return OttlaReader(self._options(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from pyspark_ottla.stream import OttlaStreamReader
+
+        return OttlaStreamReader(self._options(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pyspark_ottla.sink import OttlaWriter
+
+        return OttlaWriter(self._options(), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from pyspark_ottla.sink import OttlaStreamWriter
+
+        return OttlaStreamWriter(self._options(), schema)
+
+    def _options(self) -> Mapping[str, str]:
+        """Options by their names in lower case: Spark does not tell them apart either."""
+        return {name.lower(): value for name, value in self.options.items()}

@@ -1,0 +1,191 @@
+"""Streaming queries: `spark.readStream.format("ottla")`.
+
+Spark builds this reader in several processes: the one that plans keeps its object for the life of the query,
+those that read get a copy for each task.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ottla.client.arrow_read import OffsetRange
+from pyspark_ottla.client_options import fetch_options, whole_number
+from pyspark_ottla.places import EARLIEST, LATEST, ending_place, starting_place
+from pyspark_ottla.planning import Planner, shown, source_options
+from pyspark_ottla.ranges import INITIAL, Offsets, from_json, limited, split, to_json
+from pyspark_ottla.reading import RangePartition, RangeReading
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches with the offsets of Spark's own Kafka connector in the checkpoint."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = source_options(options)
+        self._start = starting_place(options, streaming=True)
+        ending_place(options, streaming=True)
+        self._rows_max = _rows(options, "maxOffsetsPerTrigger")
+        self._rows_min = _rows(options, "minOffsetsPerTrigger")
+        if self._rows_max is not None and self._rows_min is not None and self._rows_min > self._rows_max:
+            raise ValueError(
+                f"option 'minOffsetsPerTrigger' is {self._rows_min}, "
+                f"more than the {self._rows_max} of maxOffsetsPerTrigger"
+            )
+        self._delay_max_ms = duration_ms("maxTriggerDelay", options.get("maxtriggerdelay", "15m"))
+        self._reading = RangeReading(
+            self._options.cluster,
+            fetch_options(options),
+            schema,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+        self._planner = Planner(self._options)
+        self._initial: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._available_now: Offsets | None = None
+        self._triggered_at_s = time.monotonic()
+
+    # How far to go.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        if self._initial is None:
+            there = self._planner.partitions()
+            found = self._planner.resolve(self._start, there)
+            if self._start.offsets is not None:
+                self._check_initial(found)
+            self._initial = found
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._rows_max is not None:
+            return ReadMaxRows(self._rows_max)
+        if self._rows_min is not None:
+            return ReadMinRows(self._rows_min)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begun = from_json(start)
+        latest = self._latest_now(begun)
+        begun = begun | self._first_offsets([key for key in latest if key not in begun])
+        if not isinstance(limit, ReadAllAvailable):
+            if self._must_wait(begun, latest):
+                return start
+            rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows_max
+            if rows_max is not None:
+                latest = limited(begun, latest, rows_max)
+        self._triggered_at_s = time.monotonic()
+        first = start == self._initial_json()
+        if latest == from_json(start) and not first:
+            return start  # to the letter: Spark compares text to see that nothing is new
+        found: dict[str, Any] = to_json(latest)
+        if first:
+            found[INITIAL] = start
+        return found
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._available_now = self._planner.latest(self._planner.partitions())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._latest is None else to_json(self._latest)
+
+    def _initial_json(self) -> dict[str, Any] | None:
+        return None if self._initial is None else to_json(self._initial)
+
+    def _latest_now(self, begun: Offsets) -> Offsets:
+        if self._available_now is not None:
+            # Partitions that were read further in an earlier run of the query stay where they are.
+            latest = dict(self._available_now)
+            latest.update({key: begun[key] for key in begun if key not in latest})
+        else:
+            there = self._planner.partitions()
+            gone = [key for key in begun if key not in there]
+            if gone:
+                self._planner.report_loss(f"{shown(gone)} was deleted while the query reads it")
+            latest = self._planner.latest(there)
+        self._latest = latest
+        return latest
+
+    def _first_offsets(self, new: list[tuple[str, int]]) -> Offsets:
+        """Partitions that came later are read from their beginning."""
+        return self._planner.earliest(new) if new else {}
+
+    def _must_wait(self, begun: Offsets, latest: Offsets) -> bool:
+        if self._rows_min is None or self._available_now is not None:
+            return False
+        rows = sum(max(0, end - begun[key]) for key, end in latest.items())
+        waited_ms = (time.monotonic() - self._triggered_at_s) * 1000
+        return rows < self._rows_min and waited_ms < self._delay_max_ms
+
+    def _check_initial(self, found: Offsets) -> None:
+        given = self._start.offsets or {}
+        asked = {key: offset for key, offset in found.items() if given[key] not in (EARLIEST, LATEST)}
+        first, last = self._planner.earliest(list(asked)), self._planner.latest(list(asked))
+        for key, offset in asked.items():
+            if not first[key] <= offset <= last[key]:
+                self._planner.report_loss(
+                    f"option 'startingOffsets' names offset {offset} of {shown([key])}, "
+                    f"which has {first[key]} to {last[key]}"
+                )
+                found[key] = min(max(offset, first[key]), last[key])
+
+    # What to read.
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        # A first batch that is done again begins where it began, whatever the initial offsets are by now.
+        begun = from_json(end[INITIAL] if INITIAL in end and INITIAL not in start else start)
+        until = from_json(end)
+        new = [key for key in until if key not in begun]
+        first = self._first_offsets(new)
+        for key, offset in first.items():
+            if offset > 0:
+                self._planner.report_loss(
+                    f"{shown([key])} is new to the query and begins at {offset}: what was before is gone"
+                )
+        begun = begun | first
+        gone = [key for key in begun if key not in until]
+        if gone:
+            self._planner.report_loss(f"{shown(gone)} was deleted while the query reads it")
+        for key, last in until.items():
+            if last < begun[key]:
+                self._planner.report_loss(
+                    f"{shown([key])} was read up to {begun[key]} and now ends at {last}: "
+                    "it was truncated or made anew"
+                )
+        ranges = [OffsetRange(*key, begun[key], last) for key, last in sorted(until.items())]
+        pieces = split(ranges, self._options.pieces_min, self._options.piece_rows_max)
+        return [RangePartition(span) for span in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, RangePartition):
+            yield from self._reading.read(partition.span)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark needs nothing before `end` any more; its checkpoint remembers that, not the cluster."""
+
+
+def _rows(options: Mapping[str, str], name: str) -> int | None:
+    value = options.get(name.lower())
+    return None if value is None else whole_number(name, value, at_least=1)
+
+
+def duration_ms(name: str, text: str) -> int:
+    """Spark's way to write a time: 15m, 30s, 500ms; a plain number is seconds."""
+    matched = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    unit = (matched[2] or "s") if matched else ""
+    if matched is None or unit not in _UNITS_MS:
+        raise ValueError(f"option {name!r} is {text!r}: expected a time such as 15m, 30s or 500ms")
+    return int(matched[1]) * _UNITS_MS[unit]
