@@ -117,7 +117,7 @@ LOSS = ("lost", "two values", "lost read", "replicas differ")
     ("plant", "scenario", "signs"),
     [
         (count_a_follower_out_of_sync, "cluster-kill", LOSS),
-        (follow_without_truncation, "cluster-net", LOSS),
+        (follow_without_truncation, "cluster-net", ("unavailable", *LOSS)),
         (forget_the_vote, "quorum", ("two leaders", "lost")),
         (acknowledge_before_the_high_watermark, "cluster-kill", LOSS),
         (serve_above_the_high_watermark, "cluster-net", LOSS),

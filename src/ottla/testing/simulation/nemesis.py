@@ -247,6 +247,11 @@ class Nemesis:
         if self._coin():
             await self.kill(node)
         self.world.network.heal()
+        successors = [each for each in leaders(self.world, self.topic) if each is not node]
+        if successors and self._coin():
+            # What the one that is back still believes must not outlive the one that took its place.
+            await self._sleep((0.0, 0.6))
+            await self.kill(self.rng.choice(successors))
 
     async def reset(self, node: Node) -> None:
         for _ in range(self.rng.randint(1, 5)):
