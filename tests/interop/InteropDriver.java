@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -44,6 +45,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
@@ -83,6 +85,11 @@ public class InteropDriver {
             case "admin": return admin(command);
             case "refused": return refused(command);
             case "cluster": return cluster(command);
+            case "replicas": return replicas(command);
+            case "move": return move(command);
+            case "steady": return steady(command);
+            case "acknowledged": return JSON.getNodeFactory().numberNode(steady.acknowledged.size());
+            case "steady-end": return steadyEnd();
             default: throw new IllegalArgumentException(what);
         }
     }
@@ -349,6 +356,112 @@ public class InteropDriver {
             told.put("added", outcome(() -> admin.addRaftVoter(2, Uuid.randomUuid(),
                 Set.of(new RaftVoterEndpoint("CONTROLLER", "localhost", 1))).all().get()));
         }
+        return told;
+    }
+
+    /** How a cluster of several is described: quorum, partitions, features. */
+    static JsonNode replicas(JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        ObjectNode told = JSON.createObjectNode();
+        try (Admin admin = Admin.create(settings(command))) {
+            QuorumInfo quorum = admin.describeMetadataQuorum().quorumInfo().get();
+            told.put("leader", quorum.leaderId());
+            ObjectNode lags = told.putObject("lags");
+            quorum.voters().forEach(each -> lags.put("" + each.replicaId(), quorum.highWatermark() - each.logEndOffset()));
+            ArrayNode observers = told.putArray("observers");
+            quorum.observers().forEach(each -> observers.add(each.replicaId()));
+            told.put("brokers", admin.describeCluster().nodes().get().size());
+            told.put("metadata", admin.describeFeatures().featureMetadata().get()
+                .finalizedFeatures().get("metadata.version").maxVersionLevel());
+            ArrayNode partitions = told.putArray("partitions");
+            for (TopicPartitionInfo each :
+                    admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions()) {
+                ObjectNode row = partitions.addObject();
+                row.put("leader", each.leader() == null ? -1 : each.leader().id());
+                ArrayNode replicas = row.putArray("replicas");
+                each.replicas().forEach(node -> replicas.add(node.id()));
+                ArrayNode isr = row.putArray("isr");
+                each.isr().forEach(node -> isr.add(node.id()));
+                row.put("elr", each.elr() == null ? -1 : each.elr().size());
+            }
+        }
+        return told;
+    }
+
+    /** Moves partition 0, waits until that is done, makes the first replica its leader. */
+    static JsonNode move(JsonNode command) throws Exception {
+        TopicPartition first = new TopicPartition(command.get("topic").asText(), 0);
+        List<Integer> target = new ArrayList<>();
+        command.get("target").forEach(each -> target.add(each.asInt()));
+        ObjectNode told = JSON.createObjectNode();
+        try (Admin admin = Admin.create(settings(command))) {
+            reassign(admin, first, Optional.of(target));
+            long deadline = System.currentTimeMillis() + READ_TIMEOUT_MS;
+            while (!admin.listPartitionReassignments(Set.of(first)).reassignments().get().isEmpty()) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw new IllegalStateException("the reassignment does not end");
+                }
+                Thread.sleep(20);
+            }
+            Optional<Throwable> election =
+                admin.electLeaders(ElectionType.PREFERRED, Set.of(first)).partitions().get().get(first);
+            told.put("elected", election.map(each -> each.getClass().getSimpleName()).orElse("ok"));
+            told.put("again", admin.electLeaders(ElectionType.PREFERRED, Set.of(first)).partitions().get()
+                .get(first).map(each -> each.getClass().getSimpleName()).orElse("ok"));
+        }
+        return told;
+    }
+
+    /** A producer with default settings that goes on until it is told to end. */
+    static class Steady extends Thread {
+        final Map<Integer, Long> acknowledged = new ConcurrentHashMap<>();
+        final List<String> errors = Collections.synchronizedList(new ArrayList<>());
+        final Map<String, Object> settings;
+        final String topic;
+        volatile boolean goesOn = true;
+
+        Steady(JsonNode command) {
+            settings = settings(command);
+            topic = command.get("topic").asText();
+        }
+
+        @Override
+        public void run() {
+            try (KafkaProducer<byte[], byte[]> producer =
+                    new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+                for (int number = 0; goesOn; number++) {
+                    int sent = number;
+                    producer.send(new ProducerRecord<>(topic, 0, null, ("" + sent).getBytes()), (where, error) -> {
+                        if (error == null) {
+                            acknowledged.put(sent, where.offset());
+                        } else {
+                            errors.add(error.toString());
+                        }
+                    });
+                    Thread.sleep(1);
+                }
+            } catch (Exception error) {
+                errors.add(error.toString());
+            }
+        }
+    }
+
+    static Steady steady;
+
+    static JsonNode steady(JsonNode command) {
+        steady = new Steady(command);
+        steady.start();
+        return JSON.nullNode();
+    }
+
+    static JsonNode steadyEnd() throws Exception {
+        steady.goesOn = false;
+        steady.join();
+        ObjectNode told = JSON.createObjectNode();
+        ArrayNode errors = told.putArray("errors");
+        steady.errors.forEach(errors::add);
+        ObjectNode offsets = told.putObject("offsets");
+        steady.acknowledged.forEach((number, offset) -> offsets.put("" + number, offset));
         return told;
     }
 
