@@ -1,0 +1,107 @@
+"""Consumer groups of real clients on three brokers, of which one dies: the coordinator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import group_members as people
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
+from interop_java import why_no_java
+from interop_wire import Wire
+from test_group_clients import QUICK
+
+from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
+
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def groups_trio() -> Iterator[Cluster]:
+    with Cluster(brokers=3, config=QUICK) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio_jvm() -> Iterator[people.Jvm]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    with people.java_members() as running:
+        yield running
+
+
+def coordinator(cluster: Cluster, group: str) -> int:
+    for address in cluster.bootstrap_servers.split(","):
+        with Wire(address) as wire:
+            (found,) = wire.ask(FindCoordinatorRequest(coordinator_keys=[group])).coordinators
+            if not found.error_code:
+                return int(found.node_id)
+    raise AssertionError("nobody knows the coordinator")
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [
+        ("confluent", "at rest"),
+        ("confluent-848", "at rest"),
+        ("aiokafka", "at rest"),
+        ("java", "at rest"),
+        ("confluent", "while joining"),
+        ("java-848", "while joining"),
+    ],
+)
+def test_the_coordinator_dies(
+    groups_trio: Cluster, request: pytest.FixtureRequest, kind: str, moment: str
+) -> None:
+    cluster, servers = groups_trio, groups_trio.bootstrap_servers
+    topic = topic_name_for(request.node.name)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
+    kinds: dict[str, Any] = {
+        "confluent": people.ConfluentMember,
+        "confluent-848": people.ConsumerProtocolMember,
+        "aiokafka": people.AiokafkaMember,
+        "java": people.JavaMember,
+        "java-848": people.JavaConsumerProtocolMember,
+    }
+    leading = (request.getfixturevalue("trio_jvm"),) if kind.startswith("java") else ()
+
+    def make() -> Member:
+        member: Member = kinds[kind](*leading, servers, topic, topic)
+        return member.start()
+
+    load = Load(servers, topic, PARTITIONS)
+    load.start()
+    members = [make(), make()]
+    until_shared(members, PARTITIONS)
+    until(lambda: coordinator(cluster, topic) >= 0)
+    dying = coordinator(cluster, topic)
+    if moment == "while joining":
+        members.append(make())
+        time.sleep(0.1)
+    cluster.kill(dying)
+    try:
+        time.sleep(1)
+        if moment == "at rest":
+            members.append(make())
+        until_shared(members, PARTITIONS, limit_s=30)
+        written = load.stop()
+
+        def all_read() -> bool:
+            for member in members:
+                member.refresh()
+            return written <= {place for member in members for place in member.records}
+
+        until(all_read, members)
+        for member in members:
+            member.stop()
+        assert_one_owner(members)
+        assert_all_read(members, written, again_max=len(written))
+    finally:
+        cluster.start(dying)
