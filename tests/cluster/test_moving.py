@@ -48,10 +48,10 @@ def test_a_throttled_reassignment_under_load(rate: int, at_least_s: float) -> No
             began = time.monotonic()
             moved = view.ask(lambda admin: admin.alter_partition_reassignments({("t", 0): [3, 1, 2]}))
             assert moved == {("t", 0): None}
-            (under_way,) = view.ask(lambda admin: admin.list_partition_reassignments()).values()
-            assert (under_way.adding, under_way.removing) == ((3,), (0,))
-            while view.ask(lambda admin: admin.list_partition_reassignments()):
+            while under_way := view.ask(lambda admin: admin.list_partition_reassignments()):
                 assert time.monotonic() < began + 40
+                (move,) = under_way.values()
+                assert (move.adding, move.removing) == ((3,), (0,))
                 assert codes(write(servers, "t", [b"meanwhile"])) == [0]
                 for state in view.partitions("others").values():
                     assert len(state.isr) == 3, "the throttle is for the newcomer alone"
@@ -63,7 +63,8 @@ def test_a_throttled_reassignment_under_load(rate: int, at_least_s: float) -> No
         state = view.partitions("t")[0]
         assert state.replicas == (3, 1, 2) and sorted(state.isr) == [1, 2, 3]
         assert state.leader in (1, 2, 3)
-        assert b"meanwhile" in await_equal_replicas(cluster, [1, 2, 3], "t")
+        assert codes(write(servers, "t", [b"afterwards"])) == [0]
+        assert b"afterwards" in await_equal_replicas(cluster, [1, 2, 3], "t")
         assert not replica_bytes(cluster, 0, "t")
         wait_until(
             lambda: (
