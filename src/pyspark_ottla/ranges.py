@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import ceil, floor
 
@@ -52,18 +53,19 @@ def limited(start: Offsets, latest: Offsets, rows_max: int) -> Offsets:
 
 
 def split(ranges: Sequence[OffsetRange], pieces_min: int | None, rows_max: int | None) -> list[OffsetRange]:
-    """Ranges cut so that none has more than `rows_max` offsets and there are about `pieces_min` of them."""
+    """Ranges cut so that none has more than `rows_max` offsets and there are at least `pieces_min` pieces."""
     ranges = [span for span in ranges if span.end > span.start]
-    if rows_max is not None:
-        ranges = [piece for span in ranges for piece in _cut(span, ceil((span.end - span.start) / rows_max))]
-    if pieces_min is None or len(ranges) >= pieces_min or not ranges:
-        return list(ranges)
-    total = sum(span.end - span.start for span in ranges)
-    found: list[OffsetRange] = []
-    for span in ranges:
-        size = span.end - span.start
-        found += _cut(span, min(size, max(1, round(pieces_min * size / total))))
-    return found
+    sizes = [span.end - span.start for span in ranges]
+    counts = [1 if rows_max is None else ceil(size / rows_max) for size in sizes]
+    wanted = min(pieces_min or 0, sum(sizes))
+    # One piece more, again and again, for the range whose pieces are the largest.
+    heap = [(-size / count, at) for at, (size, count) in enumerate(zip(sizes, counts, strict=True))]
+    heapify(heap)
+    for _ in range(wanted - sum(counts)):
+        at = heap[0][1]
+        counts[at] += 1
+        heapreplace(heap, (-sizes[at] / counts[at], at))
+    return [piece for span, count in zip(ranges, counts, strict=True) for piece in _cut(span, count)]
 
 
 def _cut(span: OffsetRange, pieces: int) -> list[OffsetRange]:

@@ -192,7 +192,7 @@ class ArrowWriter:
             yield name, rows if len(names) == 1 else rows.filter(pc.equal(column, name))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        count = len(self.cluster.topic(topic, create=True).partitions)
+        count = self._partition_count(topic, rows)
         chosen = self._chosen(topic, rows, count)
         if chosen is None:
             # Nothing binds the rows: a full batch to one partition, the next batch to the next.
@@ -210,6 +210,13 @@ class ArrowWriter:
         for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             yield partition, sorted_rows.slice(start, end - start)
             start = end
+
+    def _partition_count(self, topic: str, rows: pa.RecordBatch) -> int:
+        count = len(self.cluster.topic(topic, create=True).partitions)
+        if "partition" in rows.schema.names and (pc.max(rows.column("partition")).as_py() or 0) >= count:
+            # The topic may have grown since we last asked.
+            count = len(self.cluster.topic(topic, fresh=True).partitions)
+        return count
 
     def _chosen(self, topic: str, rows: pa.RecordBatch, count: int) -> pa.Array | None:
         """The partition of each row, or None where no row has a partition or a key."""

@@ -1,0 +1,150 @@
+"""Real queries in a real Spark: what only Spark itself can show."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip(
+    "pyspark", reason="the tests of the Spark data source need pyspark: pip install ottla[spark]"
+)
+
+from pyspark.errors import PySparkException
+
+from ottla.client import read_arrow
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+    # Py4J leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def numbers(rows) -> list[int]:
+    return sorted(int(row.value) for row in rows)
+
+
+@pytest.mark.ottla_topic(partitions=3)
+def test_a_topic_as_a_dataframe_and_back(spark, ottla_cluster, ottla_topic, options, write):
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    write(0, 1000, headers=pa.array([[{"key": "h", "value": b"x"}], []] * 500, header))
+    frame = spark.read.format("ottla").options(**options, includeHeaders="true", minPartitions="5").load()
+    assert frame.rdd.getNumPartitions() == 5
+    rows = frame.orderBy("partition", "offset").collect()
+    assert numbers(rows) == list(range(1000))
+    offsets = [row.offset for row in rows if row.partition == 1]
+    assert offsets == list(range(len(offsets)))
+    assert sum(row.headers is None for row in rows) == 500
+    assert rows[0].topic == ottla_topic
+
+    narrow = spark.read.format("ottla").options(**options, columns="value").load()
+    assert narrow.columns == ["value"]
+
+    copy = f"{ottla_topic[:200]}-copy"
+    ottla_cluster.create_topic(copy, 2)
+    (
+        frame.selectExpr("key", "cast(value as string) value", "headers", f"'{copy}' as topic")
+        .write.format("ottla")
+        .option("kafka.bootstrap.servers", options["kafka.bootstrap.servers"])
+        .option("kafka.compression.type", "zstd")
+        .mode("append")
+        .save()
+    )
+    table = read_arrow(copy, bootstrap_servers=ottla_cluster.bootstrap_servers).read_all()
+    assert sorted(int(value) for value in table["value"].to_pylist()) == list(range(1000))
+    assert sum(bool(headers) for headers in table["headers"].to_pylist()) == 500
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_a_stream_goes_on_where_it_was(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
+    copy = f"{ottla_topic[:200]}-copy"
+    ottla_cluster.create_topic(copy, 1)
+    write(0, 100)
+
+    def run(**more: str) -> list[dict]:
+        query = (
+            spark.readStream.format("ottla")
+            .options(**options, startingOffsets="earliest", maxOffsetsPerTrigger="40", **more)
+            .load()
+            .selectExpr("key", "value")
+            .writeStream.format("ottla")
+            .option("kafka.bootstrap.servers", options["kafka.bootstrap.servers"])
+            .option("topic", copy)
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        return [json.loads(progress.json) for progress in query.recentProgress]
+
+    def copied() -> list[int]:
+        table = read_arrow(copy, bootstrap_servers=ottla_cluster.bootstrap_servers).read_all()
+        return sorted(int(value) for value in table["value"].to_pylist())
+
+    progress = run()
+    assert copied() == list(range(100))
+    assert len([row for row in progress if row["numInputRows"]]) == 3
+    write(100, 10)
+    run(minPartitions="4")
+    assert copied() == list(range(110))
+    # What the checkpoint holds is what Spark's Kafka connector would write.
+    newest = max(os.listdir(tmp_path / "offsets"), key=lambda name: int(name) if name.isdigit() else -1)
+    ends = json.loads((tmp_path / "offsets" / newest).read_text().splitlines()[-1])
+    assert sum(ends[ottla_topic].values()) == 110
+
+
+def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_path):
+    write(0, 3)
+    seen: list[int] = []
+
+    def start(crash: bool):
+        def each(frame, batch_id: int) -> None:
+            if crash and batch_id == 0:
+                write(3, 2)
+            if crash and batch_id == 1:
+                raise RuntimeError("crash")
+            seen.extend(numbers(frame.collect()))
+
+        return (
+            spark.readStream.format("ottla")
+            .options(**options)
+            .load()
+            .writeStream.foreachBatch(each)
+            .option("checkpointLocation", str(tmp_path))
+            .start()
+        )
+
+    query = start(crash=True)
+    with pytest.raises(PySparkException, match="crash"):
+        query.awaitTermination(120)
+    # Take the checkpoint back to a crash in batch 0: its end is written, its records are not handled.
+    first = json.loads((tmp_path / "offsets" / "1").read_text().splitlines()[-1])
+    for number in ("0", "1"):
+        for name in (
+            f"offsets/{number}",
+            f"offsets/.{number}.crc",
+            f"commits/{number}",
+            f"commits/.{number}.crc",
+        ):
+            if (tmp_path / name).exists() and not name.endswith("offsets/0"):
+                os.remove(tmp_path / name)
+    log = (tmp_path / "offsets" / "0").read_text().splitlines()
+    initial = json.loads(log[-1])["@initial"]
+    (tmp_path / "offsets" / "0").write_text("\n".join([*log[:-1], json.dumps(first | {"@initial": initial})]))
+    write(5, 1)
+    again = start(crash=False)
+    again.processAllAvailable()
+    again.stop()
+    assert seen == [3, 4, 5]
+
+
+def test_errors_reach_the_user(spark, options):
+    with pytest.raises(PySparkException, match="exactly one of the options subscribe"):
+        spark.read.format("ottla").options(**options, assign='{"t": [0]}').load().count()
+    with pytest.raises(PySparkException, match="no topic or partition nowhere"):
+        spark.read.format("ottla").options(**options | {"subscribe": "nowhere"}).load().count()

@@ -1,0 +1,270 @@
+"""The stream reader, called as Spark calls it, against a real broker. No Spark runs here."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import uuid
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip(
+    "pyspark", reason="the tests of the Spark data source need pyspark: pip install ottla[spark]"
+)
+
+from confluent_kafka import TopicPartition as Deleted
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from ottla.client.arrow_read import OffsetRange
+from pyspark_ottla.batch import OttlaReader
+from pyspark_ottla.columns import schema_of
+from pyspark_ottla.planning import DataLoss
+from pyspark_ottla.reading import RangePartition
+from pyspark_ottla.stream import OttlaStreamReader
+
+
+class Query:
+    """A micro-batch query of one source: the calls of Spark's engine, its checkpoint, and nothing else."""
+
+    def __init__(self, options: dict[str, str], **more: str) -> None:
+        self.options = {**options, **{name.lower(): value for name, value in more.items()}}
+        self.planned: list[str] = []
+        self.done: list[str] = []
+        self.start_process()
+
+    def start_process(self) -> None:
+        self.reader = OttlaStreamReader(self.options, schema_of(self.options))
+        self.limit = self.reader.getDefaultReadLimit()
+
+    def begin(self) -> dict:
+        return json.loads(self.done[-1]) if self.done else self.reader.initialOffset()
+
+    def plan(self, limit=None) -> bool:
+        """Write the end of the next batch to the checkpoint, if there is something new."""
+        begin = self.begin()
+        end = json.dumps(self.reader.latestOffset(begin, limit or self.limit))
+        if self.done and end == self.done[-1]:
+            return False
+        self.planned.append(end)
+        return True
+
+    def run(self) -> list[int]:
+        """Read what is planned; the values."""
+        end = json.loads(self.planned[-1])
+        # A task gets a copy of the reader by pickle.
+        tasks = self.reader.partitions(self.begin(), end)
+        copy = OttlaStreamReader(self.options, schema_of(self.options))
+        tables = [list(copy.read(pickle.loads(pickle.dumps(task)))) for task in tasks]
+        self.done.append(self.planned[-1])
+        self.reader.commit(end)
+        return sorted(int(value) for rows in tables for batch in rows for value in batch["value"].to_pylist())
+
+    def batch(self, limit=None) -> list[int] | None:
+        return self.run() if self.plan(limit) else None
+
+
+def administer(cluster, act: Callable[[AdminClient], dict]) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in act(admin).values():
+        future.result(10)
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_every_record_once_from_earliest(options, write):
+    write(0, 10)
+    query = Query(options, startingOffsets="earliest")
+    assert query.batch() == list(range(10))
+    assert query.batch() is None
+    write(10, 5)
+    query.start_process()
+    assert query.batch() == list(range(10, 15))
+    assert query.batch() is None
+    assert query.reader.reportLatestOffset() == json.loads(query.done[-1])
+
+
+def test_latest_is_where_the_query_began_even_after_a_crash_in_its_first_batch(options, write):
+    write(0, 3)
+    query = Query(options)
+    assert query.batch() == []
+    write(3, 4)
+    assert query.batch() == [3, 4, 5, 6]
+
+    crashed = Query(options)
+    crashed.reader.initialOffset()
+    write(7, 2)
+    crashed.plan()
+    write(9, 1)
+    crashed.start_process()
+    assert crashed.run() == [7, 8]
+    assert crashed.batch() == [9]
+
+
+@pytest.mark.ottla_topic(partitions=3)
+def test_limits(options, write):
+    for partition, count in ((0, 600), (1, 300)):
+        write(0, count, partition)
+    query = Query(options, startingOffsets="earliest", maxOffsetsPerTrigger="90")
+    assert query.limit == ReadMaxRows(90)
+    assert len(query.batch()) == 90
+    end = json.loads(query.done[-1])
+    assert next(iter(end.values())) == {"0": 60, "1": 30, "2": 0}
+    assert len(query.batch(ReadAllAvailable())) == 810
+
+
+def test_waiting_for_enough(options, write):
+    query = Query(options, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="15m")
+    assert query.limit == ReadMinRows(5)
+    write(0, 2)
+    assert query.batch() == []
+    assert query.batch() is None
+    write(2, 3)
+    assert query.batch() == [0, 1, 2, 3, 4]
+    write(5, 1)
+    assert query.batch() is None
+    query.reader._delay_max_ms = 0
+    assert query.batch() == [5]
+
+
+def test_available_now_ends_where_it_was_when_it_began(options, write):
+    write(0, 10)
+    query = Query(options, startingOffsets="earliest", maxOffsetsPerTrigger="4", minOffsetsPerTrigger="3")
+    query.reader.prepareForTriggerAvailableNow()
+    write(10, 10)
+    found = []
+    while (values := query.batch()) is not None:
+        found += values
+    assert found == list(range(10))
+
+
+def test_new_partitions_are_read_from_their_beginning(ottla_cluster, ottla_topic, options, write):
+    write(0, 2)
+    query = Query(options)
+    query.batch()
+    administer(ottla_cluster, lambda admin: admin.create_partitions([NewPartitions(ottla_topic, 3)]))
+    write(2, 3, partition=2)
+    assert query.batch() == [2, 3, 4]
+    assert set(json.loads(query.done[-1])[ottla_topic]) == {"0", "1", "2"}
+
+
+def test_patterns_and_assignments(ottla_cluster, options, write):
+    prefix = f"p{uuid.uuid4().hex}"
+    ottla_cluster.create_topic(f"{prefix}-a", 1)
+    given = {key: value for key, value in options.items() if key != "subscribe"}
+    query = Query(given, subscribePattern=f"{prefix}-.*", startingOffsets="earliest")
+    query.batch()
+    ottla_cluster.create_topic(f"{prefix}-b", 2)
+    query.batch()
+    assert json.loads(query.done[-1]) == {f"{prefix}-a": {"0": 0}, f"{prefix}-b": {"0": 0, "1": 0}}
+    assigned = Query(given, assign=json.dumps({f"{prefix}-b": [1]}))
+    assert assigned.reader.initialOffset() == {f"{prefix}-b": {"1": 0}}
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_offsets_and_timestamps_to_begin_at(ottla_topic, options, write):
+    times = pa.array([1_000, 2_000, 3_000], pa.timestamp("ms", "UTC"))
+    for partition in (0, 1):
+        write(0, 3, partition, timestamp=times)
+
+    def start(**given: str) -> dict[str, int]:
+        return Query(options, **given).reader.initialOffset()[ottla_topic]
+
+    assert start(startingOffsets=json.dumps({ottla_topic: {"0": 2, "1": -2}})) == {"0": 2, "1": 0}
+    assert start(startingTimestamp="1500") == {"0": 1, "1": 1}
+    by_time = json.dumps({ottla_topic: {"0": 3000, "1": 1}})
+    assert start(startingOffsetsByTimestamp=by_time, startingOffsets="latest") == {"0": 2, "1": 0}
+    with pytest.raises(ValueError, match=r"startingTimestamp.*no record at or after 9000"):
+        start(startingTimestamp="9000")
+    late = start(startingTimestamp="9000", startingOffsetsByTimestampStrategy="latest")
+    assert late == {"0": 3, "1": 3}
+    with pytest.raises(ValueError, match=f"must name every partition.*leaves out {ottla_topic}-1"):
+        start(startingOffsets=json.dumps({ottla_topic: {"0": 2}}))
+    outside = json.dumps({ottla_topic: {"0": 9, "1": 0}})
+    with pytest.raises(DataLoss, match=r"names offset 9.*0 to 3"):
+        start(startingOffsets=outside)
+    assert start(startingOffsets=outside, failOnDataLoss="false") == {"0": 3, "1": 0}
+
+
+def test_records_that_retention_took(ottla_cluster, ottla_topic, options, write):
+    write(0, 10)
+    for fails in ("true", "false"):
+        query = Query(options, startingOffsets=json.dumps({ottla_topic: {"0": 2}}), failOnDataLoss=fails)
+        if fails == "false":
+            query.reader._start = query.reader._start._replace(offsets=None, everywhere=-2)
+            query.reader._initial = {(ottla_topic, 0): 2}
+        query.plan()
+        administer(ottla_cluster, lambda admin: admin.delete_records([Deleted(ottla_topic, 0, 6)]))
+        if fails == "true":
+            with pytest.raises(
+                DataLoss, match=r"offsets 2 to 9 .* begins at 6: 2 to 5 are gone.*failOnDataLoss"
+            ):
+                query.run()
+        else:
+            assert query.run() == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monkeypatch):
+    monkeypatch.setattr("ottla.client.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
+    write(0, 3)
+    query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
+    query.plan()
+    administer(ottla_cluster, lambda admin: admin.delete_topics([ottla_topic]))
+    if fails:
+        with pytest.raises(DataLoss, match="offsets 0 to 2"):
+            query.run()
+        query.done.append(query.planned[-1])
+        with pytest.raises(DataLoss, match="deleted"):
+            query.batch()
+    else:
+        assert query.run() == []
+        assert query.batch() == []
+        assert query.batch() is None
+
+
+def test_a_topic_made_anew_is_noticed(ottla_topic, options, write):
+    write(0, 3)
+    query = Query(options, startingOffsets="earliest")
+    query.batch()
+    query.planned.append(json.dumps({ottla_topic: {"0": 1}}))
+    with pytest.raises(DataLoss, match="read up to 3 and now ends at 1"):
+        query.run()
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_batch_queries(ottla_topic, options, write):
+    for partition in (0, 1):
+        write(0, 100, partition)
+
+    def spans(**given: str) -> list[tuple]:
+        reader = OttlaReader(options | {k.lower(): v for k, v in given.items()}, schema_of({}))
+        return [tuple(task.span[1:]) for task in reader.partitions()]
+
+    assert spans() == [(0, 0, 100), (1, 0, 100)]
+    assert spans(minPartitions="4") == [(0, 0, 50), (0, 50, 100), (1, 0, 50), (1, 50, 100)]
+    assert len(spans(maxRecordsPerPartition="30")) == 8
+    ends = json.dumps({ottla_topic: {"0": 10, "1": -1}})
+    starts = json.dumps({ottla_topic: {"0": 10, "1": 99}})
+    assert spans(endingOffsets=ends, startingOffsets=starts) == [(1, 99, 100)]
+    assert spans(endingTimestamp="99999999999999") == [(0, 0, 100), (1, 0, 100)]
+    assert spans(endingTimestamp="1") == []
+    with pytest.raises(ValueError, match="no topic or partition no-such"):
+        OttlaReader(options | {"subscribe": "no-such"}, schema_of({})).partitions()
+
+
+def test_what_executors_get_is_what_spark_expects(ottla_topic, options, write):
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    write(0, 3, headers=pa.array([[], [{"key": "h", "value": b"1"}], []], header))
+    for more in ({}, {"includeheaders": "true"}, {"columns": "headers,timestampType,value"}):
+        schema = schema_of(options | more)
+        reader = OttlaReader(options | more, schema)
+        (batch,) = reader.read(RangePartition(OffsetRange(ottla_topic, 0, 1, 3)))
+        assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
+        batch.validate(full=True)
+        assert batch["value"].to_pylist() == [b"1", b"2"]
+        if "headers" in schema.names:
+            assert batch["headers"].to_pylist() == [[{"key": "h", "value": b"1"}], None]
