@@ -132,6 +132,8 @@ async def _unless(news: asyncio.Future[None], call: asyncio.Future[Any]) -> Any:
     finally:
         if not call.done():
             call.cancel()
+            # It may have failed in this very moment and not know it yet: nobody wants to hear of that.
+            call.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
     if call.cancelled() or not call.done():
         raise NotController("the controller has moved")
     return call.result()

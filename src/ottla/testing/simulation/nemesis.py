@@ -95,7 +95,7 @@ class Nemesis:
         """Heal everything and start who is down, all at once: they may need each other."""
         self.world.heal()
         nodes = self.world.nodes.values()
-        returning = [asyncio.ensure_future(self.revive(node, cut_short=False)) for node in nodes]
+        returning = [asyncio.ensure_future(self.revive(node, cut_short=False, must=True)) for node in nodes]
         _, late = await asyncio.wait(returning, timeout=MAKE_GOOD_S)
         names = [node.name for node in nodes if not node.serving]
         if late:
@@ -103,10 +103,11 @@ class Nemesis:
         for task in returning:
             task.result()
 
-    async def revive(self, node: Node, *, cut_short: bool = True) -> None:
+    async def revive(self, node: Node, *, cut_short: bool = True, must: bool = False) -> None:
         """Start a node that is down; sometimes it goes down again in the middle of its recovery.
 
-        Without `cut_short` it waits until the node serves, else not longer than PATIENCE_S.
+        Without `cut_short` it waits until the node serves, else not longer than PATIENCE_S. `must`: nobody
+        troubles it any more, so that a start that fails is a failure.
         """
         for _ in range(STARTS_MAX):
             if node.serving:
@@ -131,10 +132,10 @@ class Nemesis:
                 await self._sleep((0.01, 0.3))
             except Exception as error:
                 self.world.trace("nemesis", node.name, f"does not start: {error}")
-                if not cut_short:
+                if must:
                     raise NodeDoesNotStart(f"{node.name}: {error!r}") from error
                 await self._sleep((0.1, 0.5))
-        if not node.up:
+        if must and not node.up:
             raise NodeDoesNotStart(f"{node.name} is down after {STARTS_MAX} starts")
 
     # -- faults of a machine

@@ -144,6 +144,11 @@ CLUSTERS: dict[str, Scenario] = {
         ),
         LOSSLESS,
     ),
+    "cluster-chaos": Scenario(
+        "three nodes, flush.messages=1: every fault there is, while replicas are moved",
+        cluster(3, (*EVERY_FAULT, "lag", "usurp"), flushed=True, meddlers=1, nemeses=(1, 2)),
+        LOSSLESS,
+    ),
     "cluster-unclean": Scenario(
         "three nodes that let anybody lead: records get lost, but in the end all replicas hold the same",
         cluster(

@@ -99,7 +99,7 @@ async def bit_rot(world: World) -> None:
     paths = f"{TOPIC}-{nemesis.rng.randrange(cast.partitions)}"
     flipped = node.disk.flip_bits(suffix, under=paths, count=nemesis.rng.randint(1, 3))
     world.trace("nemesis", node.name, f"flip {flipped}")
-    await nemesis.revive(node, cut_short=False)
+    await nemesis.revive(node, cut_short=False, must=True)
     reader = Consumer(world, "reader", TOPIC, cast.partitions)
     for index in range(cast.partitions):
         reading = world.spawn(reader.process, reader.read_all(index))
