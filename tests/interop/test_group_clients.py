@@ -238,3 +238,22 @@ def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
             with closing(confluent_kafka.Consumer(settings)) as consumer:
                 (found,) = consumer.committed([confluent_kafka.TopicPartition("t", 1)], timeout=10)
                 assert found.offset == 3
+
+
+def test_nobody_else_writes_to_the_topic_of_groups(make: Any) -> None:
+    settings = {"bootstrap.servers": make.servers, "group.id": make.topic, "enable.auto.commit": False}
+    with closing(confluent_kafka.Consumer(settings)) as consumer:
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(make.topic, 1, 12)], asynchronous=False)
+    for client_id, expected in (
+        ("stranger", confluent_kafka.KafkaError.TOPIC_EXCEPTION),
+        ("__admin_client", None),
+    ):
+        producer = confluent_kafka.Producer({"bootstrap.servers": make.servers, "client.id": client_id})
+        told: list[Any] = []
+        note = told.append
+        for _ in range(2):
+            producer.produce(
+                "__consumer_offsets", b"v", b"\0\7k", 0, on_delivery=lambda error, _, note=note: note(error)
+            )
+            producer.flush()
+        assert [error and error.code() for error in told] == [expected, expected]

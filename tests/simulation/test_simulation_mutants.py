@@ -82,7 +82,7 @@ def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
         (leave_the_torn_tail, "unflushed", ("no beginning", "checksum", "TooLong", "NodeDoes")),
         (believe_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
         (forget_producers_in_recovery, "power", ("surprise", "duplicate")),
-        (show_what_is_not_committed, "power", ("lost read", "two values", "surprise")),
+        (show_what_is_not_committed, "power", ("lost read", "two values", "surprise", "watermark")),
         (judge_a_group_by_its_last_batch, "power", ("lost", "two values")),
         (fsync_does_nothing, "power", ("lost", "NodeDoes")),
     ],

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.leader_hints import add_leader
 from ottla.broker.partition import Partition
+from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_response
@@ -242,7 +243,7 @@ class ProduceLane:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
-        if partition is None or not partition.is_leader:
+        if partition is None or not partition.is_leader or partition.topic in INTERNAL_TOPICS:
             return
         if data.records is None or not partition.rules.plain:
             return  # a batch that the topic wants changed may not be given to the long way afterwards

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.coordinators")
 
+LOOK_AFTER_MS = 100  # when the broker starts
 MAKE_ANEW_MS = 1000  # after a failure
 KEYS_REMEMBERED_MAX = 100_000
 
@@ -44,7 +45,7 @@ class Coordinator:
         self._indexes: dict[str, int] = {}  # of keys: hashing text in Python takes its time
         self._to_load: dict[HostedShard, None] = {}
         self._loader: asyncio.Task[None] | None = None
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}  # by number of the shard; -1 is for all
         self._running = False
 
     def make_machine(self) -> Machine:
@@ -58,6 +59,10 @@ class Coordinator:
     def start(self) -> None:
         """The partitions that exist are hosted, and have their roles."""
         self._running = True
+        # Requests find their shards before that; the rest does not hold up the start of the broker.
+        self._timers[-1] = asyncio.get_running_loop().call_later(LOOK_AFTER_MS / 1000, self._look_at_all)
+
+    def _look_at_all(self) -> None:
         self._look(self.broker.partitions.of_topic(self.TOPIC))
 
     async def stop(self) -> None:
@@ -91,6 +96,8 @@ class Coordinator:
     @property
     def shards(self) -> list[HostedShard]:
         """Those that this broker has, by number."""
+        if self._running:
+            self._look_at_all()
         return [self._shards[index] for index in sorted(self._shards)]
 
     def shard_of(self, key: str) -> HostedShard | ErrorCode:

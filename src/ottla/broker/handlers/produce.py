@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.connection import CloseConnection
 from ottla.broker.leader_hints import add_endpoints, add_leader
 from ottla.broker.produce_wait import Waiting, when_committed
+from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.produce_response import (
@@ -34,6 +35,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_LEADERS = 10
 ACKS_ALL = -1
+ADMIN_CLIENT_ID = "__admin_client"  # as in Kafka, whoever calls himself so knows what he does
 _ATTRIBUTES_LOW_BYTE = 22
 _ATTRIBUTE_TRANSACTIONAL = 0x10
 
@@ -125,6 +127,9 @@ class _Appends:
             return self._failed(
                 data.index, ErrorCode.INVALID_RECORD, "a produce request needs a record batch"
             )
+        if partition.topic in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
+            reason = f"{partition.topic} is written by brokers alone"
+            return self._failed(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         if not partition.is_leader:
             return self._failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
         leader = partition.leader
