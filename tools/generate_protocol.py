@@ -5,6 +5,8 @@ one line per field. The functions that read and write the wire are compiled from
 (ottla.protocol.compile), so nobody has to review generated codecs. Run:
 
     python tools/generate_protocol.py --definitions DIR [--output DIR]
+
+`protocol_additions.json` beside this file holds the few tagged fields that we add to Kafka's messages.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT = Path(__file__).resolve().parent.parent / "src" / "ottla" / "protocol" / "messages"
+ADDITIONS = Path(__file__).resolve().parent / "protocol_additions.json"
 VERSION_MAX = 32767
 LINE_MAX = 110
 PYTHON_TYPES = {
@@ -56,6 +59,21 @@ def load(path: Path) -> Definition:
         kept.append(match.group(1) if match else line)
     definition: Definition = json.loads("\n".join(kept))
     return definition
+
+
+def add_fields(definition: Definition, additions: Definition) -> None:
+    """Put our own fields behind those of Kafka, in the structs that they belong to."""
+    wanted: Definition = dict(additions.get(definition["name"], {}))
+
+    def visit(name: str, specs: list[Definition]) -> None:
+        for spec in specs:
+            if "fields" in spec:
+                visit(spec["type"].removeprefix("[]"), spec["fields"])
+        specs += wanted.pop(name, [])
+
+    visit(definition["name"], definition["fields"])
+    if wanted:
+        raise ValueError(f"{definition['name']} has no struct {', '.join(wanted)} to add to")
 
 
 def snake(name: str) -> str:
@@ -248,10 +266,12 @@ def generate(definitions: Path) -> dict[str, str]:
         "__init__.py": '"""One module per message, written by tools/generate_protocol.py: do not edit."""\n'
     }
     loaded = []
+    additions = load(ADDITIONS)
     for path in sorted(definitions.glob("*/*.json")):
         definition = load(path)
         if definition["validVersions"] == "none":
             continue
+        add_fields(definition, additions)
         loaded.append((path.parent.name, definition))
         module = snake(definition["name"]) + ".py"
         if module in files:

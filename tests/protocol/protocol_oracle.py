@@ -18,6 +18,8 @@ from protocol_samples import Sampler
 from ottla.protocol.message import Message
 from ottla.protocol.schema import Field, fields_of
 
+# Tags of our own begin here: see tools/protocol_additions.json.
+OWN_TAGS_FROM = 10_000
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 ONE_MS = datetime.timedelta(milliseconds=1)
 SUFFIXES = {"Request": EntityType.request, "Response": EntityType.response, "Header": EntityType.header}
@@ -61,7 +63,7 @@ def kio_encode(entity: Any, value: Any) -> bytes:
 
 def pairs(entity: Any, cls: type[Any], version: int) -> list[tuple[Field, Any]]:
     """Our fields of this version beside kio's: same order, and the same names but for units."""
-    ours = [field for field in fields_of(cls) if field.is_in(version)]
+    ours = [field for field in fields_of(cls) if field.is_in(version) and field.tag < OWN_TAGS_FROM]
     theirs = dataclasses.fields(entity)
     assert [field.name for field in ours] == [_renamed(cls, field) for field in theirs]
     return list(zip(ours, theirs, strict=True))
@@ -90,6 +92,9 @@ class KioSampler(Sampler):
 
     def kinds(self, kind: Any, cls: type[Any], version: int) -> dict[str, Any]:
         return {ours.name: theirs for ours, theirs in pairs(kind, cls, version)}
+
+    def knows(self, field: Field) -> bool:
+        return field.tag < OWN_TAGS_FROM
 
     def inner(self, kind: Any, field: Field) -> Any:
         return _element_type(kind)

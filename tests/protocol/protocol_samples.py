@@ -54,6 +54,10 @@ class Sampler:
         """A value for a field about which the other codec has its own ideas, or Ellipsis."""
         return ...
 
+    def knows(self, field: Field) -> bool:
+        """Whether the other codec has the field at all."""
+        return True
+
     def inner(self, kind: Any, field: Field) -> Any:
         """What the other codec says of the fields of a struct."""
         return None
@@ -67,7 +71,7 @@ class Sampler:
         kinds = self.kinds(kind, cls, version)
         found = cls()
         for field in fields_of(cls):
-            if field.is_in(version):
+            if field.is_in(version) and self.knows(field):
                 if field.is_tagged_in(version) and self.rng.random() < 0.3:
                     continue
                 setattr(found, field.name, self.value(field, version, kinds.get(field.name)))

@@ -13,12 +13,17 @@ class ConsumerGroupDescribeRequest(Message):
     FLEXIBLE_FROM = 0
     READERS = {}
     WRITERS = {}
-    __slots__ = ("group_ids", "include_authorized_operations")
+    __slots__ = ("group_ids", "include_authorized_operations", "include_rebalances")
     SCHEMA = """
         group_ids []string 0+
         include_authorized_operations bool 0+
+        include_rebalances bool 0+ tag:10000:0+
     """
 
-    def __init__(self, *, group_ids: list[str] = UNSET, include_authorized_operations: bool = False) -> None:
+    def __init__(self, *,
+        group_ids: list[str] = UNSET, include_authorized_operations: bool = False,
+        include_rebalances: bool = False,
+    ) -> None:
         self.group_ids: list[str] = [] if group_ids is UNSET else group_ids
         self.include_authorized_operations = include_authorized_operations
+        self.include_rebalances = include_rebalances

@@ -27,7 +27,7 @@ class ConsumerGroupDescribeResponse(Message):
 class DescribedGroup(Struct):
     __slots__ = (
         "error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch",
-        "assignor_name", "members", "authorized_operations",
+        "assignor_name", "members", "authorized_operations", "rebalances",
     )
     SCHEMA = """
         error_code int16 0+
@@ -39,12 +39,14 @@ class DescribedGroup(Struct):
         assignor_name string 0+
         members []Member 0+
         authorized_operations int32 0+ default:-2147483648
+        rebalances []Rebalance 0+ tag:10000:0+
     """
 
     def __init__(self, *,
         error_code: int = 0, error_message: str | None = None, group_id: str = "", group_state: str = "",
         group_epoch: int = 0, assignment_epoch: int = 0, assignor_name: str = "",
         members: list[Member] = UNSET, authorized_operations: int = -2147483648,
+        rebalances: list[Rebalance] = UNSET,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -55,6 +57,7 @@ class DescribedGroup(Struct):
         self.assignor_name = assignor_name
         self.members: list[Member] = [] if members is UNSET else members
         self.authorized_operations = authorized_operations
+        self.rebalances: list[Rebalance] = [] if rebalances is UNSET else rebalances
 
 
 class Member(Struct):
@@ -119,3 +122,49 @@ class TopicPartitions(Struct):
         self.topic_id = topic_id
         self.topic_name = topic_name
         self.partitions: list[int] = [] if partitions is UNSET else partitions
+
+
+class Rebalance(Struct):
+    __slots__ = ("began_ms", "ended_ms", "generation", "member_count", "triggers", "triggers_left_out")
+    SCHEMA = """
+        began_ms int64 0+
+        ended_ms int64 0+
+        generation int32 0+
+        member_count int32 0+
+        triggers []RebalanceTrigger 0+
+        triggers_left_out int32 0+
+    """
+
+    def __init__(self, *,
+        began_ms: int = 0, ended_ms: int = 0, generation: int = 0, member_count: int = 0,
+        triggers: list[RebalanceTrigger] = UNSET, triggers_left_out: int = 0,
+    ) -> None:
+        self.began_ms = began_ms
+        self.ended_ms = ended_ms
+        self.generation = generation
+        self.member_count = member_count
+        self.triggers: list[RebalanceTrigger] = [] if triggers is UNSET else triggers
+        self.triggers_left_out = triggers_left_out
+
+
+class RebalanceTrigger(Struct):
+    __slots__ = ("what", "at_ms", "member_id", "client_id", "client_host", "detail")
+    SCHEMA = """
+        what string 0+
+        at_ms int64 0+
+        member_id string 0+
+        client_id string 0+
+        client_host string 0+
+        detail string 0+
+    """
+
+    def __init__(self, *,
+        what: str = "", at_ms: int = 0, member_id: str = "", client_id: str = "", client_host: str = "",
+        detail: str = "",
+    ) -> None:
+        self.what = what
+        self.at_ms = at_ms
+        self.member_id = member_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.detail = detail

@@ -13,12 +13,17 @@ class DescribeGroupsRequest(Message):
     FLEXIBLE_FROM = 5
     READERS = {}
     WRITERS = {}
-    __slots__ = ("groups", "include_authorized_operations")
+    __slots__ = ("groups", "include_authorized_operations", "include_rebalances")
     SCHEMA = """
         groups []string 0+
         include_authorized_operations bool 3+
+        include_rebalances bool 5+ tag:10000:5+ ignorable
     """
 
-    def __init__(self, *, groups: list[str] = UNSET, include_authorized_operations: bool = False) -> None:
+    def __init__(self, *,
+        groups: list[str] = UNSET, include_authorized_operations: bool = False,
+        include_rebalances: bool = False,
+    ) -> None:
         self.groups: list[str] = [] if groups is UNSET else groups
         self.include_authorized_operations = include_authorized_operations
+        self.include_rebalances = include_rebalances
