@@ -33,11 +33,7 @@ class OttlaReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         planner = Planner(self._options)
         there = planner.partitions()
-        missing = [key for key in self._options.topics.assigned if key not in there]
-        missing += [(name, 0) for name in self._options.topics.names if (name, 0) not in there]
-        if missing:
-            names = ", ".join(dict.fromkeys(topic for topic, _ in missing))
-            raise ValueError(f"there is no topic or partition {names}: create it first")
+        planner.check_there(there)
         start = planner.resolve(self._start, there)
         end = planner.resolve(self._end, there, ending=True)
         ranges = [OffsetRange(*key, start[key], end[key]) for key in there]

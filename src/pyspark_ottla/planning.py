@@ -6,9 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.client.errors import BrokerError
 from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-from ottla.protocol.errors import ErrorCode
 from pyspark_ottla.client_options import (
     cluster_options,
     fetch_options,
@@ -82,18 +80,19 @@ class Planner:
             names = list(topics.names)
         else:
             names = list(dict.fromkeys(topic for topic, _ in topics.assigned))
-        found: list[TopicPartition] = []
-        for name in names:
-            try:
-                info = self.cluster.topic(name, fresh=True)
-            except BrokerError as error:
-                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                continue
-            found += [(name, partition) for partition in sorted(info.partitions)]
+        infos = self.cluster.existing_topics(names)
         if topics.assigned:
-            return [key for key in topics.assigned if key in found]
-        return found
+            return [key for key in topics.assigned if key[0] in infos and key[1] in infos[key[0]].partitions]
+        return [(name, partition) for name, info in infos.items() for partition in sorted(info.partitions)]
+
+    def check_there(self, partitions: list[TopicPartition]) -> None:
+        """Raise ValueError if something that the options name is missing: a typo must not wait forever."""
+        topics = self.options.topics
+        there = {topic for topic, _ in partitions}
+        missing = [name for name in topics.names if name not in there]
+        missing += [shown([key]) for key in topics.assigned if key not in partitions]
+        if missing:
+            raise ValueError(f"there is no topic or partition {', '.join(missing)}: create it first")
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
         return self._list(dict.fromkeys(partitions, EARLIEST))

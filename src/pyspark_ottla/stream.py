@@ -64,6 +64,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         if self._initial is None:
             there = self._planner.partitions()
+            self._planner.check_there(there)
             found = self._planner.resolve(self._start, there)
             if self._start.offsets is not None:
                 self._check_initial(found)

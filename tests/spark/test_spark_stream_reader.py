@@ -139,6 +139,13 @@ def test_available_now_ends_where_it_was_when_it_began(options, write):
     assert found == list(range(10))
 
 
+def test_a_query_on_a_topic_that_is_not_there(options):
+    for given in ({"subscribe": "nowhere"}, {"assign": '{"nowhere": [3]}'}):
+        named = {key: value for key, value in options.items() if key != "subscribe"} | given
+        with pytest.raises(ValueError, match="there is no topic or partition nowhere"):
+            Query(named).batch()
+
+
 def test_new_partitions_are_read_from_their_beginning(ottla_cluster, ottla_topic, options, write):
     write(0, 2)
     query = Query(options)

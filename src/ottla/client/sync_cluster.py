@@ -212,6 +212,17 @@ class SyncCluster:
                 raise
         return self.retrying(attempt)
 
+    def existing_topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """Those of the topics that exist, as they are now: one request for all of them."""
+
+        def attempt() -> dict[str, TopicInfo]:
+            for name, code in self.refresh(names).items():
+                if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise_for(code, topic=name)
+            return {name: self.view.topics[name] for name in names if name in self.view.topics}
+
+        return self.retrying(attempt) if names else {}
+
     def topics_matching(self, pattern: str) -> list[str]:
         """Names of existing topics that the whole pattern matches, internal topics left out."""
         self.retrying(lambda: self.refresh(None))
