@@ -25,6 +25,7 @@ _CASES = (
     ("partitions", "partitions", "partitions"),
     ("lookup", "lookup", "lookup"),
     ("latency", "latency", "latency"),
+    ("arrow", "arrow", "arrow"),
     ("cluster-start", "cluster_start", "cluster_start"),
     ("cluster-produce", "cluster_produce", "cluster_produce"),
     ("cluster-partitions", "cluster_partitions", "cluster_partitions"),
