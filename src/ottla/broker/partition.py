@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.replication.follower import FollowerState
     from ottla.replication.leader import LeaderState
     from ottla.storage.log import AppendResult, PartitionLog
+    from ottla.transactions.partition import Tickets
 
 Waiter = Callable[[], None]
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Partition:
         "leader_id",
         "log",
         "rules",
+        "tickets",
         "topic",
         "topic_id",
     )
@@ -78,6 +80,7 @@ class Partition:
         self.is_leader = False
         self.leader: LeaderState | None = None  # only where there are followers
         self.follower: FollowerState | None = None
+        self.tickets: Tickets | None = None  # of a leader that producers write to in transactions
         self._replicas: ReplicaManager | None = None
         self._flusher = flusher
         # Most of many partitions have none of these.
@@ -113,6 +116,7 @@ class Partition:
         if self.is_leader:
             self.is_leader = False
             self.leader = None
+            self.tickets = None
             self.commit_failed(
                 RecordsError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} has moved")
             )

@@ -37,6 +37,7 @@ class Outcome:
     """
 
     __slots__ = ("producer", "records", "replies", "reply")
+    markers: tuple[()] = ()  # groups end nobody's transaction
 
     def __init__(self, reply: Message | None = None) -> None:
         self.records: list[Record] = []

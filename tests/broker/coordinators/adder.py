@@ -110,7 +110,7 @@ class Desk:
         self.partition.lead(self.leader, Replicas())  # type: ignore[arg-type]
         self.failed: list[HostedShard] = []
         self.means = Means(
-            make_machine=Adder,
+            make_machine=lambda partition: Adder(),
             encode=lambda number: (b"key", b"%d" % number),
             clock=self.clock,
             write_timeout_ms=TIMEOUT_MS,

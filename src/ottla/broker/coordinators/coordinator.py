@@ -17,6 +17,7 @@ from ottla.protocol.hashing import java_hash_partition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.partition import Partition
     from ottla.controller.image_parts import ImageDelta
 
 log = logging.getLogger("ottla.coordinators")
@@ -40,6 +41,8 @@ class Coordinator:
             write_timeout_ms=write_timeout_ms,
             shard_failed=self._shard_failed,
             shard_wakes=self._load,
+            shard_ended=self.shard_ended,
+            hand_out=self.hand_out,
         )
         self._shards: dict[int, HostedShard] = {}
         self._indexes: dict[str, int] = {}  # of keys: hashing text in Python takes its time
@@ -48,10 +51,17 @@ class Coordinator:
         self._timers: dict[int, asyncio.TimerHandle] = {}  # by number of the shard; -1 is for all
         self._running = False
 
-    def make_machine(self) -> Machine:
+    def make_machine(self, partition: Partition) -> Machine:
         raise NotImplementedError
 
     def encode(self, record: Any) -> tuple[bytes, bytes | None]:
+        raise NotImplementedError
+
+    def shard_ended(self, shard: HostedShard) -> None:
+        """Whatever was done for it is in vain."""
+
+    def hand_out(self, shard: HostedShard, markers: list[Any]) -> None:
+        """The decision to end these transactions is committed."""
         raise NotImplementedError
 
     # -- life
@@ -102,14 +112,9 @@ class Coordinator:
 
     def shard_of(self, key: str) -> HostedShard | ErrorCode:
         """The shard of a key, or why there is none here."""
-        index = self._indexes.get(key)
+        index = self.index_of(key)
         if index is None:
-            topic = self.broker.image.topics_by_name.get(self.TOPIC)
-            if topic is None:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            if len(self._indexes) >= KEYS_REMEMBERED_MAX:
-                self._indexes.clear()
-            index = self._indexes[key] = java_hash_partition(key, len(topic.partitions))
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         shard = self._shards.get(index)
         if shard is not None:
             partition = shard.partition
@@ -119,6 +124,22 @@ class Coordinator:
             return ErrorCode.NOT_COORDINATOR
         self._look((index,))
         return self._shards.get(index) or self._why_none(index)
+
+    def index_of(self, key: str) -> int | None:
+        """The partition that a key belongs to; None if there is no such topic yet."""
+        index = self._indexes.get(key)
+        if index is None:
+            topic = self.broker.image.topics_by_name.get(self.TOPIC)
+            if topic is None:
+                return None
+            if len(self._indexes) >= KEYS_REMEMBERED_MAX:
+                self._indexes.clear()
+            index = self._indexes[key] = java_hash_partition(key, len(topic.partitions))
+        return index
+
+    def hosted(self, index: int) -> HostedShard | None:
+        """The shard of a partition, in whatever state."""
+        return self._shards.get(index)
 
     def _why_none(self, index: int) -> ErrorCode:
         """Led by this broker, by the metadata, but not hosted yet: it will be in a moment."""

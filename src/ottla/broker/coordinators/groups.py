@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
     from ottla.broker.coordinators.writing import Ticket
+    from ottla.broker.partition import Partition
     from ottla.controller.image_parts import ImageDelta
     from ottla.groups.config import GroupsConfig
     from ottla.groups.shard import GroupShard
@@ -43,7 +44,7 @@ class GroupCoordinator(Coordinator):
 
     # -- what shards are made of
 
-    def make_machine(self) -> Machine:
+    def make_machine(self, partition: Partition) -> Machine:
         from ottla.groups.shard import GroupShard
 
         return GroupShard(self.config, self.topics, self._new_uuid)

@@ -9,6 +9,8 @@ What can go wrong:
 - The log cannot be written: the machine is ahead of it and is given up; the coordinator makes another.
 - The disk is full: nothing is lost, the write is tried again; new requests that write are refused meanwhile.
 - Too few replicas are in sync: the same, and who waits for too long is told COORDINATOR_NOT_AVAILABLE.
+
+Others than the shard write nothing into its log, but for the ends of transactions: see `append_marker`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ LATE_GRACE_MS = 500
 
 class Machine(Protocol):
     """The core of a shard: what `ottla.groups.shard.GroupShard` is. Outcomes are those of
-    `ottla.groups.outcome`."""
+    `ottla.groups.outcome`, or of `ottla.transactions.outcome`, which have markers too."""
 
     def apply_bytes(
         self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1
@@ -67,17 +69,28 @@ Event = Callable[[Any, int], Any]
 class Means:
     """What all shards of a coordinator are given."""
 
-    __slots__ = ("clock", "encode", "make_machine", "shard_failed", "shard_wakes", "write_timeout_ms")
+    __slots__ = (
+        "clock",
+        "encode",
+        "hand_out",
+        "make_machine",
+        "shard_ended",
+        "shard_failed",
+        "shard_wakes",
+        "write_timeout_ms",
+    )
 
     def __init__(
         self,
         *,
-        make_machine: Callable[[], Machine],
+        make_machine: Callable[[Partition], Machine],
         encode: Encode,
         clock: Callable[[], int],
         write_timeout_ms: int,
         shard_failed: Callable[[HostedShard], None],
         shard_wakes: Callable[[HostedShard], None],
+        shard_ended: Callable[[HostedShard], None] = lambda _: None,
+        hand_out: Callable[[HostedShard, list[Any]], None] = lambda *_: None,
     ) -> None:
         self.make_machine = make_machine
         self.encode = encode
@@ -85,6 +98,8 @@ class Means:
         self.write_timeout_ms = write_timeout_ms
         self.shard_failed = shard_failed  # it cannot go on, but may be made anew
         self.shard_wakes = shard_wakes  # it was idle, and has a log to load
+        self.shard_ended = shard_ended
+        self.hand_out = hand_out  # markers whose decision is committed
 
 
 class HostedShard:
@@ -145,7 +160,7 @@ class HostedShard:
         assert self.state == LOADING, self
         began = self._loop.time()
         try:
-            machine = self._means.make_machine()
+            machine = self._means.make_machine(self.partition)
             replay = Replay(self.partition.log, machine)
             while self.state == LOADING and replay.step():  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -166,18 +181,21 @@ class HostedShard:
     def _begin(self, machine: Machine) -> None:
         self._machine = machine
         self.state = ACTIVE
-        partition = self.partition
-        end_offset = partition.log.log_end_offset
-        if partition.high_watermark < end_offset:
-            # What was loaded is not all committed: whoever sees it waits for that.
-            barrier = Turn(NEVER_MS)
-            barrier.end_offset = end_offset
-            self._queue.append(barrier)
-            partition.wait(end_offset, False, _Commit(self))
+        self._add_barrier()
         self.event(lambda machine, now_ms: machine.loaded(now_ms))
         events, self._events = self._events, []
         for event in events:
             self.event(event)
+
+    def _add_barrier(self) -> None:
+        """What the machine knows from the log is not all committed: whoever sees it waits for that."""
+        partition = self.partition
+        end_offset = partition.log.log_end_offset
+        if partition.high_watermark < end_offset:
+            barrier = Turn(self._means.clock() + self._means.write_timeout_ms)
+            barrier.end_offset = end_offset
+            self._queue.append(barrier)
+            partition.wait(end_offset, False, _Commit(self))
 
     def end(self, code: ErrorCode) -> None:
         """The shard is given up: whoever waits is told."""
@@ -196,6 +214,7 @@ class HostedShard:
         if machine is not None:
             for ticket, reply in machine.abandon(code):
                 self._answer(ticket, reply)
+        self._means.shard_ended(self)
 
     def _fail(self, code: ErrorCode) -> None:
         if self.state != ENDED:
@@ -250,7 +269,7 @@ class HostedShard:
         wake_ms = machine.next_wake_ms
         if wake_ms is not None and wake_ms < self._wake_ms:
             self._arm(wake_ms, now_ms)
-        if outcome.records or outcome.replies:
+        if outcome.records or outcome.replies or outcome.markers:
             self._take(outcome, now_ms, None)
 
     @property
@@ -262,7 +281,7 @@ class HostedShard:
         """The shard is not active: why, or nothing if it is now."""
         if self.state == IDLE:
             if not self._has_records:
-                self._begin(self._means.make_machine())
+                self._begin(self._means.make_machine(self.partition))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE if self._machine is None else ErrorCode.NONE
             self.state = LOADING  # somebody has written to its log
             self._means.shard_wakes(self)
@@ -294,6 +313,24 @@ class HostedShard:
         if ticket is not None and outcome.reply is not None:
             turn.replies.append((ticket, outcome.reply))
         turn.replies += outcome.replies
+        if outcome.markers:
+            turn.markers += outcome.markers
+
+    def append_marker(self, batch: bytearray, producer_id: int, committed: bool) -> None:
+        """The end of a producer's transaction, behind everything that was decided before it came.
+
+        Raises RecordsError and StorageError; then it is not in the log.
+        """
+        if self._unwritten:
+            if self._flush_soon is not None:
+                self._flush_soon.cancel()
+            self._flush()
+            if self._unwritten:
+                raise DiskFull("records that come before the marker are not written yet")
+        self.partition.append_own(batch, self._means.clock())
+        if self._machine is not None:
+            self._machine.apply_marker(producer_id, committed)
+            self._add_barrier()
 
     def _flush(self) -> None:
         """Write what was decided, in order."""
@@ -338,8 +375,11 @@ class HostedShard:
         queue = self._queue
         high_watermark = self.partition.high_watermark
         while queue and 0 <= queue[0].end_offset <= high_watermark:
-            for ticket, reply in queue.popleft().replies:
+            turn = queue.popleft()
+            for ticket, reply in turn.replies:
                 self._answer(ticket, reply)
+            if turn.markers:
+                self._means.hand_out(self, turn.markers)
 
     def _answer(self, ticket: Ticket, reply: Any) -> None:
         self._waiting -= 1

@@ -27,16 +27,18 @@ class Ticket:
 
 
 class Turn:
-    """What was decided in one turn: records, and the replies that are given when all of it is committed.
+    """What was decided in one turn: records, and what is given when all of it is committed: replies, and
+    the markers of ended transactions.
 
     `end_offset` is where the log ended when the records were in it, -1 before that.
     """
 
-    __slots__ = ("deadline_ms", "end_offset", "parts", "replies")
+    __slots__ = ("deadline_ms", "end_offset", "markers", "parts", "replies")
 
     def __init__(self, deadline_ms: int) -> None:
         self.parts: deque[tuple[Producer | None, list[Any]]] = deque()
         self.replies: list[tuple[Ticket, Any]] = []
+        self.markers: list[Any] = []
         self.end_offset = -1
         self.deadline_ms = deadline_ms
 
