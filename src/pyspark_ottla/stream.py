@@ -57,7 +57,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offsets | None = None
         self._latest: Offsets | None = None
         self._available_now: Offsets | None = None
-        self._triggered_at_s = time.monotonic()
+        # A query that starts does not wait: nobody knows for how long it was away.
+        self._triggered_at_s = float("-inf")
 
     # How far to go.
 
@@ -107,18 +108,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._initial is None else to_json(self._initial)
 
     def _latest_now(self, begun: Offsets) -> Offsets:
-        if self._available_now is not None:
-            # Partitions that were read further in an earlier run of the query stay where they are.
-            latest = dict(self._available_now)
-            latest.update({key: begun[key] for key in begun if key not in latest})
-        else:
-            there = self._planner.partitions()
-            gone = [key for key in begun if key not in there]
-            if gone:
-                self._planner.report_loss(f"{shown(gone)} was deleted while the query reads it")
-            latest = self._planner.latest(there)
+        latest = self._available_now
+        if latest is None:
+            latest = self._planner.latest(self._planner.partitions())
+        self._report_deleted(begun, latest)
         self._latest = latest
-        return latest
+        return dict(latest)
+
+    def _report_deleted(self, begun: Offsets, until: Offsets) -> None:
+        gone = [key for key in begun if key not in until]
+        if gone:
+            self._planner.report_loss(f"{shown(gone)} was deleted before the query had read it all")
 
     def _first_offsets(self, new: list[tuple[str, int]]) -> Offsets:
         """Partitions that came later are read from their beginning."""
@@ -157,9 +157,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{shown([key])} is new to the query and begins at {offset}: what was before is gone"
                 )
         begun = begun | first
-        gone = [key for key in begun if key not in until]
-        if gone:
-            self._planner.report_loss(f"{shown(gone)} was deleted while the query reads it")
+        self._report_deleted(begun, until)
         for key, last in until.items():
             if last < begun[key]:
                 self._planner.report_loss(

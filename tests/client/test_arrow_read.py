@@ -23,7 +23,7 @@ from ottla.client.errors import (
 )
 from ottla.client.fetch_range import AbortedTransactions, FetchOptions
 from ottla.protocol.messages.fetch_response import AbortedTransaction, PartitionData
-from ottla.records.batch import read_header
+from ottla.records.batch import HEADER_BYTES, read_header, seal
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 
@@ -191,6 +191,46 @@ def answer_with_error(stub, request, code: int):
         for row in topic.partitions:
             row.error_code, row.records = code, b""
     return answer
+
+
+def test_offsets_that_compaction_left_out(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        append(stub, b"a", b"b", b"c")
+        # All seven records of this batch were overtaken by later ones; its header keeps their offsets.
+        empty = bytearray(HEADER_BYTES)
+        header = read_header(stub.logs["t", 0][0])
+        seal(empty, header._replace(base_offset=3, last_offset_delta=6, records_count=0))
+        stub.logs["t", 0].append(bytes(empty))
+        stub.ends["t", 0] = 10
+        append(stub, b"k", b"l")
+        for start, end, expected in [
+            (0, 12, [0, 1, 2, 10, 11]),
+            (0, 7, [0, 1, 2]),
+            (4, 8, []),
+            (2, 11, [2, 10]),
+        ]:
+            table = await asyncio.to_thread(read_stub, stub, start, end)
+            assert table["offset"].to_pylist() == expected
+
+    with_stub(scenario)
+
+
+def test_a_cluster_of_years_ago(with_stub):
+    """Kafka 0.11, the first with today's record batches: no topic ids, no flexible versions."""
+
+    async def scenario(stub):
+        stub.versions |= {0: (0, 3), 1: (0, 5), 2: (0, 2), 3: (0, 4), 18: (0, 1), 22: (0, 0)}
+        stub.add_topic("t")
+        values = [b"%d" % n for n in range(100)]
+        await asyncio.to_thread(
+            write_arrow, pa.table({"value": values}), "t", bootstrap_servers=stub.bootstrap
+        )
+        reader = await asyncio.to_thread(read_arrow, "t", bootstrap_servers=stub.bootstrap)
+        table = await asyncio.to_thread(reader.read_all)
+        assert table["value"].to_pylist() == values
+
+    with_stub(scenario)
 
 
 def test_a_flipped_bit_is_noticed(with_stub):

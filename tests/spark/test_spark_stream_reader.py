@@ -118,14 +118,15 @@ def test_waiting_for_enough(options, write):
     query = Query(options, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="15m")
     assert query.limit == ReadMinRows(5)
     write(0, 2)
-    assert query.batch() == []
+    assert query.batch() == [0, 1]
+    write(2, 4)
     assert query.batch() is None
-    write(2, 3)
-    assert query.batch() == [0, 1, 2, 3, 4]
-    write(5, 1)
+    write(6, 1)
+    assert query.batch() == [2, 3, 4, 5, 6]
+    write(7, 1)
     assert query.batch() is None
     query.reader._delay_max_ms = 0
-    assert query.batch() == [5]
+    assert query.batch() == [7]
 
 
 def test_available_now_ends_where_it_was_when_it_began(options, write):
