@@ -18,7 +18,7 @@ from ottla.protocol.messages.incremental_alter_configs_request import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 @pytest.fixture
@@ -154,3 +154,30 @@ def test_each_resource_once_and_for_itself(topic: Any) -> None:
 def test_null_in_a_replacement(topic: Any) -> None:
     assert replace(topic, {"retention.ms": None}) == ErrorCode.INVALID_REQUEST
     assert replace(topic, {"retention.ms": "x"}) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"consumer.session.timeout.ms": "50000"}, ErrorCode.NONE),
+        ({"consumer.heartbeat.interval.ms": "6000", "consumer.assignment.interval.ms": "0"}, ErrorCode.NONE),
+        ({"consumer.session.timeout.ms": "44999"}, ErrorCode.INVALID_CONFIG),
+        ({"consumer.session.timeout.ms": "60001"}, ErrorCode.INVALID_CONFIG),
+        ({"consumer.heartbeat.interval.ms": "4999"}, ErrorCode.INVALID_CONFIG),
+        ({"consumer.session.timeout.ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        ({"retention.ms": "5"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_groups_within_the_bounds_of_the_broker(
+    cluster: Any, values: dict[str, str | None], code: ErrorCode
+) -> None:
+    assert replace(cluster, values, on=(GROUP, "readers")) == code
+    assert cluster.image.configs.get((GROUP, "readers"), {}) == ({} if code else values)
+
+
+def test_a_group_needs_a_name_but_need_not_exist(cluster: Any) -> None:
+    changed = ("consumer.session.timeout.ms", SET, "50000")
+    assert change(cluster, changed, on=(GROUP, "")) == ErrorCode.INVALID_REQUEST
+    assert change(cluster, changed, on=(GROUP, "nobody yet")) == ErrorCode.NONE
+    appended = ("consumer.session.timeout.ms", APPEND, "1")
+    assert change(cluster, appended, on=(GROUP, "nobody yet")) == ErrorCode.INVALID_CONFIG
