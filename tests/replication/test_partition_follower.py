@@ -148,6 +148,12 @@ class TestTruncation:
         assert follower.offsets_answered(ErrorCode.NONE, 0, 2, 0) == TruncateTo(2)
         assert (follower.high_watermark, follower.next_step()) == (2, FETCH)
 
+    def test_an_epoch_that_no_leader_had(self, new_log: NewLog) -> None:
+        """A bit of it has flipped: the checksum does not cover it, and the leader has nothing to compare."""
+        follower = follow(new_log(epochs(0, 0, 1024)))
+        assert follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0) == TruncateTo(2)
+        assert follower.next_step() == FETCH
+
     def test_ends_before_the_leader_begins(self, new_log: NewLog) -> None:
         follower = follow(new_log(epochs(0, 0, 0)))
         follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0)
@@ -238,6 +244,7 @@ class TestDivergence:
         log.append([(epoch, ("follower", i)) for i, epoch in enumerate(of_follower)])
         leader.leader_epochs.assign(10, leader.log_end_offset)
         follower = follow(log)
+        follower.new_leader(1, 10)
         for _ in range(20):
             if log.log_end_offset > leader.log_end_offset:
                 follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0)

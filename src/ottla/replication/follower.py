@@ -240,6 +240,10 @@ class FollowerState:
                 return self._truncate(diverging.epoch, diverging.end_offset)
             return APPEND
         if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self.last_fetched_epoch > self.leader_epoch:
+                # No leader has written that. The checksum does not cover the epoch: a damaged one may get
+                # through the recovery of a log, and the leader has nothing to compare it with.
+                return self._truncate(self.leader_epoch, self.log.log_end_offset)
             self.phase = ASKING_OFFSETS
             return AskOffsets(self.leader_epoch)
         return self._error(error_code, now_ms)
