@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client import ArrowWriter, ClusterOptions, read_arrow, shared_cluster, write_arrow
+from ottla.client.arrow_produce import Identity
 from ottla.client.arrow_write import partitions_of
 from ottla.client.errors import BrokerError, RecordTooLargeError, UnknownTopicError
 from ottla.client.partitioner import partition_for_key
 from ottla.records.arrow import _column
+from ottla.records.batch import read_header
 from ottla.records.partitions import partitions_of_keys_plain
 
 
@@ -156,6 +158,23 @@ def test_what_does_not_pass_is_raised_at_once(with_stub):
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
             await asyncio.to_thread(write_to_stub, stub, VALUES)
         assert len(stub.asked("Produce")) == 1
+
+    with_stub(scenario)
+
+
+def test_rows_of_a_transaction(with_stub):
+    identity = Identity(producer_id=7, producer_epoch=2, transactional_id="tx")
+
+    async def scenario(stub):
+        stub.add_topic("t")
+        await asyncio.to_thread(write_to_stub, stub, VALUES, identity=identity)
+        headers = [read_header(batch) for batch in stub.logs["t", 0]]
+        assert all((h.is_transactional, h.producer_id, h.producer_epoch) == (True, 7, 2) for h in headers)
+        assert {request.transactional_id for request in stub.asked("Produce")} == {"tx"}
+        # A producer that was fenced must not go on under another name.
+        stub.plans["Produce"].append(lambda request: stub.produce(request, error=47))
+        with pytest.raises(BrokerError, match="INVALID_PRODUCER_EPOCH"):
+            await asyncio.to_thread(write_to_stub, stub, VALUES, identity=identity)
 
     with_stub(scenario)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from importlib import import_module
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,8 @@ pytest.importorskip(
 )
 
 from pyspark.errors import PySparkException
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from ottla.client import read_arrow
 
@@ -141,6 +145,18 @@ def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_pat
     again.processAllAvailable()
     again.stop()
     assert seen == [3, 4, 5]
+
+
+def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkeypatch):
+    assert spark.read.format("ottla").options(**options).load().count() == 0
+    write(0, 3)
+    # What the module changes must not stay for other tests.
+    for owner in (DataFrameReader, DataFrameWriter, DataStreamReader, DataStreamWriter):
+        monkeypatch.setattr(owner, "format", owner.format)
+    monkeypatch.delitem(sys.modules, "pyspark_ottla.as_kafka", raising=False)
+    import_module("pyspark_ottla.as_kafka")
+    assert spark.read.format("kafka").options(**options).load().count() == 3
+    assert spark.readStream.load(format="kafka", **options).isStreaming
 
 
 def test_errors_reach_the_user(spark, options):

@@ -260,7 +260,7 @@ class Deliverer:
         lane = self._lanes.pop(node_id, None)
         if lane is not None:
             lane.close()
-        self.cluster.view.expire_led_by(node_id)
+        self.cluster.expire_led_by(node_id)
         for queue in queues:
             self._retry_or_raise(queue, error)
 

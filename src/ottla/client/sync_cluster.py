@@ -131,9 +131,13 @@ class SyncCluster:
             with self.connection(node.host, node.port) as connection:
                 yield connection
         except (ConnectionFailedError, RequestTimeoutError):
-            # Its partitions have another leader by now, or soon: whoever tries again must ask who it is.
-            self.view.expire_led_by(node_id)
+            self.expire_led_by(node_id)
             raise
+
+    def expire_led_by(self, node_id: int) -> None:
+        """Partitions of a lost broker have another leader by now, or soon: ask before their next use."""
+        with self._lock:
+            self.view.expire_led_by(node_id)
 
     def ask_any(self, message: Message, response: type[Response], at_most: int | None = None) -> Response:
         """Ask whichever broker answers: one that we know of, or a bootstrap server."""
@@ -181,11 +185,12 @@ class SyncCluster:
         request = MetadataRequest(topics=rows, allow_auto_topic_creation=create)
         response = self.ask_any(request, MetadataResponse)
         raise_for(response.error_code, detail="the cluster refused to tell its metadata")
-        if topics is None:
-            seen = {row.name for row in response.topics}
-            for name in [name for name in self.view.topics if name not in seen]:
-                self.view.forget(name)
-        return self.view.learn(response)
+        with self._lock:
+            if topics is None:
+                seen = {row.name for row in response.topics}
+                for name in [name for name in self.view.topics if name not in seen]:
+                    self.view.forget(name)
+            return self.view.learn(response)
 
     def topic(self, name: str, *, create: bool = False, fresh: bool = False) -> TopicInfo:
         """What is known of a topic, asked for if need be (`fresh`: in any case). Raises UnknownTopicError."""
@@ -227,7 +232,8 @@ class SyncCluster:
         """Names of existing topics that the whole pattern matches, internal topics left out."""
         self.retrying(lambda: self.refresh(None))
         compiled = re.compile(pattern)
-        topics = self.view.topics.values()
+        with self._lock:
+            topics = list(self.view.topics.values())
         return sorted(info.name for info in topics if not info.is_internal and compiled.fullmatch(info.name))
 
     def partition(self, topic: str, partition: int) -> PartitionInfo:
