@@ -88,6 +88,16 @@ def test_every_flipped_byte_of_the_tail_cuts_there() -> None:
         assert read_all(log)[:5] == [0, 1, 2, 3, 4]
 
 
+def test_a_leader_epoch_that_goes_back_cuts_there() -> None:
+    size = len(batch())
+    files = new_files()
+    filled(files, 10).flush(NOW)
+    files.flip_bit(FIRST + ".log", 9 * size + 15, bit=1)  # the last byte of the epoch: 2 becomes 0
+    log = open_log(files, recovery_point=5)
+    assert log.log_end_offset == 9
+    assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
+
+
 def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
     size = len(batch())
     for length in range(5 * size, 8 * size):

@@ -14,7 +14,7 @@ from ottla.records.batch import BatchHeader
 from ottla.storage.batch_scan import iter_batches, iter_checked
 from ottla.storage.errors import CorruptLog
 from ottla.storage.files import Files
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import NO_EPOCH, LeaderEpochs
 from ottla.storage.leftovers import finish_interrupted_changes
 from ottla.storage.log_config import LogConfig
 from ottla.storage.producer_recovery import Snapshots, replay
@@ -190,9 +190,13 @@ def _recover_segment(
     segment.reset_indexes()
     end_offset = segment.base_offset
     good_bytes = 0
+    epoch = NO_EPOCH
     for position, header, ok in iter_checked(segment.log, 0, segment.size):
         if not ok or not _continues(header, segment, end_offset, recovery_point, config):
             break
+        if header.leader_epoch < epoch and header.base_offset >= recovery_point:
+            break  # epochs only rise; what the checksum does not cover was damaged, here or in the batch before
+        epoch = header.leader_epoch
         segment.index_batch(position, header, config.index_interval_bytes)
         if header.leader_epoch > epochs.latest_epoch:
             epochs.assign(header.leader_epoch, header.base_offset)
