@@ -195,7 +195,7 @@ def _recover_segment(
         if not ok or not _continues(header, segment, end_offset, recovery_point, config):
             break
         if header.leader_epoch < epoch and header.base_offset >= recovery_point:
-            break  # epochs only rise; what the checksum does not cover was damaged, here or in the batch before
+            break  # epochs only rise: the checksum does not cover them, and this or the last one is damaged
         epoch = header.leader_epoch
         segment.index_batch(position, header, config.index_interval_bytes)
         if header.leader_epoch > epochs.latest_epoch:
