@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.controller_loop import NotController
 from ottla.broker.coordinators.groups import GroupCoordinator
+from ottla.broker.coordinators.transactions import TransactionCoordinator
 from ottla.broker.directory_reports import DirectoryReports
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessionCache
@@ -46,6 +47,7 @@ from ottla.storage.log_manager import METADATA_TOPIC, LogManager
 
 if TYPE_CHECKING:
     from ottla.broker.connection import Request
+    from ottla.broker.coordinators.verification import Verification
     from ottla.broker.raft_driver import RaftDriver
 
 log = logging.getLogger("ottla.broker")
@@ -89,6 +91,8 @@ class Broker:
         self.replicas = ReplicaManager(self)
         self.directory_reports = DirectoryReports(self)
         self.groups = GroupCoordinator(self)
+        self.transactions = TransactionCoordinator(self)
+        self._verification: Verification | None = None
         self.cluster_id = ""
         self.listeners: list[Listener] = []  # for clients and other brokers
         self.controller_listeners: list[Listener] = []
@@ -128,6 +132,15 @@ class Broker:
     @property
     def broker_epoch(self) -> int:
         return self._registration.broker_epoch
+
+    @property
+    def verification(self) -> Verification:
+        """Asks the coordinators of transactions before their first writes."""
+        if self._verification is None:
+            from ottla.broker.coordinators.verification import Verification
+
+            self._verification = Verification(self)
+        return self._verification
 
     @property
     def auto_create_topics(self) -> bool:
@@ -255,7 +268,9 @@ class Broker:
         self.replicas.start()
         self._publisher.on_change.append(registration.image_changed)
         self._publisher.on_change.append(self.groups.image_changed)
+        self._publisher.on_change.append(self.transactions.image_changed)
         self.groups.start()
+        self.transactions.start()
         await registration.become_active()
         registration.start()
         for listener in self.listeners:
@@ -270,7 +285,7 @@ class Broker:
         disk."""
         if self.config.is_broker:
             await self._registration.leave()
-        await self.groups.stop()
+        await self._stop_coordinators()
         for listener in self.listeners:
             await listener.stop()
         await self.replicas.stop()
@@ -286,6 +301,12 @@ class Broker:
         )
         self._executor.shutdown()
         log.info("stopped: node=%d", self.node_id)
+
+    async def _stop_coordinators(self) -> None:
+        await self.transactions.stop()
+        await self.groups.stop()
+        if self._verification is not None:
+            self._verification.close()
 
     async def _stop_quorum(self) -> None:
         if self._introduction is not None:
@@ -317,7 +338,7 @@ class Broker:
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
-        await self.groups.stop()
+        await self._stop_coordinators()
         for listener in (*self.listeners, *self.controller_listeners):
             await listener.stop()
         await self.replicas.stop()

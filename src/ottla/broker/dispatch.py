@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 API_VERSIONS_KEY = 18
 PRODUCE_KEY = 0
+INIT_PRODUCER_ID_KEY = 22
 
 
 class AdvertisedApi(NamedTuple):
@@ -62,6 +63,9 @@ class Dispatcher:
         self._broker = broker
         self.produce_lane = ProduceLane(broker)
         self._routes = {key: _Route(key, module) for key, module in handlers.items()}
+        if INIT_PRODUCER_ID_KEY in handlers and broker.config.get_bool("transaction.two.phase.commit.enable"):
+            # Its newest version is not stable, and of use only for this.
+            self._routes[INIT_PRODUCER_ID_KEY].max_version = API_BY_KEY[INIT_PRODUCER_ID_KEY].newest_version
 
     def advertised(self) -> list[AdvertisedApi]:
         """The version ranges that clients are told."""

@@ -143,6 +143,25 @@ def _offset_commit(message: Any, code: int, reason: str) -> Message:
     )
 
 
+def _txn_offset_commit(message: Any, code: int, reason: str) -> Message:
+    from ottla.protocol.messages import txn_offset_commit_response as answers
+
+    return answers.TxnOffsetCommitResponse(
+        topics=[
+            answers.TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    answers.TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
 def _join_group(message: Any, code: int, reason: str) -> Message:
     from ottla.protocol.messages.join_group_response import JoinGroupResponse
 
@@ -192,6 +211,9 @@ _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
     16: _as_a_whole,  # ListGroups
     19: _create_topics,
     20: _delete_topics,
+    25: _as_a_whole,  # AddOffsetsToTxn
+    26: _as_a_whole,  # EndTxn
+    28: _txn_offset_commit,
     33: _alter_configs,
     37: _create_partitions,
     42: _delete_groups,

@@ -20,12 +20,16 @@ ELR_METADATA_VERSION_MIN = 23  # 4.0-IV1
 # Groups whose members are assigned by the coordinator (KIP-848).
 GROUP_VERSION = "group.version"
 GROUP_VERSION_LEVEL = 1
+# Transactions: 1 writes their records with tagged fields, 2 has an epoch for each of them (KIP-890).
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_LEVEL = 2
 
 # The lowest and highest level of each feature that this version can run with.
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_LEVEL_MIN, METADATA_VERSION_LEVEL),
     ELR_VERSION: (0, ELR_VERSION_LEVEL),
     GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
+    TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
 }
 
 
@@ -35,6 +39,7 @@ def bootstrap_records() -> list[Message]:
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
         FeatureLevelRecord(name=ELR_VERSION, feature_level=ELR_VERSION_LEVEL),
         FeatureLevelRecord(name=GROUP_VERSION, feature_level=GROUP_VERSION_LEVEL),
+        FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_LEVEL),
     ]
 
 

@@ -326,7 +326,7 @@ class HostedShard:
                 self._flush_soon.cancel()
             self._flush()
             if self._unwritten:
-                raise DiskFull("records that come before the marker are not written yet")
+                raise DiskFull(self._name, "what comes before the marker is not written yet")
         self.partition.append_own(batch, self._means.clock())
         if self._machine is not None:
             self._machine.apply_marker(producer_id, committed)

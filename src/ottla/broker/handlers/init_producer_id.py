@@ -1,4 +1,4 @@
-"""InitProducerId (22): an identity for an idempotent producer."""
+"""InitProducerId (22): an identity for a producer, or the next epoch of a transactional one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ API_KEY = 22
 
 def handle(broker: Broker, request: Request, message: InitProducerIdRequest) -> Any:
     if message.transactional_id is not None:
-        # Without a transaction coordinator nobody could fence a predecessor: better none than half a promise.
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _transactional(broker, request, message)
     producer_id = broker.producer_ids.next()
     if producer_id is None:
         return _after_allocation(broker)
@@ -28,5 +27,29 @@ def handle(broker: Broker, request: Request, message: InitProducerIdRequest) -> 
 async def _after_allocation(broker: Broker) -> InitProducerIdResponse:
     producer_id = await broker.producer_ids.allocate()
     if producer_id is None:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)  # come again
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # come again
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _transactional(broker: Broker, request: Request, message: InitProducerIdRequest) -> Any:
+    from ottla.transactions.outcome import Outcome, RequestContext
+
+    transactional_id = message.transactional_id
+    if not transactional_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    ctx = RequestContext(api_version=request.version)
+
+    def decide(machine: Any, now_ms: int, fresh_id: int) -> Outcome:
+        outcome: Outcome = machine.decide_init_producer_id(message, ctx, now_ms, fresh_id)
+        return outcome
+
+    return broker.transactions.ask(
+        transactional_id,
+        decide,
+        _refused,
+        is_concurrent=lambda reply: reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS,
+    )
+
+
+def _refused(code: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code)

@@ -1,10 +1,12 @@
 """Produce (0): checks each partition's batch, appends it, and answers when the asked-for guarantee holds.
 
 The records are a view of the connection's receive buffer: every append happens before this handler returns.
+Only first batches of transactions may have to wait for their coordinator: those are copied.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +23,14 @@ from ottla.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.records.batch import RecordsError
+from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, TRANSACTIONAL_BIT, RecordsError
 from ottla.records.compression import ZSTD
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
+    from ottla.broker.coordinators.first_writes import FirstWrites
     from ottla.broker.partition import Partition
 
 API_KEY = 0
@@ -36,14 +39,29 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_LEADERS = 10
 ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"  # as in Kafka, whoever calls himself so knows what he does
-_ATTRIBUTES_LOW_BYTE = 22
-_ATTRIBUTE_TRANSACTIONAL = 0x10
+_ATTRIBUTES_LOW_BYTE = ATTRIBUTES_POS + 1
 
 log = logging.getLogger("ottla.produce")
 
 
 def handle(broker: Broker, request: Request, message: ProduceRequest) -> Any:
     append = _Appends(broker, request, message)
+    if message.transactional_id is not None:
+        from ottla.broker.coordinators.first_writes import FirstWrites
+
+        append.first_writes = first_writes = FirstWrites(broker, request.version, message)
+        if first_writes and message.acks and not first_writes.known_now():
+            return _when_verified(append, first_writes)
+    return append.answer_to()
+
+
+async def _when_verified(append: _Appends, first_writes: FirstWrites) -> Any:
+    await first_writes.ask()
+    answer = append.answer_to()
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _answer_to(broker: Broker, request: Request, message: ProduceRequest, append: _Appends) -> Any:
     answer = append.run()
     if message.acks == 0:
         if append.first_error is not None:
@@ -76,7 +94,7 @@ def tell_leaders(broker: Broker, listener_name: str, answer: ProduceResponse) ->
 class _Appends:
     """The appends of one request, and which of them are not committed yet."""
 
-    __slots__ = ("_broker", "_message", "_request", "answer", "first_error", "waiting")
+    __slots__ = ("_broker", "_message", "_request", "answer", "first_error", "first_writes", "waiting")
 
     def __init__(self, broker: Broker, request: Request, message: ProduceRequest) -> None:
         self._broker = broker
@@ -85,6 +103,10 @@ class _Appends:
         self.answer = ProduceResponse()
         self.first_error: str | None = None
         self.waiting: Waiting = []
+        self.first_writes: FirstWrites | None = None  # of a transactional producer
+
+    def answer_to(self) -> Any:
+        return _answer_to(self._broker, self._request, self._message, self)
 
     def run(self) -> ProduceResponse:
         broker = self._broker
@@ -137,8 +159,10 @@ class _Appends:
             reason = f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {leader.min_isr}"
             return self._failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, reason)
         try:
-            self._check_features(records)
+            is_transactional = self._check_features(partition, records)
             result = partition.append(records, now_ms)
+            if is_transactional and self.first_writes is not None:
+                self.first_writes.opened(partition, records)
         except RecordsError as error:
             return self._failed(data.index, error.code, error.message, error.record_errors)
         except StorageError as error:
@@ -158,18 +182,30 @@ class _Appends:
                 self.waiting.append((committed, answer))
         return answer
 
-    def _check_features(self, records: memoryview) -> None:
-        """What depends on the request rather than on the partition."""
-        if len(records) <= _ATTRIBUTES_LOW_BYTE:
-            return  # too short to be a batch: the check of the records says so
+    def _check_features(self, partition: Partition, records: memoryview) -> bool:
+        """What depends on the request rather than on the partition. Is the batch part of a transaction?"""
+        if len(records) < HEADER_BYTES:
+            return False  # too short to be a batch: the check of the records says so
         attributes = records[_ATTRIBUTES_LOW_BYTE]
         if attributes & 7 == ZSTD and self._request.version < FIRST_VERSION_WITH_ZSTD:
             raise RecordsError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"zstd needs Produce {FIRST_VERSION_WITH_ZSTD} or later, this is {self._request.version}",
             )
-        if attributes & _ATTRIBUTE_TRANSACTIONAL:
-            raise RecordsError(ErrorCode.INVALID_TXN_STATE, "this broker has no transaction coordinator")
+        if not attributes & TRANSACTIONAL_BIT:
+            return False
+        if self.first_writes is None:
+            raise RecordsError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no transactional id is given"
+            )
+        if not self._message.acks:
+            raise RecordsError(
+                ErrorCode.INVALID_REQUIRED_ACKS, "a transaction wants its records acknowledged"
+            )
+        code = self.first_writes.refusal(partition, records)
+        if code:
+            raise RecordsError(code, "the batch cannot be a part of the transaction")
+        return True
 
     def _failed(
         self,

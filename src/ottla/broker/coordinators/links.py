@@ -1,0 +1,52 @@
+"""Connections from a coordinator or a leader to the other brokers, one to each, made when first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.broker.peer import Peer, PeerLost
+from ottla.protocol.message import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+PLAINTEXT = 0
+Response = TypeVar("Response", bound=Message)
+
+
+class Links:
+    """Answers of one connection come in the order of the requests: whose answers may take long needs links of
+    its own."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._listener_name: str | None = broker.config.get("inter.broker.listener.name")
+        self._peers: dict[int, Peer] = {}
+
+    async def call(
+        self, node_id: int, message: Message, response_class: type[Response], timeout_ms: int
+    ) -> Response:
+        """The answer of another broker. Raises PeerLost; the connection is closed then."""
+        return await self._peer(node_id).call(message, response_class, timeout_ms=timeout_ms)
+
+    def _peer(self, node_id: int) -> Peer:
+        host, port = self._address(node_id)
+        peer = self._peers.get(node_id)
+        if peer is None or (peer.host, peer.port) != (host, port):
+            if peer is not None:
+                peer.close()
+            peer = self._peers[node_id] = Peer(host, port, f"broker-{self._broker.node_id}")
+        return peer
+
+    def _address(self, node_id: int) -> tuple[str, int]:
+        broker = self._broker.image.brokers.get(node_id)
+        wanted = self._listener_name.upper() if self._listener_name else None
+        for name, host, port, protocol in () if broker is None else broker.endpoints:
+            if name == wanted or (wanted is None and protocol == PLAINTEXT):
+                return host, port
+        raise PeerLost(f"broker {node_id} has no address", disconnected=False)
+
+    def close(self) -> None:
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()

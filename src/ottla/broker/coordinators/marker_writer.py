@@ -1,0 +1,131 @@
+"""The leader's part of WriteTxnMarkers: ends transactions in partitions of this broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.topic_creator import GROUP_TOPIC
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from ottla.protocol.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from ottla.records.batch import RecordsError
+from ottla.records.control import end_txn_marker
+from ottla.storage.errors import StorageError
+from ottla.transactions.partition import check_marker
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.partition import Partition
+
+# For the followers to have them. Others wait behind this one: what takes longer is asked for again.
+COMMITTED_WITHIN_MS = 5000
+
+log = logging.getLogger("ottla.coordinators")
+
+_Waiting = list[tuple[asyncio.Future[None], WritableTxnMarkerPartitionResult]]
+
+
+def write_markers(
+    broker: Broker, message: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
+    """The response; a future of it if something is not committed yet."""
+    waiting: _Waiting = []
+    answer = WriteTxnMarkersResponse()
+    for marker in message.markers:
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        answer.markers.append(result)
+        for topic in marker.topics:
+            partitions = [
+                _write(broker, marker, topic.name, index, waiting) for index in topic.partition_indexes
+            ]
+            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+    return _when_committed(answer, waiting) if waiting else answer
+
+
+def _write(
+    broker: Broker, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(partition_index=index)
+    partition = broker.partitions.by_name(topic, index)
+    if partition is None:
+        result.error_code = broker.why_not_hosted(topic, index)
+        return result
+    leader = partition.leader
+    if not partition.is_leader:
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif leader is not None and leader.admit():
+        result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
+    else:
+        try:
+            result.error_code = _append(broker, partition, marker)
+        except RecordsError as error:
+            result.error_code = error.code
+        except StorageError as error:
+            log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    if not result.error_code:
+        committed = partition.committed(partition.log.log_end_offset)
+        if committed is not None:
+            waiting.append((committed, result))
+    return result
+
+
+def _append(broker: Broker, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
+    producer_id, producer_epoch = marker.producer_id, marker.producer_epoch
+    entry = partition.log.producer_state.entries.get(producer_id)
+    code = check_marker(entry, producer_epoch, marker.coordinator_epoch, marker.transaction_version)
+    if code:
+        return code
+    now_ms = broker.clock()
+    batch = end_txn_marker(
+        producer_id,
+        producer_epoch,
+        commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp_ms=now_ms,
+    )
+    shard = broker.groups.hosted(partition.index) if partition.topic == GROUP_TOPIC else None
+    if shard is not None and shard.partition is partition:
+        shard.append_marker(batch, producer_id, marker.transaction_result)
+    else:
+        partition.append_own(batch, now_ms)
+    if partition.tickets is not None:
+        partition.tickets.ended(producer_id)
+    return ErrorCode.NONE
+
+
+def _when_committed(
+    answer: WriteTxnMarkersResponse, waiting: _Waiting
+) -> asyncio.Future[WriteTxnMarkersResponse]:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[WriteTxnMarkersResponse] = loop.create_future()
+    left = len(waiting)
+
+    def one_settled(result: WritableTxnMarkerPartitionResult, committed: asyncio.Future[None]) -> None:
+        nonlocal left
+        left -= 1
+        if not committed.cancelled() and (error := committed.exception()) is not None:
+            result.error_code = getattr(error, "code", ErrorCode.KAFKA_STORAGE_ERROR)
+        if left == 0 and not done.done():
+            done.set_result(answer)
+
+    def time_is_up() -> None:
+        for committed, result in waiting:
+            if not committed.done():
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        if not done.done():
+            done.set_result(answer)
+
+    timer = loop.call_later(COMMITTED_WITHIN_MS / 1000, time_is_up)
+    done.add_done_callback(lambda _: timer.cancel())
+    for committed, result in waiting:
+        committed.add_done_callback(partial(one_settled, result))
+    return done
