@@ -10,6 +10,10 @@
         await consumer.assign("orders", start="beginning")
         async for record in consumer:
             print(record)
+    async with Consumer("localhost:9092", group_id="billing") as consumer:
+        consumer.subscribe("orders")
+        async for record in consumer:
+            print(record)
 
 Data people need no loop: `read_arrow` and `write_arrow` move whole topics between a cluster and Arrow tables.
 
@@ -60,14 +64,26 @@ if TYPE_CHECKING:
         ClientError,
         ClosedError,
         ConnectionFailedError,
+        GroupNotEmptyError,
         NotKafkaError,
         OffsetOutOfRangeError,
         RecordTooLargeError,
         RequestTimeoutError,
         TopicExistsError,
+        UnknownGroupError,
         UnknownTopicError,
         UnsupportedApiError,
     )
+    from ottla.client.group_types import (
+        CommittedOffset,
+        GroupInfo,
+        GroupListing,
+        GroupMember,
+        PartitionLag,
+        Rebalance,
+        RebalanceCause,
+    )
+    from ottla.client.membership import RebalanceListener
     from ottla.client.metadata import Node, PartitionInfo, TopicInfo
     from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
     from ottla.client.producer import Producer
@@ -102,14 +118,26 @@ _HOMES = {
         "ClientError",
         "ClosedError",
         "ConnectionFailedError",
+        "GroupNotEmptyError",
         "NotKafkaError",
         "OffsetOutOfRangeError",
         "RecordTooLargeError",
         "RequestTimeoutError",
         "TopicExistsError",
+        "UnknownGroupError",
         "UnknownTopicError",
         "UnsupportedApiError",
     ),
+    "group_types": (
+        "CommittedOffset",
+        "GroupInfo",
+        "GroupListing",
+        "GroupMember",
+        "PartitionLag",
+        "Rebalance",
+        "RebalanceCause",
+    ),
+    "membership": ("RebalanceListener",),
     "metadata": ("Node", "PartitionInfo", "TopicInfo"),
     "offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
     "producer": ("Producer",),
@@ -135,6 +163,7 @@ __all__ = [
     "ClusterClient",
     "ClusterInfo",
     "ClusterOptions",
+    "CommittedOffset",
     "ConfigEntry",
     "Connection",
     "ConnectionFailedError",
@@ -143,6 +172,10 @@ __all__ = [
     "CorruptRecordsError",
     "CreatedTopic",
     "Delivery",
+    "GroupInfo",
+    "GroupListing",
+    "GroupMember",
+    "GroupNotEmptyError",
     "LogDirInfo",
     "NewTopic",
     "Node",
@@ -150,11 +183,15 @@ __all__ = [
     "OffsetAt",
     "OffsetOutOfRangeError",
     "PartitionInfo",
+    "PartitionLag",
     "PartitionState",
     "Producer",
     "QuorumInfo",
     "QuorumReplica",
     "Reassignment",
+    "Rebalance",
+    "RebalanceCause",
+    "RebalanceListener",
     "RecordTooLargeError",
     "ReplicaSize",
     "RequestTimeoutError",
@@ -163,6 +200,7 @@ __all__ = [
     "TopicExistsError",
     "TopicInfo",
     "TopicState",
+    "UnknownGroupError",
     "UnknownTopicError",
     "UnsupportedApiError",
     "Written",

@@ -1,4 +1,4 @@
-"""The admin client: topics and partitions, their configs, offsets and sizes."""
+"""The admin client: topics and partitions, their configs, offsets and sizes; groups and the cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.client.admin_cluster import ClusterAdmin
+from ottla.client.admin_groups import GroupAdmin
 from ottla.client.admin_types import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
@@ -18,7 +19,7 @@ from ottla.client.admin_types import (
 )
 from ottla.client.errors import broker_error, raise_for
 from ottla.client.metadata import TopicInfo
-from ottla.client.offsets import EARLIEST, LATEST, OffsetQueries
+from ottla.client.offsets import EARLIEST, LATEST
 from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -45,7 +46,7 @@ OPERATION_DELETE = 1
 Response = TypeVar("Response", bound=Message)
 
 
-class Admin(OffsetQueries, ClusterAdmin):
+class Admin(GroupAdmin, ClusterAdmin):
     """Changes and describes a cluster.
 
     async with Admin("localhost:9092") as admin:

@@ -1,4 +1,4 @@
-"""The consumer: reads assigned partitions from a chosen point on."""
+"""The consumer: reads partitions that it assigns to itself, or shares topics with the others of its group."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from types import TracebackType
+from typing import Any
 
-from ottla.client.cluster import ClusterClient, ClusterUser
+from ottla.client.cluster import ClusterClient
 from ottla.client.consumer_state import ConsumedRecord, PartitionState
 from ottla.client.errors import BrokerError, ClientError, broker_error, raise_for
-from ottla.client.offsets import EARLIEST, LATEST, OffsetQueries, TopicPartition
+from ottla.client.group_reading import GroupReading, checked_options
+from ottla.client.membership import GroupOptions
+from ottla.client.offsets import EARLIEST, LATEST, TopicPartition
 from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import ZERO_UUID
@@ -31,13 +35,26 @@ def timestamp_ms_of(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-class Consumer(OffsetQueries, ClusterUser):
-    """Reads records of the partitions it is given; it belongs to no group and commits nothing.
+class Consumer(GroupReading):
+    """Reads records of the partitions it is given.
 
-    async with Consumer("localhost:9092") as consumer:
-        await consumer.assign("orders", start="beginning")
-        async for record in consumer:
-            print(record.offset, record.value)
+        async with Consumer("localhost:9092") as consumer:
+            await consumer.assign("orders", start="beginning")
+            async for record in consumer:
+                print(record.offset, record.value)
+
+    With a `group_id` it shares topics with the other consumers of the group, and goes on where the group was:
+
+        async with Consumer("localhost:9092", group_id="billing") as consumer:
+            consumer.subscribe("orders")
+            async for record in consumer:
+                print(record.partition, record.value)
+
+    Offsets are committed every `auto_commit_interval_ms`, before partitions are given away and at the end of
+    the block: never for a record that is still being worked on. If the block ends by an exception nothing more
+    is committed, and the records since are read again. With `auto_commit=False`, `commit` does it when you say
+    so. `group_protocol` is "consumer" (KIP-848: nobody stops when others come and go), "classic", or "auto":
+    the first where the cluster offers it.
     """
 
     def __init__(
@@ -50,12 +67,37 @@ class Consumer(OffsetQueries, ClusterUser):
         fetch_max_bytes: int = 50 * 1024 * 1024,
         partition_max_bytes: int = 1024 * 1024,
         client_id: str = "ottla",
+        group_id: str | None = None,
+        group_protocol: str = "auto",
+        group_instance_id: str | None = None,
+        group_assignor: str | None = None,
+        rack: str | None = None,
+        auto_commit: bool = True,
+        auto_commit_interval_ms: float = 5_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
     ) -> None:
         if out_of_range not in OUT_OF_RANGE_CHOICES:
             raise ValueError(
                 f"out_of_range={out_of_range!r}: expected one of {', '.join(OUT_OF_RANGE_CHOICES)}"
             )
+        self._group_options = None
+        if group_id is not None:
+            options = GroupOptions(
+                group_id,
+                group_protocol,
+                group_instance_id,
+                rack,
+                group_assignor,
+                session_timeout_ms,
+                heartbeat_interval_ms,
+                max_poll_interval_ms,
+            )
+            self._group_options = checked_options(options)
         super().__init__(cluster, client_id=client_id)
+        self._auto_commit = auto_commit
+        self._auto_commit_interval_ms = auto_commit_interval_ms
         self.out_of_range = out_of_range
         self.fetch_min_bytes = fetch_min_bytes
         self.fetch_max_wait_ms = fetch_max_wait_ms
@@ -72,14 +114,15 @@ class Consumer(OffsetQueries, ClusterUser):
         self, topic: str, partitions: Iterable[int] | None = None, *, start: Start = "beginning"
     ) -> list[int]:
         """Read these partitions of a topic (None: all of them) from `start` on; adds to what is assigned."""
+        if self._membership is not None:
+            raise ClientError("the group assigns partitions: assign by hand with another consumer")
         info = await self.cluster.topic(topic)
         chosen = sorted(info.partitions) if partitions is None else list(partitions)
         for partition in chosen:
             await self.cluster.retrying(partial(self.cluster.partition, topic, partition))
         offsets = await self._resolve({(topic, partition): start for partition in chosen})
         for key, offset in offsets.items():
-            backoff = Backoff(self.cluster.retry_backoff_ms, self.cluster.retry_backoff_max_ms)
-            self._states[key] = PartitionState(*key, offset, backoff)
+            self._add_state(key, offset)
         return chosen
 
     def unassign(self, topic: str, partitions: Iterable[int] | None = None) -> None:
@@ -107,11 +150,59 @@ class Consumer(OffsetQueries, ClusterUser):
         return self._state(topic, partition).high_watermark
 
     async def poll(self, records_max: int = 500, *, timeout_ms: float = 1_000) -> list[ConsumedRecord]:
-        """The next records: as soon as there are any, or none when the timeout passes."""
+        """The next records: as soon as there are any, or none when the timeout passes.
+
+        Members of a group must poll: it is where partitions change hands, and where offsets are committed of
+        all that was handed out before.
+        """
+        records = await self._poll(records_max, timeout_ms)
+        self._all_consumed()
+        return records
+
+    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """Every record from here on, without an end: waits at the end of the log for more."""
+        while not self._closed:
+            for record in await self._poll(500, 1_000):
+                state = self._states.get((record.topic, record.partition))
+                if state is not None:
+                    state.consumed = record.offset + 1
+                yield record
+                await self._commit_if_due()
+            self._all_consumed()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What was handed out last may not be done: without a commit somebody reads it again.
+        await self._close(commit=kind is None)
+
+    async def close(self) -> None:
+        """Commit (with `auto_commit`), leave the group, and stop."""
+        await self._close(commit=True)
+
+    async def _close(self, *, commit: bool) -> None:
+        already, self._closed = self._closed, True
+        tasks, self._fetches = list(self._fetches.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not already:
+            await self._leave_group(commit=commit)
+        await super().close()
+
+    def _all_consumed(self) -> None:
+        for state in self._states.values():
+            state.consumed = state.next_offset
+
+    async def _poll(self, records_max: int, timeout_ms: float) -> list[ConsumedRecord]:
         deadline = Deadline(timeout_ms)
         while True:
-            if not self._states:
-                raise ClientError("nothing to read: assign partitions first")
+            await self._commit_if_due()
+            if self._membership is not None:
+                await self._settle()
+            elif not self._states:
+                wish = "subscribe or assign" if self._group_options is not None else "assign"
+                raise ClientError(f"nothing to read: {wish} partitions first")
             records = self._take(records_max)
             await self._start_fetches()
             if records:
@@ -121,20 +212,6 @@ class Consumer(OffsetQueries, ClusterUser):
             if deadline.passed:
                 return []
             await self._wait_for_fetch(deadline)
-
-    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """Every record from here on, without an end: waits at the end of the log for more."""
-        while not self._closed:
-            for record in await self.poll():
-                yield record
-
-    async def close(self) -> None:
-        self._closed = True
-        tasks, self._fetches = list(self._fetches.values()), {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await super().close()
 
     # Where to start.
 
@@ -165,6 +242,11 @@ class Consumer(OffsetQueries, ClusterUser):
             ends = await self.list_offsets(dict.fromkeys(too_late, LATEST))
             found.update({key: at.offset for key, at in ends.items()})
         return {**fixed, **found}
+
+    def _add_state(self, key: TopicPartition, offset: int) -> PartitionState:
+        backoff = Backoff(self.cluster.retry_backoff_ms, self.cluster.retry_backoff_max_ms)
+        state = self._states[key] = PartitionState(*key, offset, backoff)
+        return state
 
     # Fetching.
 
@@ -203,13 +285,21 @@ class Consumer(OffsetQueries, ClusterUser):
             state.not_before_s - now_s for state in self._states.values() if state.not_before_s > now_s
         ]
         wait_s = min([deadline.left_ms / 1000, *pauses_s])
-        if self._fetches:
-            tasks = list(self._fetches.values())
-            done, _ = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        else:
+        waited: list[asyncio.Future[Any]] = list(self._fetches.values())
+        woken = None
+        if self._membership is not None:
+            woken = asyncio.ensure_future(self._membership.woken.wait())
+            waited.append(woken)
+        if not waited:
             await asyncio.sleep(wait_s)
+            return
+        try:
+            done, _ = await asyncio.wait(waited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if woken is not None:
+                woken.cancel()
+        for task in done:
+            task.result()
 
     async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
         generations = {(state.topic, state.partition): (state, state.generation) for state in states}
@@ -221,7 +311,7 @@ class Consumer(OffsetQueries, ClusterUser):
                 for row in topic.partitions:
                     state, generation = generations.get((name, row.partition_index), (None, 0))
                     if state is not None and state.generation == generation:
-                        await self._settle(state, row)
+                        await self._take_in(state, row)
         except ClientError as error:
             for state in states:
                 self._retry_or_report(state, error)
@@ -257,7 +347,7 @@ class Consumer(OffsetQueries, ClusterUser):
         timeout_ms = self.fetch_max_wait_ms + self.cluster.request_timeout_ms
         return await connection.request(request, FetchResponse, timeout_ms=timeout_ms, at_most=at_most)
 
-    async def _settle(self, state: PartitionState, row: PartitionData) -> None:
+    async def _take_in(self, state: PartitionState, row: PartitionData) -> None:
         """Take in the answer for one partition."""
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self.out_of_range != "error":
             key = (state.topic, state.partition)

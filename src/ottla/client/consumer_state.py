@@ -35,6 +35,8 @@ class PartitionState:
     __slots__ = (
         "_records",
         "backoff",
+        "committed",
+        "consumed",
         "failing_since_s",
         "generation",
         "high_watermark",
@@ -50,6 +52,9 @@ class PartitionState:
         self.topic = topic
         self.partition = partition
         self.next_offset = next_offset
+        # For groups: up to where the user has come, and what of it is committed (-1: nothing).
+        self.consumed = next_offset
+        self.committed = -1
         self.high_watermark = -1
         self.log_start_offset = -1
         self.in_flight = False
@@ -67,7 +72,7 @@ class PartitionState:
     def seek(self, offset: int) -> None:
         """Go elsewhere; an answer to a fetch that is still on its way will be recognised as old."""
         self.generation += 1
-        self.next_offset = offset
+        self.next_offset = self.consumed = offset
         self._records = None
 
     def fetched(self, data: bytes | memoryview) -> None:

@@ -45,6 +45,22 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed or is full: see its log",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another codec",
     ErrorCode.TOPIC_DELETION_DISABLED: "the brokers run with delete.topic.enable=false",
+    ErrorCode.NON_EMPTY_GROUP: "it has members: stop its consumers first",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "its members read the topic: stop them first",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.max.size allows",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group's coordinator has no leader: see if all brokers are up",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group's coordinator is still reading its log: try again",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member: it was removed, or never joined",
+    ErrorCode.ILLEGAL_GENERATION: "the group has rebalanced since: somebody else may own the partition",
+    ErrorCode.FENCED_MEMBER_EPOCH: "the group took this member out: somebody else may own the partition",
+    ErrorCode.STALE_MEMBER_EPOCH: "the group has moved on: try again after the next poll",
+    ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing: poll, then commit again",
+    ErrorCode.FENCED_INSTANCE_ID: "another consumer has taken this group.instance.id: give each its own",
+    ErrorCode.UNRELEASED_INSTANCE_ID: "another consumer still uses this group.instance.id",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the members of the group have no assignor or protocol in common",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the text beside the offset (offset.metadata.max.bytes)",
 }
 
 
@@ -79,10 +95,16 @@ class ClosedError(ClientError):
 
 
 class BrokerError(ClientError):
-    """A broker refused: `code` is Kafka's error code, `topic` and `partition` say where."""
+    """A broker refused: `code` is Kafka's error code; `group`, `topic` and `partition` say where."""
 
     def __init__(
-        self, code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+        self,
+        code: int,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        detail: str | None = None,
+        group: str | None = None,
     ) -> None:
         self.code = (
             ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -90,6 +112,7 @@ class BrokerError(ClientError):
         self.topic = topic
         self.partition = partition
         self.detail = detail
+        self.group = group
         super().__init__(self._text(code))
 
     @property
@@ -101,9 +124,9 @@ class BrokerError(ClientError):
         return self.code in STALE_METADATA
 
     def _text(self, code: int) -> str:
-        where = ""
+        where = "" if self.group is None else f"group {self.group!r}: "
         if self.topic is not None:
-            where = f"topic {self.topic!r}" + (
+            where += f"topic {self.topic!r}" + (
                 f" partition {self.partition}" if self.partition is not None else ""
             )
             where += ": "
@@ -127,6 +150,14 @@ class OffsetOutOfRangeError(BrokerError):
     """The offset lies before the first or after the last one the partition has."""
 
 
+class UnknownGroupError(BrokerError):
+    """There is no group of that name."""
+
+
+class GroupNotEmptyError(BrokerError):
+    """The group has members, which must stop first."""
+
+
 class RecordTooLargeError(BrokerError):
     """A single record exceeds what the topic takes."""
 
@@ -137,18 +168,31 @@ _CLASSES: dict[int, type[BrokerError]] = {
     ErrorCode.TOPIC_ALREADY_EXISTS: TopicExistsError,
     ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
     ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.GROUP_ID_NOT_FOUND: UnknownGroupError,
+    ErrorCode.NON_EMPTY_GROUP: GroupNotEmptyError,
 }
 
 
 def broker_error(
-    code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+    code: int,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    detail: str | None = None,
+    group: str | None = None,
 ) -> BrokerError:
     """The exception for an error code: the most telling class we have."""
-    return _CLASSES.get(code, BrokerError)(code, topic=topic, partition=partition, detail=detail)
+    kind = _CLASSES.get(code, BrokerError)
+    return kind(code, topic=topic, partition=partition, detail=detail, group=group)
 
 
 def raise_for(
-    code: int, *, topic: str | None = None, partition: int | None = None, detail: str | None = None
+    code: int,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    detail: str | None = None,
+    group: str | None = None,
 ) -> None:
     if code != ErrorCode.NONE:
-        raise broker_error(code, topic=topic, partition=partition, detail=detail)
+        raise broker_error(code, topic=topic, partition=partition, detail=detail, group=group)

@@ -30,10 +30,13 @@ class OffsetQueries:
 
     cluster: ClusterClient
 
-    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAt]:
         """For each (topic, partition) the offset at a timestamp in ms, EARLIEST, LATEST or MAX_TIMESTAMP.
 
-        Asks the leaders; offset -1 means that no record is as late as the timestamp.
+        Asks the leaders; offset -1 means that no record is as late as the timestamp. With `read_committed` a
+        partition ends where its first open transaction begins.
         """
         found: dict[TopicPartition, OffsetAt] = {}
 
@@ -42,7 +45,7 @@ class OffsetQueries:
             leaders = await self.cluster.leaders_of(missing)
             answers = await asyncio.gather(
                 *(
-                    self._ask_offsets(node_id, {key: wanted[key] for key in keys})
+                    self._ask_offsets(node_id, {key: wanted[key] for key in keys}, read_committed)
                     for node_id, keys in leaders.items()
                 )
             )
@@ -56,14 +59,16 @@ class OffsetQueries:
         await self.cluster.retrying(attempt)
         return found
 
-    async def _ask_offsets(self, node_id: int, wanted: Mapping[TopicPartition, int]) -> ListOffsetsResponse:
+    async def _ask_offsets(
+        self, node_id: int, wanted: Mapping[TopicPartition, int], read_committed: bool
+    ) -> ListOffsetsResponse:
         rows: dict[str, list[ListOffsetsPartition]] = {}
         for (topic, partition), timestamp in wanted.items():
             row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
             rows.setdefault(topic, []).append(row)
         request = ListOffsetsRequest(
             replica_id=-1,
-            isolation_level=0,
+            isolation_level=int(read_committed),
             topics=[
                 ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in rows.items()
             ],
