@@ -257,6 +257,12 @@ def test_offsets_of_a_transaction_count_from_its_end(committed: bool) -> None:
     assert desk.fetch(T0, stable=True) == {T0: 5 if committed else 1}
 
 
+def test_the_very_first_offsets_of_a_group_may_be_pending() -> None:
+    desk = Desk()
+    commit_in_transaction(desk, 7, 5)
+    assert desk.fetch(T0, stable=True) == {T0: "UNSTABLE_OFFSET_COMMIT"}
+
+
 def test_the_commit_that_was_written_last_counts() -> None:
     desk = Desk()
     commit_in_transaction(desk, 7, 5)

@@ -93,7 +93,9 @@ class Fetch:
             code = group.check_offset_fetch(request.member_id, request.member_epoch)
             if code:
                 return refused_fetch(request, code, api_version)
-        offsets = self.context.offsets.get(request.group_id) or GroupOffsets()
+        offsets = self.context.offsets.get(request.group_id)
+        if offsets is None:  # one that has nothing but pending offsets counts as empty
+            offsets = GroupOffsets()
         if request.topics is None:
             topics = self._all_topics(offsets, require_stable, api_version)
         else:
