@@ -173,7 +173,7 @@ def test_what_goes_wrong_is_answered_by_the_long_way_and_nothing_is_appended(tmp
         damaged[-10] ^= 1
         for frame, code in (
             (bytes(damaged), 2),
-            (bench.frame(9, "t", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0), 48),
+            (bench.frame(9, "t", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0), 53),
         ):
             _, answer = answer_of(9, await bench.send(frame))
             assert answer.error_code == code
