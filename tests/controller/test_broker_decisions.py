@@ -167,6 +167,7 @@ def test_features() -> None:
         ("metadata.version", 30),
         ("eligible.leader.replicas.version", 1),
         ("group.version", 1),
+        ("transaction.version", 2),
     ]
     assert unsupported_features({"metadata.version": 30}) == []
     assert unsupported_features({"metadata.version": 33, "share.version": 1}) == [
