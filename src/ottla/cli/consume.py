@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
 import sys
 from collections.abc import Callable
@@ -28,6 +29,10 @@ Examples:
 - `ottla consume orders --from 2h --max 10 --json`
 - `ottla consume orders --from=-5 --until-end`
 - `ottla consume orders --template "{partition}/{offset} {key} -> {value}"`
+- `ottla consume orders --group billing`
+
+With `--group` the topic is shared with the other members of the group, and reading goes on where the group
+stands: what was printed is committed. `--from` then counts only for partitions it has committed nothing for.
 
 `--from` takes `beginning`, `end`, an offset (`42`), the last N of each partition (`-10`), a time
 (`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`).
@@ -121,6 +126,9 @@ def consume(
         list[int] | None,
         typer.Option("--partition", "-p", min=0, help="Read only this one; may be repeated."),
     ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", metavar="GROUP", help="Read as a member of this group.")
+    ] = None,
     keys: Annotated[bool, typer.Option("--keys", help="Show keys.", rich_help_panel="Output")] = False,
     headers: Annotated[
         bool, typer.Option("--headers", help="Show headers.", rich_help_panel="Output")
@@ -152,6 +160,11 @@ def consume(
         line = Line(**shown, separator=separator, template=template)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    if group is not None and (partitions or isinstance(point, LastN)):
+        raise typer.BadParameter(
+            "--group: the group decides who reads which partition, and from where: leave out --partition and "
+            "--from -N (`ottla group reset` sets where it stands)"
+        )
 
     def write(records: list[ConsumedRecord]) -> None:
         make = (lambda record: record_to_json(record).encode()) if as_json else line.of
@@ -159,7 +172,13 @@ def consume(
         sys.stdout.buffer.flush()
 
     async def work() -> None:
-        async with connected(bootstrap) as cluster, Consumer(cluster, out_of_range="beginning") as consumer:
+        async with (
+            connected(bootstrap) as cluster,
+            Consumer(cluster, out_of_range="beginning", group_id=group) as consumer,
+        ):
+            if group is not None:
+                await consume_as_member(consumer, topic, point, write, until_end, count_max, timeout_s)
+                return
             await assign(consumer, topic, partitions, point)
             ends = await end_offsets(consumer) if until_end else None
             await pump(consumer, write, ends=ends, count_max=count_max, silence_s=timeout_s)
@@ -177,6 +196,30 @@ async def assign(consumer: Consumer, topic: str, partitions: list[int] | None, p
     for key, first in firsts.items():
         end = consumer.position(*key)
         await consumer.seek(*key, max(first.offset, end - point))
+
+
+async def consume_as_member(
+    consumer: Consumer,
+    topic: str,
+    point: Start,
+    write: Callable[[list[ConsumedRecord]], None],
+    until_end: bool,
+    count_max: int | None,
+    silence_s: float | None,
+) -> None:
+    """Which partitions are ours shows while we read; the end is that of all of them."""
+    info = await consumer.cluster.topic(topic)
+    ends = None
+    if until_end:
+        found = await consumer.list_offsets({(topic, number): LATEST for number in info.partitions})
+        ends = {key: at.offset for key, at in found.items()}
+    consumer.subscribe(topic, start=point)
+    try:
+        await pump(consumer, write, ends=ends, count_max=count_max, silence_s=silence_s)
+    except asyncio.CancelledError:
+        # Ctrl-C: whatever was handed out is printed.
+        await consumer.commit()
+        raise
 
 
 async def end_offsets(consumer: Consumer) -> dict[tuple[str, int], int]:
@@ -197,11 +240,11 @@ async def pump(
     silence_ms = float("inf") if silence_s is None else silence_s * 1000
     silence = Deadline(silence_ms)
     while left is None or left > 0:
-        if ends is not None and all(consumer.position(*key) >= end for key, end in ends.items()):
+        if ends is not None and is_at_end(consumer, ends):
             return
         wanted = POLL_RECORDS_MAX if left is None else min(left, POLL_RECORDS_MAX)
         records = await consumer.poll(wanted, timeout_ms=min(POLL_MS, silence.left_ms))
-        if ends is not None:
+        if ends is not None and consumer.group_id is None:
             records = [record for record in records if record.offset < ends[record.topic, record.partition]]
         if records:
             write(records)
@@ -209,3 +252,9 @@ async def pump(
             silence = Deadline(silence_ms)
         elif silence.passed:
             return
+
+
+def is_at_end(consumer: Consumer, ends: dict[tuple[str, int], int]) -> bool:
+    """Of everything that is ours; a member of a group to which nothing was given yet is not there."""
+    ours = consumer.assignment
+    return bool(ours) and all(consumer.position(*key) >= ends.get(key, 0) for key in ours)

@@ -110,7 +110,10 @@ def run_command(
     try:
         asyncio.run(awaited())
     except BrokerError as error:
-        fail(str(error), as_json=as_json, code=error.code.name, topic=error.topic, partition=error.partition)
+        where = {"topic": error.topic, "partition": error.partition}
+        if error.group is not None:
+            where["group"] = error.group
+        fail(str(error), as_json=as_json, code=error.code.name, **where)
     except ClientError as error:
         fail(str(error), as_json=as_json)
     except KeyboardInterrupt:

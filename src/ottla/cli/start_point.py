@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from ottla.client.consumer import Start
 
+# Kafka's own tools say earliest and latest.
+SYNONYMS = {"beginning": "beginning", "end": "end", "earliest": "beginning", "latest": "end"}
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 EXPECTED = (
     "expected beginning, end, an offset (42), the last N of each partition (-10), "
@@ -18,10 +20,10 @@ class LastN(int):
     """So many records before the end of each partition."""
 
 
-def parse_start(text: str, now: datetime) -> Start | LastN:
+def parse_start(text: str, now: datetime, option: str = "--from") -> Start | LastN:
     """A starting point for the consumer. Raises ValueError that lists what is possible."""
-    if text in ("beginning", "end"):
-        return text
+    if text in SYNONYMS:
+        return SYNONYMS[text]
     if re.fullmatch(r"\d+", text):
         return int(text)
     if re.fullmatch(r"-\d+", text):
@@ -34,4 +36,4 @@ def parse_start(text: str, now: datetime) -> Start | LastN:
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
-        raise ValueError(f"--from {text!r}: {EXPECTED}") from None
+        raise ValueError(f"{option} {text!r}: {EXPECTED}") from None

@@ -14,6 +14,7 @@ from ottla.client.errors import (
     BrokerError,
     ClientError,
     GroupNotEmptyError,
+    UnknownGroupError,
     UnsupportedApiError,
     broker_error,
     raise_for,
@@ -97,12 +98,22 @@ class GroupAdmin(OffsetQueries, ClusterUser):
             self._coordinators.learn(row.group_id, row.coordinator)
         return [found[name] for name in sorted(found)]
 
-    async def describe_groups(self, group_ids: Sequence[str]) -> list[GroupInfo]:
+    async def describe_groups(self, group_ids: Sequence[str], *, missing_ok: bool = False) -> list[GroupInfo]:
         """Members, assignments and state of groups, whatever their type.
 
-        Raises UnknownGroupError for the first that does not exist.
+        Raises UnknownGroupError for the first that does not exist, unless `missing_ok` leaves it out.
         """
-        return await self._each(group_ids, self._describe)
+
+        async def describe(group_id: str) -> GroupInfo | None:
+            try:
+                return await self._describe(group_id)
+            except UnknownGroupError:
+                if missing_ok:
+                    return None
+                raise
+
+        found = await self._each(group_ids, describe)
+        return [group for group in found if group is not None]
 
     async def describe_group(self, group_id: str) -> GroupInfo:
         return await self._describe(group_id)

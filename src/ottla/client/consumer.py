@@ -51,10 +51,10 @@ class Consumer(GroupReading):
                 print(record.partition, record.value)
 
     Offsets are committed every `auto_commit_interval_ms`, before partitions are given away and at the end of
-    the block: never for a record that is still being worked on. If the block ends by an exception nothing more
-    is committed, and the records since are read again. With `auto_commit=False`, `commit` does it when you say
-    so. `group_protocol` is "consumer" (KIP-848: nobody stops when others come and go), "classic", or "auto":
-    the first where the cluster offers it.
+    the block: never for a record that is still being worked on. If the block ends by an exception nothing
+    more is committed, and the records since are read again. With `auto_commit=False`, `commit` does it when
+    you say so. `group_protocol` is "consumer" (KIP-848: nobody stops when others come and go), "classic", or
+    "auto": the first where the cluster offers it.
     """
 
     def __init__(

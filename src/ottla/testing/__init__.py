@@ -5,7 +5,7 @@
     with Cluster() as cluster:
         print(cluster.bootstrap_servers)
 
-The pytest fixtures `ottla_cluster` and `ottla_topic` come with the installed package.
+The pytest fixtures `ottla_cluster`, `ottla_cluster_of_three` and `ottla_topic` come with the package.
 """
 
 from __future__ import annotations

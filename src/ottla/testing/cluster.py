@@ -7,13 +7,16 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id, voter_count
 from ottla.testing.links import CLIENT, Links, address_of, links_available
 from ottla.testing.ports import free_port, free_ports
 from ottla.testing.process_node import BrokerError, BrokerProcess
 from ottla.testing.thread_node import BrokerThread
+
+if TYPE_CHECKING:
+    from ottla.client.group_types import GroupInfo
 
 HOST = "127.0.0.1"
 PORT_TRIES_MAX = 3
@@ -213,6 +216,35 @@ class Cluster:
         settings = {key: _as_text(value) for key, value in (config or {}).items()}
         addresses = [node.address for node in self._started_nodes() if node.running and not node.paused]
         create_topic(addresses, name, partitions, settings, replication_factor)
+
+    # Consumer groups.
+
+    def wait_for_group(
+        self, group_id: str, members: int | None = None, *, timeout_s: float = 30.0
+    ) -> GroupInfo:
+        """Wait until a group is stable: nobody joins, and every member has what it should have.
+
+            consumers = [start_consumer(group="billing") for _ in range(3)]
+            group = cluster.wait_for_group("billing", members=3)
+            assert len(group.owners) == 12
+
+        `members` says how many there must be (None: at least one; 0: the group must be empty). What is
+        returned tells who has which partition (`owners`) and why it last rebalanced (`rebalances`). Raises
+        TimeoutError, which tells how the group was seen last. Callable inside an event loop too.
+        """
+        from ottla.testing.groups import wait_for_group
+
+        return wait_for_group(self.bootstrap_servers, group_id, members, timeout_s)
+
+    def wait_for_lag(self, group_id: str, at_most: int = 0, *, timeout_s: float = 30.0) -> None:
+        """Wait until a group has committed all but `at_most` of the records that there are.
+
+        What counts are the partitions that its members have or that it has committed for; there must be one.
+        Raises TimeoutError. Callable inside an event loop too.
+        """
+        from ottla.testing.groups import wait_for_lag
+
+        wait_for_lag(self.bootstrap_servers, group_id, at_most, timeout_s)
 
     def close(self) -> None:
         """Stop, and remove the temporary directory."""

@@ -1,4 +1,4 @@
-"""Pytest fixtures: a broker for the session, a topic for every test.
+"""Pytest fixtures: a broker (or three) for the session, a topic for every test.
 
     def test_roundtrip(ottla_cluster, ottla_topic):
         producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap_servers})
@@ -6,6 +6,11 @@
 
     @pytest.mark.ottla_topic(partitions=3, config={"retention.ms": 1000})
     def test_partitions(ottla_topic): ...
+
+    def test_fail_over(ottla_cluster_of_three):
+        ottla_cluster_of_three.kill(0)
+        ...
+        ottla_cluster_of_three.start(0)
 
 Loaded in every pytest run where ottla is installed: nothing of ottla is imported before a fixture is used.
 Redefine `ottla_cluster` in a conftest.py to give the broker other settings; `ottla_topic` follows it.
@@ -35,6 +40,15 @@ def ottla_cluster() -> Iterator[Cluster]:
     from ottla.testing.cluster import Cluster
 
     with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ottla_cluster_of_three() -> Iterator[Cluster]:
+    """Three replicated brokers for the whole session. Whoever kills or stops one starts it again."""
+    from ottla.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
         yield cluster
 
 

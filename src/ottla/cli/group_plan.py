@@ -1,0 +1,136 @@
+"""Where a group would stand after a reset: worked out first, done when it was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ottla.cli.start_point import LastN
+from ottla.client.admin import Admin
+from ottla.client.consumer import Start, timestamp_ms_of
+from ottla.client.errors import ClientError
+from ottla.client.group_types import GroupInfo, TopicPartition
+
+MEMBERS_NAMED_MAX = 3
+
+
+class Shift(int):
+    """So many records on from where the group stands; back if it is negative."""
+
+
+Target = Start | LastN | Shift
+
+
+class Step(NamedTuple):
+    """One partition: where the group stands (-1: nowhere) and where it will; `note` says what is unusual."""
+
+    topic: str
+    partition: int
+    current: int
+    new: int
+    start: int
+    end: int
+    note: str = ""
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.new)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "current": None if self.current < 0 else self.current, "lag": self.lag}
+
+
+async def plan_reset(
+    admin: Admin, group_id: str, target: Target, topics: Mapping[str, Iterable[int] | None]
+) -> list[Step]:
+    """The steps for partitions of these topics (None: all of them); without topics, for all the group has.
+
+    Raises ClientError if there is nothing to reset, or a partition that cannot be asked.
+    """
+    committed = {key: row.offset for key, row in (await admin.group_offsets(group_id)).items()}
+    keys = await _chosen(admin, committed, topics)
+    if not keys:
+        raise ClientError(
+            f"group {group_id!r} has committed no offsets: say with --topic which partitions to set"
+        )
+    starts, ends = await admin.start_offsets(keys), await admin.end_offsets(keys)
+    gone = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in ends]
+    if gone:
+        raise ClientError(
+            f"no offsets of {', '.join(gone)}: the topic is gone or has no leader; choose others with --topic"
+        )
+    wanted = await _wanted(admin, keys, target, committed, starts, ends)
+    return [
+        _step(key, committed.get(key, -1), wanted.get(key, -1), starts[key], ends[key], target)
+        for key in keys
+    ]
+
+
+async def _chosen(
+    admin: Admin, committed: Mapping[TopicPartition, int], topics: Mapping[str, Iterable[int] | None]
+) -> list[TopicPartition]:
+    if not topics:
+        return sorted(committed)
+    keys: list[TopicPartition] = []
+    for info in await admin.describe_topics(list(topics)):
+        numbers = topics[info.name]
+        chosen = sorted(info.partitions) if numbers is None else sorted(set(numbers))
+        for number in chosen:
+            if number not in info.partitions:
+                raise ClientError(
+                    f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {number}"
+                )
+        keys += [(info.name, number) for number in chosen]
+    return keys
+
+
+async def _wanted(
+    admin: Admin,
+    keys: list[TopicPartition],
+    target: Target,
+    committed: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The offset for each; without those that have none to shift, or no record as late as asked."""
+    if isinstance(target, datetime):
+        found = await admin.list_offsets(dict.fromkeys(keys, timestamp_ms_of(target)))
+        return {key: at.offset for key, at in found.items() if at.offset >= 0}
+    if isinstance(target, Shift):
+        return {key: max(0, committed[key] + target) for key in keys if key in committed}
+    if isinstance(target, LastN):
+        return {key: max(starts[key], ends[key] - target) for key in keys}
+    if isinstance(target, int):
+        return dict.fromkeys(keys, target)
+    return dict(starts if target == "beginning" else ends)
+
+
+def _step(key: TopicPartition, current: int, wanted: int, start: int, end: int, target: Target) -> Step:
+    if wanted < 0 and isinstance(target, Shift):
+        return Step(*key, current, start, start, end, "no offset to shift: the beginning")
+    if wanted < 0:
+        return Step(*key, current, end, start, end, "no record that late: the end")
+    if wanted < start:
+        return Step(*key, current, start, start, end, f"{wanted} is gone: the beginning")
+    if wanted > end:
+        return Step(*key, current, end, start, end, f"{wanted} is not written yet: the end")
+    return Step(*key, current, wanted, start, end)
+
+
+def why_not_now(group: GroupInfo) -> str:
+    """Why a group with members is left alone, and what to do."""
+    named = [f"{each.client_id or each.name} on {host_of(each.client_host)}" for each in group.members]
+    shown = ", ".join(named[:MEMBERS_NAMED_MAX])
+    if len(named) > MEMBERS_NAMED_MAX:
+        shown += f" and {len(named) - MEMBERS_NAMED_MAX} more"
+    members = f", with {shown}" if named else ""
+    return (
+        f"it is {group.state}{members}: members go by their own offsets, so stop them first "
+        "and wait until `ottla group describe` shows it Empty"
+    )
+
+
+def host_of(client_host: str) -> str:
+    """Brokers say `/127.0.0.1`."""
+    return client_host.lstrip("/") or "-"
