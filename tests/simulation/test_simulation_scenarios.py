@@ -24,11 +24,13 @@ def test_some_seeds_of(name: str) -> None:
     for seed in range(1000, 1000 + SEEDS.get(name, 2)):
         outcome = run_scenario(name, seed)
         assert outcome.well, f"{name} seed {seed}: {outcome.complaints}"
-        records_min = 20 if name.startswith("quorum") else 100
+        records_min = 20 if name.startswith(("quorum", "groups")) else 100
         assert outcome.acknowledged > records_min, "a story in which nothing happens proves nothing"
 
 
-@pytest.mark.parametrize("name", ["disk-full", "unflushed", "bit-rot", "quorum", "cluster-admin"])
+@pytest.mark.parametrize(
+    "name", ["disk-full", "unflushed", "bit-rot", "quorum", "cluster-admin", "groups-net"]
+)
 def test_a_seed_always_tells_the_same(name: str) -> None:
     first = run_scenario(name, 7, keep_trace=True)
     second = run_scenario(name, 7, keep_trace=True)
@@ -38,7 +40,7 @@ def test_a_seed_always_tells_the_same(name: str) -> None:
     assert first.fingerprint != run_scenario(name, 8).fingerprint
 
 
-@pytest.mark.parametrize("name", ["power", "network", "cluster-kill", "cluster-roles"])
+@pytest.mark.parametrize("name", ["power", "network", "cluster-kill", "cluster-roles", "groups-kill"])
 def test_a_seed_tells_the_same_in_another_interpreter(name: str) -> None:
     """Hashes of strings and addresses of objects differ there: neither may matter."""
 

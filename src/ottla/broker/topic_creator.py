@@ -24,6 +24,7 @@ KNOWN_WITHIN_MS = 2000
 # must not wait for long, and not every time.
 COORDINATOR_PATIENCE_MS = 1000
 COORDINATOR_PAUSE_MS = 1000
+ALL_BROKERS_WITHIN_MS = 10_000
 _COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 log = logging.getLogger("ottla.topics")
@@ -35,6 +36,7 @@ class TopicCreator:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._in_vain_until_ms = 0
+        self._fewer_from_ms: int | None = None
 
     async def create(self, names: list[str], *, timeout_ms: int | None = None) -> dict[str, int]:
         """Create what does not exist yet; the error code of each that could not be."""
@@ -62,6 +64,8 @@ class TopicCreator:
             refused = await self.create([name], timeout_ms=COORDINATOR_PATIENCE_MS)
             if refused:
                 self._in_vain_until_ms = broker.clock() + COORDINATOR_PAUSE_MS
+            if refused.get(name) == ErrorCode.INVALID_REPLICATION_FACTOR and self._fewer_from_ms is None:
+                self._fewer_from_ms = broker.clock() + ALL_BROKERS_WITHIN_MS
         return broker.image.topics_by_name.get(name)
 
     def _definition(self, name: str) -> CreatableTopic:
@@ -73,10 +77,20 @@ class TopicCreator:
             )
         return CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
 
+    def _brokers(self) -> int:
+        """How many the cluster has, those included that are down or, where a cluster is just starting, on
+        their way: an internal topic keeps for good the replicas that it is given now."""
+        broker = self._broker
+        registered = len(broker.image.brokers)
+        if self._fewer_from_ms is not None and broker.clock() >= self._fewer_from_ms:
+            return registered  # some were waited for in vain
+        combined = broker.config.is_broker and broker.config.is_controller
+        voters = broker.config.get_list("controller.quorum.voters") if combined else ()
+        return max(registered, len(voters))
+
     def _internal(self, name: str, prefix: str, from_broker: dict[str, str]) -> CreatableTopic:
         config = self._broker.config
-        brokers = len(self._broker.image.active_brokers())
-        replicas = config.internal_replication_factor(f"{prefix}.replication.factor", brokers)
+        replicas = config.internal_replication_factor(f"{prefix}.replication.factor", self._brokers())
         configs = dict(_COMPACTED)
         configs.update((key, str(config.get(source))) for key, source in from_broker.items())
         if name == TRANSACTION_TOPIC:

@@ -110,6 +110,7 @@ class History:
         self.committed_metadata: dict[tuple[int, int], None] = {}
         self.producer_ids: list[tuple[int, str]] = []  # (id, who got it)
         self.unclean_elections: list[str] = []
+        self.offset_commits = 0  # of groups, acknowledged
         self.surprises: list[str] = []  # what a client was told and no client should be
         self.final: dict[
             PartitionName, list[tuple[int, str]]

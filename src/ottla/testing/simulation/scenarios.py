@@ -19,9 +19,11 @@ from ottla.testing.simulation.checkers import (
     check,
     duplicate,
     order,
+    surprises,
     unwritten_read,
 )
 from ottla.testing.simulation.cluster_stories import cluster, metadata_only
+from ottla.testing.simulation.group_stories import groups
 from ottla.testing.simulation.history import OK, PRODUCE
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
 from ottla.testing.simulation.nemesis import NodeDoesNotStart
@@ -43,7 +45,7 @@ class Outcome(NamedTuple):
     complaints: list[str]
     fingerprint: str
     events: int
-    acknowledged: int  # records
+    acknowledged: int  # records, and offsets of groups
     read: int
     starts: int  # of nodes
     virtual_s: float
@@ -167,7 +169,25 @@ CLUSTERS: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS}
+GROUPS: dict[str, Scenario] = {
+    "groups-kill": Scenario(
+        "three nodes, groups of both protocols: members and coordinators come, go and die",
+        groups(3, ("kill", "kill-all", "stop", "rolling", "pause", "reset", "slow-net", "slow-disk")),
+        (surprises,),
+    ),
+    "groups-net": Scenario(
+        "three nodes, groups of both protocols: cut off, split, kept from each other",
+        groups(3, ("island", "island", "cut", "split", "lag", "kill", "reset")),
+        (surprises,),
+    ),
+    "groups-power": Scenario(
+        "three nodes, groups of both protocols: without power, one at a time; full disks",
+        groups(3, ("power", "slow-power", "kill", "stop", "full-disk", "pause")),
+        (surprises,),
+    ),
+}
+
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS}
 
 
 def run_scenario(
@@ -194,7 +214,8 @@ def run_scenario(
         complaints=complaints,
         fingerprint=world.trace.fingerprint,
         events=world.trace.count,
-        acknowledged=sum(len(operation.value) for operation in history.of_kind(PRODUCE, OK)),
+        acknowledged=sum(len(operation.value) for operation in history.of_kind(PRODUCE, OK))
+        + history.offset_commits,
         read=len(history.reads) + sum(map(len, history.final.values())),
         starts=sum(node.starts for node in world.nodes.values()),
         virtual_s=world.loop.now_ns / 1_000_000_000,
