@@ -30,13 +30,24 @@ def test_a_ticket_is_good_until_a_marker_comes() -> None:
     assert ticket is not None
     assert tickets.check(ticket, None, 0) == ErrorCode.NONE
     assert tickets.take(5, 1, 3, 0, adds=True) is ticket
-    tickets.ended(5)
+    tickets.ended(5, 2)
     assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
     # A new one is not the old one.
     again = tickets.take(5, 1, 0, 0, adds=True)
     assert again is not None
     assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
     assert tickets.check(again, entry_of(1), 0) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("adds", [True, False])
+def test_the_marker_of_the_transaction_before_takes_no_ticket_away(adds: bool) -> None:
+    """Where every transaction has an epoch: the marker has that of the one that is just asked for."""
+    tickets = Tickets()
+    ticket = tickets.take(5, 2, 0, 0, adds=adds)
+    assert ticket is not None
+    tickets.ended(5, 2)
+    wanted = ErrorCode.NONE if adds else ErrorCode.INVALID_TXN_STATE
+    assert tickets.check(ticket, entry_of(2), 0) == wanted
 
 
 def test_batches_of_one_transaction_are_written_in_their_order() -> None:

@@ -158,7 +158,7 @@ class Leader:
         header = header_of(marker.producer_id, marker.producer_epoch, -1, is_control=True)
         aborted = not marker.transaction_result
         self.state.end_transaction(header, len(self.log), marker.coordinator_epoch, aborted=aborted)
-        self.tickets.ended(marker.producer_id)
+        self.tickets.ended(marker.producer_id, marker.producer_epoch)
         self.log.append((marker.producer_id, marker.transaction_result))
         return ErrorCode.NONE
 

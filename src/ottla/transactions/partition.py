@@ -78,9 +78,12 @@ class Tickets:
         """The first batch is in the log: the open transaction speaks for itself from now on."""
         self._by_producer.pop(producer_id, None)
 
-    def ended(self, producer_id: int) -> None:
-        """A marker is in the log."""
-        self._by_producer.pop(producer_id, None)
+    def ended(self, producer_id: int, producer_epoch: int) -> None:
+        """A marker is in the log. Where epochs change with every transaction, that of the transaction before
+        may come while the coordinator is asked to begin the next: it has the epoch of the next."""
+        ticket = self._by_producer.get(producer_id)
+        if ticket is not None and not (ticket.adds and producer_epoch <= ticket.producer_epoch):
+            del self._by_producer[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget those whose batches never came back."""

@@ -98,7 +98,7 @@ def _append(broker: Broker, partition: Partition, marker: WritableTxnMarker) -> 
     else:
         partition.append_own(batch, now_ms)
     if partition.tickets is not None:
-        partition.tickets.ended(producer_id)
+        partition.tickets.ended(producer_id, producer_epoch)
     return ErrorCode.NONE
 
 
