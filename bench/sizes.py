@@ -23,6 +23,15 @@ class Sizes(NamedTuple):
     replicated_bytes: int  # per round
     replicated_partitions: int
     kills: int  # of each kind
+    group_hurry: bool  # shorter intervals than the defaults
+    joining_members: int
+    joining_rounds: int
+    heartbeat_groups: int
+    heartbeat_seconds: float
+    rebalances: int  # a member comes and goes so often
+    commits: int  # per round
+    committing_groups: int
+    offset_records: int  # to be loaded
 
 
 FULL = Sizes(
@@ -43,6 +52,15 @@ FULL = Sizes(
     replicated_bytes=150_000_000,
     replicated_partitions=1000,
     kills=10,
+    group_hurry=False,
+    joining_members=100,
+    joining_rounds=3,
+    heartbeat_groups=2000,
+    heartbeat_seconds=15,
+    rebalances=3,
+    commits=30_000,
+    committing_groups=200,
+    offset_records=1_000_000,
 )
 QUICK = FULL._replace(
     starts=5,
@@ -57,6 +75,11 @@ QUICK = FULL._replace(
     replicated_rounds=4,
     replicated_bytes=100_000_000,
     kills=3,
+    joining_rounds=1,
+    heartbeat_seconds=6,
+    rebalances=1,
+    commits=10_000,
+    offset_records=300_000,
 )
 SMOKE = Sizes(
     starts=1,
@@ -76,4 +99,13 @@ SMOKE = Sizes(
     replicated_bytes=2_000_000,
     replicated_partitions=12,
     kills=1,
+    group_hurry=True,
+    joining_members=5,
+    joining_rounds=1,
+    heartbeat_groups=3,
+    heartbeat_seconds=0.1,
+    rebalances=1,
+    commits=200,
+    committing_groups=4,
+    offset_records=2_000,
 )

@@ -1,0 +1,243 @@
+"""Members of consumer groups that cost little: they join and heartbeat as clients do, and read nothing.
+
+All of them live on one loop. Once they are where they should be, what they send is prepared, and every answer
+is compared with the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Self, TypeVar
+
+from bench.broker import BenchError
+from bench.wire import CLIENT_ID, Server
+from ottla.client.group_wire import read_assignment, write_assignment, write_subscription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.frames import encode_request, read_response_header
+from ottla.protocol.message import Message
+from ottla.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ottla.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
+from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.protocol.messages.sync_group_response import SyncGroupResponse
+
+JOIN_VERSION = 9
+SYNC_VERSION = 5
+HEARTBEAT_VERSION = 4
+FIND_COORDINATOR_VERSION = 4
+CONSUMER_HEARTBEAT_VERSION = 1
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 300_000
+ANSWER_SECONDS_MAX = 60
+CLASSIC_INTERVAL_MS = 3000  # what clients of the classic protocol have by default
+LOOK_SECONDS = 0.02
+CONNECTING_MAX = 64  # at a time, which the backlog of a listener holds
+_SIZE = Struct(">i")
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+class MemberWire(asyncio.Protocol):
+    """One connection; answers come in the order of the requests."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._takers: deque[Callable[[bytes], None]] = deque()
+        self._transport: Any = None
+        self.closed = False
+
+    @classmethod
+    async def open(cls, server: Server) -> Self:
+        _, wire = await asyncio.get_running_loop().create_connection(cls, *server.host_and_port)
+        return wire
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+
+    def data_received(self, data: bytes) -> None:
+        data = self._rest + data
+        begin = 0
+        while len(data) - begin >= _SIZE.size:
+            end = begin + _SIZE.size + _SIZE.unpack_from(data, begin)[0]
+            if end > len(data):
+                break
+            self._takers.popleft()(data[begin + _SIZE.size : end])
+            begin = end
+        self._rest = data[begin:]
+
+    def send(self, frame: bytes, taker: Callable[[bytes], None]) -> None:
+        """The answer's frame, without its size, is given to `taker`."""
+        if self.closed:
+            raise BenchError("the broker closed the connection")
+        self._takers.append(taker)
+        self._transport.write(frame)
+
+    async def exchange(self, frame: bytes) -> bytes:
+        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.send(frame, lambda answer: None if answered.done() else answered.set_result(answer))
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            return await answered
+
+    async def call(self, version: int, message: Message, answer_class: type[AnyMessage]) -> AnyMessage:
+        frame = await self.exchange(encode_request(version, 1, CLIENT_ID, message))
+        _, position = read_response_header(message.API_KEY, version, frame)
+        return answer_class.decode(version, frame, position)
+
+
+class ClassicMember:
+    """Whoever becomes the leader deals the partitions of one topic out in turn."""
+
+    def __init__(self, wire: MemberWire, group_id: str, topic: str, partitions: int) -> None:
+        self.wire = wire
+        self.group_id = group_id
+        self.member_id = ""
+        self.generation = -1
+        self.owned = 0
+        self._topic = topic
+        self._partitions = partitions
+
+    async def join(self) -> None:
+        """Returns when the member has its assignment."""
+        while True:
+            joined = await self.wire.call(JOIN_VERSION, self._join_request(), JoinGroupResponse)
+            if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = joined.member_id
+            elif not _is_refused(joined.error_code, f"JoinGroup of {self.group_id}"):
+                self.generation = joined.generation_id
+                is_leader = joined.leader == self.member_id
+                request = self._sync_request(joined.members if is_leader else ())
+                synced = await self.wire.call(SYNC_VERSION, request, SyncGroupResponse)
+                if not _is_refused(synced.error_code, f"SyncGroup of {self.group_id}"):
+                    self.owned = len(read_assignment(synced.assignment))
+                    return
+
+    def _join_request(self) -> JoinGroupRequest:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=write_subscription([self._topic]))
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+
+    def _sync_request(self, members: Sequence[JoinGroupResponseMember]) -> SyncGroupRequest:
+        assignments = []
+        for number, member in enumerate(members):
+            dealt = [(self._topic, index) for index in range(number, self._partitions, len(members))]
+            assignments.append(
+                SyncGroupRequestAssignment(member_id=member.member_id, assignment=write_assignment(dealt))
+            )
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+
+    def heartbeat(self) -> bytes:
+        """The frame that says: as before."""
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
+        )
+        return encode_request(HEARTBEAT_VERSION, 1, CLIENT_ID, request)
+
+
+class ConsumerMember:
+    """A member of the consumer protocol (KIP-848), which gives up and takes at once what it is told to."""
+
+    def __init__(self, wire: MemberWire, group_id: str, topic: str, number: int) -> None:
+        self.wire = wire
+        self.group_id = group_id
+        self.member_id = f"{group_id}-{number}"
+        self.epoch = 0
+        self.owned = 0
+        self._topic = topic
+        self._assigned: dict[bytes, list[int]] = {}
+        self._has_news = False  # it owns something else than the broker knows of
+
+    async def step(self) -> float:
+        """One heartbeat; returns after how many seconds the next is due."""
+        request = self._request()
+        if self.epoch == 0:
+            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
+            request.subscribed_topic_names = [self._topic]
+            request.topic_partitions = []
+        elif self._has_news:
+            request.topic_partitions = [
+                TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in self._assigned.items()
+            ]
+        answer = await self.wire.call(CONSUMER_HEARTBEAT_VERSION, request, ConsumerGroupHeartbeatResponse)
+        _is_refused(answer.error_code, f"ConsumerGroupHeartbeat of {self.group_id}", ())
+        self.epoch = answer.member_epoch
+        self._has_news = False
+        if answer.assignment is not None:
+            told = {bytes(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
+            self._has_news = told != self._assigned
+            self._assigned = told
+            self.owned = sum([len(partitions) for partitions in told.values()])
+        return 0 if self._has_news else answer.heartbeat_interval_ms / 1000
+
+    async def live(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause_s = await self.step()
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id, member_id=self.member_id, member_epoch=self.epoch
+        )
+
+    def heartbeat(self) -> bytes:
+        """The frame that says: as before."""
+        return encode_request(CONSUMER_HEARTBEAT_VERSION, 1, CLIENT_ID, self._request())
+
+
+async def open_wires(server: Server, count: int) -> list[MemberWire]:
+    wires: list[MemberWire] = []
+    while len(wires) < count:
+        some = min(CONNECTING_MAX, count - len(wires))
+        wires += await asyncio.gather(*[MemberWire.open(server) for _ in range(some)])
+    return wires
+
+
+async def find_coordinator(wire: MemberWire, group_id: str) -> None:
+    """Has the topic of the groups made, and waits until it can be used."""
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+    async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        while True:
+            answer = await wire.call(FIND_COORDINATOR_VERSION, request, FindCoordinatorResponse)
+            if not answer.coordinators[0].error_code:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _is_refused(
+    error_code: int, what: str, bearable: Sequence[ErrorCode] = (ErrorCode.REBALANCE_IN_PROGRESS,)
+) -> bool:
+    """Whether to try again; raises BenchError where that is of no use."""
+    if error_code and error_code not in bearable:
+        raise BenchError(f"{what}: error code {error_code}")
+    return bool(error_code)
