@@ -26,6 +26,7 @@ _CASES = (
     ("lookup", "lookup", "lookup"),
     ("latency", "latency", "latency"),
     ("arrow", "arrow", "arrow"),
+    ("group-rebalance", "group_rebalance", "rebalance"),
     ("group-join", "group_members", "join"),
     ("group-heartbeats", "group_members", "heartbeats"),
     ("group-commits", "group_offsets", "commits"),

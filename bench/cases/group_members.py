@@ -127,10 +127,11 @@ def _close(wires: Sequence[MemberWire]) -> None:
 
 def heartbeats(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     """Each member on a connection of its own, as clients have it; heartbeats spread over the interval."""
-    for protocol, interval_ms, make in (
+    for protocol, default_ms, make in (
         (CLASSIC, CLASSIC_INTERVAL_MS, _make_classic),
         (CONSUMER, CONSUMER_INTERVAL_MS, _make_consumer),
     ):
+        interval_ms = default_ms // 20 if sizes.group_hurry else default_ms
         with Broker(launch, {**settings(sizes), "group.initial.rebalance.delay.ms": "50"}) as broker:
             with Wire(broker) as wire:
                 wire.create_topic(TOPIC, MEMBERS_PER_GROUP * PARTITIONS_PER_MEMBER)
