@@ -78,7 +78,7 @@ WRONG_HEADERS = [
     ("attributes", 0x20, True, INVALID),  # a control batch
     ("attributes", 0x08, True, ErrorCode.INVALID_TIMESTAMP),  # LogAppendTime
     ("attributes", 0x40, True, INVALID),  # a delete horizon
-    ("attributes", 0x10, True, ErrorCode.INVALID_TXN_STATE),
+    ("attributes", 0x10, True, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ("producer_id", 7, True, INVALID),  # without a sequence
 ]
 
