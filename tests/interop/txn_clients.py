@@ -20,6 +20,7 @@ import kafka
 from interop_java import JVM_OPTIONS, jars
 
 WAIT_S = 30
+LOST_S = 5
 Rows = Sequence[tuple[int, str]]  # partition, value
 Offsets = dict[tuple[str, int], int]
 
@@ -161,9 +162,10 @@ class KafkaPython(TxnProducer):
             for row in rows
         ]
         if wait:
-            self._producer.flush(WAIT_S)
+            # It loses a request to a coordinator that does not listen any more, and waits for its answer.
+            self._do(self._producer.flush, LOST_S)
             for each in sent:
-                self._do(each.get, WAIT_S)
+                self._do(each.get, LOST_S)
 
     def offsets(self, group: str, offsets: Offsets) -> None:
         wanted = {

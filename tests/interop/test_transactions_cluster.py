@@ -1,0 +1,183 @@
+"""Transactions of real clients while brokers die: each is seen as a whole or not at all, as was told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import txn_clients
+from confluent_kafka.admin import AdminClient, NewTopic
+from interop_java import why_no_java
+from interop_wire import Wire
+from txn_clients import Failed, Fenced, Java, TxnProducer, read_committed
+
+from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
+
+PARTITIONS = 3
+TRANSACTION = 1
+SETTLED_WITHIN_S = 40
+
+
+@pytest.fixture(scope="module")
+def txn_trio() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio_java() -> Iterator[None]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    with txn_clients.txn_jvm() as Java.jvm:
+        yield
+
+
+class Writer(threading.Thread):
+    """One transaction after the other, each with a row in every partition; every fourth is aborted."""
+
+    def __init__(self, kind: str, servers: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._make = lambda: txn_clients.KINDS[kind](servers, topic, timeout_ms=15_000)
+        self._topic = topic
+        self._stopped = threading.Event()
+        self.committed: list[int] = []
+        self.aborted: list[int] = []
+        self.unsure: list[int] = []
+        self.begun = 0
+        self.failures: list[str] = []
+        self.crash: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            producer = self._producer()
+            while not self._stopped.is_set():
+                if not self._transaction(producer):
+                    producer.close()
+                    producer = self._producer()
+            producer.close()
+        except BaseException as error:
+            self.crash = error
+
+    def _producer(self) -> TxnProducer:
+        for _ in range(20):
+            try:
+                return self._make()
+            except (Failed, Fenced) as error:
+                self.failures.append(f"init: {error!r}")
+                time.sleep(0.2)
+        raise AssertionError(f"no producer: {self.failures[-3:]}")
+
+    def _transaction(self, producer: TxnProducer) -> bool:
+        """Can the producer go on?"""
+        number = self.begun
+        self.begun += 1
+        committing = False
+        try:
+            producer.begin()
+            producer.send(
+                self._topic,
+                [(index, f"{number}-{index}") for index in range(PARTITIONS)],
+                wait=number % 2 == 0,
+            )
+            if number % 4 == 3:
+                producer.abort()
+                self.aborted.append(number)
+            else:
+                committing = True
+                producer.commit()
+                self.committed.append(number)
+            return True
+        except (Failed, Fenced) as error:
+            self.failures.append(f"{number}: {error!r}")
+            (self.unsure if committing else self.aborted).append(number)
+            try:
+                producer.abort()
+                return True
+            except (Failed, Fenced) as again:
+                self.failures.append(f"{number} abort: {again!r}")
+                return False
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join(60)
+        assert not self.is_alive(), self.failures[-5:]
+        assert self.crash is None, (self.crash, self.failures[-5:])
+
+    def moves_on(self, count: int = 5, within_s: float = 30) -> None:
+        wanted, limit = len(self.committed) + count, time.monotonic() + within_s
+        while len(self.committed) < wanted:
+            assert self.crash is None, self.crash
+            assert time.monotonic() < limit, (len(self.committed), self.failures[-5:])
+            time.sleep(0.05)
+
+
+def coordinator(cluster: Cluster, key: str) -> int:
+    for address in cluster.bootstrap_servers.split(","):
+        with Wire(address) as wire:
+            request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[key])
+            (found,) = wire.ask(request).coordinators
+            if not found.error_code:
+                return int(found.node_id)
+    raise AssertionError("nobody knows the coordinator")
+
+
+def leader(servers: str, topic: str) -> int:
+    known = AdminClient({"bootstrap.servers": servers}).list_topics(topic, 10)
+    return int(known.topics[topic].partitions[0].leader)
+
+
+def numbers_of(found: list[str]) -> dict[int, int]:
+    """How many rows of each transaction."""
+    counts: dict[int, int] = {}
+    for value in found:
+        number = int(value.partition("-")[0])
+        counts[number] = counts.get(number, 0) + 1
+    return counts
+
+
+def check(writer: Writer, servers: str, topic: str) -> None:
+    limit = time.monotonic() + SETTLED_WITHIN_S
+    while True:
+        found = read_committed(servers, topic, PARTITIONS)
+        assert len(found) == len(set(found)), "seen twice"
+        counts = numbers_of(found)
+        seen_of_aborted = [each for each in writer.aborted if each in counts]
+        assert not seen_of_aborted, seen_of_aborted
+        missing = [each for each in writer.committed if counts.get(each) != PARTITIONS]
+        torn = [each for each in writer.unsure if counts.get(each, PARTITIONS) != PARTITIONS]
+        if not missing and not torn:
+            return
+        assert time.monotonic() < limit, (missing[:5], torn[:5], writer.failures[-5:])
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("victim", ["coordinator", "leader"])
+# Without kafka-python: it drops a transactional request if its coordinator refuses the connection, and then
+# waits for the answer for ever.
+@pytest.mark.parametrize("kind", ["confluent", "aiokafka", "java"])
+def test_a_broker_dies(txn_trio: Cluster, request: pytest.FixtureRequest, kind: str, victim: str) -> None:
+    if kind == "java":
+        request.getfixturevalue("trio_java")
+    servers = txn_trio.bootstrap_servers
+    topic = topic_name_for(request.node.name)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
+    writer = Writer(kind, servers, topic)
+    writer.start()
+    writer.moves_on()
+    for _ in range(2):
+        dying = coordinator(txn_trio, topic) if victim == "coordinator" else leader(servers, topic)
+        txn_trio.kill(dying)
+        try:
+            writer.moves_on()
+        finally:
+            txn_trio.start(dying)
+        writer.moves_on()
+    writer.stop()
+    check(writer, servers, topic)
+    assert len(writer.committed) >= 20
