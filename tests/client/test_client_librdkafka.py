@@ -102,3 +102,29 @@ def test_leaders_on_several_brokers_are_found(mock_cluster):
                     assert delivery[:3] == (topic, partition, 0)
 
     asyncio.run(work())
+
+
+def test_members_of_a_group_on_their_brokers(mock_cluster):
+    topic = "of-a-group"
+
+    async def scenario():
+        async with Producer(mock_cluster) as producer:
+            for n in range(40):
+                await producer.send(topic, b"%d" % n, partition=n % 4)
+        # The mock's classic protocol has its own idea of JoinGroup 6, so this is the other.
+        options = {"group_id": topic, "group_protocol": "consumer"}
+        async with Consumer(mock_cluster, **options) as one, Consumer(mock_cluster, **options) as two:
+            seen = []
+            async with asyncio.timeout(40):
+                for consumer in (one, two):
+                    consumer.subscribe(topic)
+                while len(one.assignment) != 2 or len(two.assignment) != 2 or len(set(seen)) < 40:
+                    for consumer in (one, two):
+                        seen += [(each.partition, each.offset) for each in await consumer.poll(timeout_ms=50)]
+        async with Consumer(mock_cluster, group_id=topic) as consumer:
+            committed = await consumer.committed([(topic, number) for number in range(4)])
+        return seen, {number: row.offset for (_, number), row in committed.items()}
+
+    seen, committed = asyncio.run(scenario())
+    assert sorted(set(seen)) == [(number, offset) for number in range(4) for offset in range(10)]
+    assert committed == dict.fromkeys(range(4), 10)

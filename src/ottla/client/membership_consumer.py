@@ -111,10 +111,12 @@ class ConsumerProtocol:
             instance_id=options.instance_id,
         )
         changed = membership.subscription_changed
+        if self._epoch == JOINING:
+            self._tell_all = True  # some coordinators let a member join more than once
         if self._tell_all or changed:
             request.subscribed_topic_names = list(subscription.topics)
             if version >= PATTERNS_FROM:
-                request.subscribed_topic_regex = subscription.pattern or ("" if changed else None)
+                request.subscribed_topic_regex = subscription.pattern or ""
             elif subscription.pattern is not None:
                 raise ClientError(f"group {options.group_id!r}: the broker is too old for patterns of topics")
         if self._tell_all:

@@ -1,0 +1,490 @@
+"""Consumers in groups, and the admin's view of them, with real brokers and members of other makes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+
+import confluent_kafka
+import pytest
+
+from ottla.client import (
+    Admin,
+    BrokerError,
+    ClientError,
+    CommittedOffset,
+    Consumer,
+    GroupNotEmptyError,
+    Producer,
+    RebalanceListener,
+    UnknownGroupError,
+)
+from ottla.client.membership_classic import assign_range
+from ottla.protocol.errors import ErrorCode
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
+
+QUICK = {
+    "group.initial.rebalance.delay.ms": 100,
+    "group.min.session.timeout.ms": 500,
+    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 50,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.migration.policy": "disabled",
+}
+PARTITIONS = 6
+BOTH = pytest.mark.parametrize("protocol", ["consumer", "classic"])
+
+
+@pytest.fixture(scope="module")
+def groups_broker():
+    with Cluster(config=QUICK) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(groups_broker, request):
+    name = topic_name_for(request.node.name)
+    groups_broker.create_topic(name, PARTITIONS)
+    return name
+
+
+async def fill(servers, topic, count=60, partitions=PARTITIONS):
+    async with Producer(servers) as producer:
+        sends = [producer.send(topic, b"%d" % n, partition=n % partitions) for n in range(count)]
+        await asyncio.gather(*sends)
+
+
+def run(scenario, timeout_s=40):
+    async def whole():
+        async with asyncio.timeout(timeout_s):
+            return await scenario
+
+    return asyncio.run(whole())
+
+
+def consumer_of(servers, group, **options):
+    options.setdefault("heartbeat_interval_ms", 100)
+    return Consumer(servers, group_id=group, **options)
+
+
+class Member:
+    """Polls in a task; knows what it has, what it has read and what it was told."""
+
+    def __init__(self, servers, group, topic, name, **options):
+        self.name = name
+        self.records = []
+        self.told = []
+        self.listener = RecordingListener(self.told)
+        self.consumer = consumer_of(servers, group, client_id=name, **options)
+        self.consumer.subscribe(topic, listener=self.listener)
+        self.task = asyncio.create_task(self.poll())
+
+    async def poll(self):
+        while True:
+            for record in await self.consumer.poll(timeout_ms=50):
+                self.records.append((record.partition, record.offset))
+
+    async def stop(self):
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        await self.consumer.close()
+
+    @property
+    def partitions(self):
+        return {number for _, number in self.consumer.assignment}
+
+
+class RecordingListener(RebalanceListener):
+    def __init__(self, told):
+        self.told = told
+
+    async def on_partitions_assigned(self, assigned):
+        self.told.append(("assigned", {number for _, number in assigned}))
+
+    async def on_partitions_revoked(self, revoked):
+        self.told.append(("revoked", {number for _, number in revoked}))
+
+    async def on_partitions_lost(self, lost):
+        self.told.append(("lost", {number for _, number in lost}))
+
+
+async def until(condition, timeout_s=15):
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def shared(members):
+    """Every partition has one owner, and nobody has more than one more than another."""
+    counts = sorted(len(member.partitions) for member in members)
+    owned = [number for member in members for number in member.partitions]
+    return sorted(owned) == list(range(PARTITIONS)) and counts[-1] - counts[0] <= 1
+
+
+@BOTH
+def test_members_share_and_nothing_is_read_twice(groups_broker, topic, protocol):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        await fill(servers, topic)
+        first = Member(servers, topic, topic, "first", group_protocol=protocol)
+        await until(lambda: first.partitions == set(range(PARTITIONS)))
+        second = Member(servers, topic, topic, "second", group_protocol=protocol)
+        await until(lambda: shared([first, second]))
+        third = Member(servers, topic, topic, "third", group_protocol=protocol)
+        await until(lambda: shared([first, second, third]))
+        await fill(servers, topic)
+        await until(lambda: sum(len(each.records) for each in (first, second, third)) >= 120)
+        await first.stop()
+        await until(lambda: shared([second, third]))
+        async with Admin(servers) as admin:
+            await second.stop()
+            await third.stop()
+            info = await admin.describe_group(topic)
+            lags = await admin.group_lag(topic)
+        return [first, second, third], info, lags
+
+    members, info, lags = run(scenario())
+    read = [record for member in members for record in member.records]
+    assert sorted(read) == [(number, offset) for number in range(PARTITIONS) for offset in range(20)]
+    assert [(row.partition, row.committed, row.lag) for row in lags] == [
+        (number, 20, 0) for number in range(PARTITIONS)
+    ]
+    assert (info.state, info.type, info.members) == ("Empty", protocol, [])
+    causes = [cause for rebalance in info.rebalances for cause in rebalance.causes]
+    assert [(cause.what, cause.client_id) for cause in causes] == [
+        (what, name) for what in ("member joined", "member left") for name in ("first", "second", "third")
+    ]
+    first = members[0]
+    assert first.told[0] == ("assigned", set(range(PARTITIONS)))
+    if protocol == "consumer":
+        # Only what somebody else gets is taken away.
+        assert all(len(numbers) <= 3 for _, numbers in first.told[1:])
+    else:
+        assert first.told[1] == ("revoked", set(range(PARTITIONS)))
+
+
+def test_auto_goes_by_what_the_cluster_and_the_group_can(groups_broker, topic):
+    servers = groups_broker.bootstrap_servers
+    other = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": topic, "heartbeat.interval.ms": 100}
+    )
+    other.subscribe([topic])
+    over = threading.Event()
+
+    def poll():
+        while not over.is_set():
+            other.poll(0.05)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+
+    async def scenario():
+        # The group is a classic one, with a member that knows nothing else.
+        await asyncio.to_thread(groups_broker.wait_for_group, topic, 1)
+        member = Member(servers, topic, topic, "ours")
+        await until(lambda: len(member.partitions) == 3)
+        mixed = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
+        await member.stop()
+        new = Member(servers, f"{topic}-new", topic, "ours")
+        await until(lambda: len(new.partitions) == PARTITIONS)
+        fresh = await asyncio.to_thread(groups_broker.wait_for_group, f"{topic}-new", 1)
+        await new.stop()
+        with pytest.raises(BrokerError) as refused:
+            async with consumer_of(servers, topic, group_protocol="consumer") as consumer:
+                consumer.subscribe(topic)
+                for _ in range(100):
+                    await consumer.poll(timeout_ms=50)
+        return mixed, fresh, refused.value
+
+    try:
+        mixed, fresh, refused = run(scenario())
+    finally:
+        over.set()
+        thread.join()
+        other.close()
+    assert (mixed.type, mixed.assignor, len(mixed.owners)) == ("classic", "range", PARTITIONS)
+    assert (fresh.type, fresh.assignor) == ("consumer", "uniform")
+    assert refused.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_auto_falls_back_where_the_protocol_is_switched_off(request):
+    async def scenario(servers):
+        member = Member(servers, "old", "t", "ours")
+        await until(lambda: len(member.partitions) == PARTITIONS)
+        async with Admin(servers) as admin:
+            info = await admin.describe_group("old")
+        await member.stop()
+        return info
+
+    with Cluster(config={**QUICK, "group.coordinator.rebalance.protocols": "classic"}) as cluster:
+        cluster.create_topic("t", PARTITIONS)
+        info = run(scenario(cluster.bootstrap_servers))
+    assert (info.type, info.assignor) == ("classic", "range")
+
+
+@BOTH
+def test_what_was_handed_out_is_committed_and_no_more(groups_broker, topic, protocol):
+    servers = groups_broker.bootstrap_servers
+    options = {"group_protocol": protocol}
+
+    async def offset():
+        async with Admin(servers) as admin:
+            offsets = await admin.group_offsets(topic)
+            return {number: row.offset for (_, number), row in offsets.items()}.get(0)
+
+    async def read(count, **more):
+        seen = []
+        async with consumer_of(servers, topic, **options, **more) as consumer:
+            consumer.subscribe(topic)
+            async for record in consumer:
+                seen.append(record.offset)
+                if len(seen) == count:
+                    break
+        return seen
+
+    async def fail_at(count):
+        with contextlib.suppress(ZeroDivisionError):
+            async with consumer_of(servers, topic, **options) as consumer:
+                consumer.subscribe(topic)
+                async for record in consumer:
+                    if record.offset == count:
+                        raise ZeroDivisionError
+
+    async def scenario():
+        await fill(servers, topic, 100, partitions=1)
+        # The records of one fetch are all here, but only these were handed out.
+        assert await read(5) == [0, 1, 2, 3, 4]
+        assert await offset() == 5
+        await fail_at(30)
+        assert await offset() == 5
+        assert await read(3, auto_commit=False) == [5, 6, 7]
+        assert await offset() == 5
+        async with consumer_of(servers, topic, **options, auto_commit=False) as consumer:
+            consumer.subscribe(topic)
+            async for record in consumer:
+                if record.offset == 9:
+                    await consumer.commit()
+                    assert (await consumer.committed([(topic, 0)]))[topic, 0].offset == 10
+                    await consumer.commit({(topic, 0): CommittedOffset(8, metadata="so far")})
+                    break
+        assert await offset() == 8
+        assert await read(92, auto_commit_interval_ms=1) == list(range(8, 100))
+        assert await offset() == 100
+
+    run(scenario())
+
+
+@BOTH
+def test_who_does_not_poll_loses_its_place_until_it_does(groups_broker, topic, protocol):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        told = []
+        async with consumer_of(servers, topic, group_protocol=protocol, max_poll_interval_ms=600) as consumer:
+            consumer.subscribe(topic, listener=RecordingListener(told))
+            while len(consumer.assignment) < PARTITIONS:
+                await consumer.poll(timeout_ms=20)
+            async with Admin(servers) as admin:
+                async with asyncio.timeout(10):
+                    while (await admin.describe_group(topic)).members:
+                        await asyncio.sleep(0.05)
+            while len(told) < 3:
+                await consumer.poll(timeout_ms=20)
+        return told
+
+    everything = set(range(PARTITIONS))
+    assert run(scenario()) == [("assigned", everything), ("lost", everything), ("assigned", everything)]
+
+
+@BOTH
+def test_a_static_member_may_come_back_without_a_rebalance(groups_broker, topic, protocol):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        async with Admin(servers) as admin:
+            members = [
+                Member(servers, topic, topic, f"m{n}", group_protocol=protocol, group_instance_id=f"i{n}")
+                for n in range(2)
+            ]
+            await until(lambda: shared(members))
+            before = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
+            had = members[0].partitions
+            await members[0].stop()
+            options = {"group_protocol": protocol, "group_instance_id": "i0"}
+            again = Member(servers, topic, topic, "m0", **options)
+            await until(lambda: again.partitions == had)
+            after = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
+            for each in (again, members[1]):
+                await each.stop()
+            # They are expected back, so the group waits for their sessions to end: it is removed by hand.
+            with pytest.raises(GroupNotEmptyError):
+                await admin.delete_groups([topic])
+        return before, after
+
+    before, after = run(scenario())
+    assert {member.instance_id for member in after.members} == {"i0", "i1"}
+    assert (after.epoch, len(after.rebalances)) == (before.epoch, len(before.rebalances))
+
+
+@BOTH
+def test_patterns_and_changes_of_mind(groups_broker, topic, protocol):
+    servers = groups_broker.bootstrap_servers
+    second = f"{topic}-b"
+    groups_broker.create_topic(second, 2)
+
+    async def scenario():
+        async with consumer_of(servers, topic, group_protocol=protocol) as consumer:
+
+            async def reads(*names):
+                async with asyncio.timeout(15):
+                    while {name for name, _ in consumer.assignment} != set(names):
+                        await consumer.poll(timeout_ms=20)
+
+            consumer.subscribe(topic)
+            await reads(topic)
+            consumer.subscribe(topic, second)
+            await reads(topic, second)
+            consumer.subscribe(second)
+            await reads(second)
+            consumer.subscribe(pattern=topic.replace(".", "\\.") + ".*")
+            await reads(topic, second)
+
+    run(scenario())
+
+
+def test_a_lone_consumer_may_keep_offsets_in_a_group(groups_broker, topic):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        await fill(servers, topic, 12)
+        async with consumer_of(servers, topic) as consumer:
+            await consumer.assign(topic, [0], start=1)
+            assert [record.offset for record in await consumer.poll(timeout_ms=5000)] == [1]
+        async with consumer_of(servers, topic) as consumer:
+            assert await consumer.committed() == {(topic, 0): CommittedOffset(2)}
+            member = Member(servers, topic, topic, "member")
+            await until(lambda: len(member.partitions) == PARTITIONS)
+            with pytest.raises(BrokerError) as refused:
+                await consumer.commit({(topic, 0): 1})
+            await member.stop()
+        return refused.value
+
+    refused = run(scenario())
+    assert refused.code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused.group == topic
+
+
+def test_misuse_is_explained(groups_broker, topic):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        async with Consumer(servers) as consumer:
+            with pytest.raises(ClientError, match="subscribe needs a group"):
+                consumer.subscribe(topic)
+            with pytest.raises(ClientError, match="commit needs a group"):
+                await consumer.commit({(topic, 0): 1})
+            with pytest.raises(ClientError, match="assign partitions first"):
+                await consumer.poll()
+        async with Consumer(servers, group_id="g") as consumer:
+            with pytest.raises(ValueError, match="names of topics, or a pattern"):
+                consumer.subscribe()
+            with pytest.raises(ClientError, match="subscribe or assign partitions first"):
+                await consumer.poll()
+            await consumer.assign(topic)
+            with pytest.raises(ClientError, match="assigned by hand"):
+                consumer.subscribe(topic)
+        async with Consumer(servers, group_id="g") as consumer:
+            consumer.subscribe(topic)
+            with pytest.raises(ClientError, match="the group assigns"):
+                await consumer.assign(topic)
+        with pytest.raises(ValueError, match="a group needs a name"):
+            Consumer(servers, group_id="")
+        with pytest.raises(ValueError, match="expected one of auto, consumer, classic"):
+            Consumer(servers, group_id="g", group_protocol="new")
+
+    run(scenario())
+
+
+def test_the_admin_lists_describes_alters_and_deletes(groups_broker, topic):
+    servers = groups_broker.bootstrap_servers
+
+    async def scenario():
+        await fill(servers, topic, 60)
+        async with Admin(servers) as admin:
+            with pytest.raises(UnknownGroupError):
+                await admin.describe_group(topic)
+            assert await admin.group_offsets(topic) == {}
+            await admin.alter_group_offsets(topic, {(topic, 0): 4, (topic, 1): CommittedOffset(5, -1, "x")})
+            offsets = await admin.group_offsets(topic)
+            assert offsets == {(topic, 0): CommittedOffset(4), (topic, 1): CommittedOffset(5, -1, "x")}
+            lags = await admin.group_lag(topic, members_read=[(topic, 2)], read_committed=True)
+            assert [(row.partition, row.committed, row.end, row.lag) for row in lags] == [
+                (0, 4, 10, 6),
+                (1, 5, 10, 5),
+                (2, -1, 10, -1),
+            ]
+            member = Member(servers, topic, topic, "reader")
+            await until(lambda: len(member.records) == 60 - 4 - 5)
+            listed = {row.group_id: row for row in await admin.list_groups(["STABLE"], ["Consumer"])}
+            assert listed[topic].state == "Stable"
+            assert topic not in [row.group_id for row in await admin.list_groups(types=["classic"])]
+            info = await admin.describe_group(topic)
+            (only,) = info.members
+            assert (only.client_id, only.client_host) == ("reader", "/127.0.0.1")
+            assert (only.topics, only.type) == ([topic], "consumer")
+            assert only.assignment == only.target == [(topic, number) for number in range(PARTITIONS)]
+            assert only.member_id == member.consumer.member_id
+            with pytest.raises(GroupNotEmptyError):
+                await admin.alter_group_offsets(topic, {(topic, 0): 0})
+            with pytest.raises(BrokerError) as refused:
+                await admin.delete_group_offsets(topic, [(topic, 0)])
+            assert refused.value.code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            await member.stop()
+            await admin.delete_group_offsets(topic, [(topic, 0), (topic, 1)])
+            assert set(await admin.group_offsets(topic)) == {(topic, n) for n in range(2, PARTITIONS)}
+            await admin.delete_groups([topic])
+            assert await admin.describe_groups([topic], missing_ok=True) == []
+
+    run(scenario())
+
+
+@BOTH
+def test_the_coordinator_dies_and_nobody_reads_less(ottla_cluster_of_three, protocol):
+    cluster = ottla_cluster_of_three
+    servers = cluster.bootstrap_servers
+    topic = f"coordinator-dies-{protocol}"
+    cluster.create_topic(topic, PARTITIONS)
+
+    async def scenario():
+        await fill(servers, topic)
+        members = [Member(servers, topic, topic, f"m{n}", group_protocol=protocol) for n in range(2)]
+        await until(lambda: shared(members), 30)
+        async with Admin(servers) as admin:
+            coordinator = (await admin.describe_group(topic)).coordinator
+        await asyncio.to_thread(cluster.kill, coordinator)
+        await fill(servers, topic)
+        wanted = {(number, offset) for number in range(PARTITIONS) for offset in range(20)}
+        await until(lambda: {record for each in members for record in each.records} == wanted, 30)
+        await until(lambda: shared(members), 30)
+        for member in members:
+            await member.stop()
+        async with Admin(servers) as admin:
+            lags = await admin.group_lag(topic)
+        await asyncio.to_thread(cluster.start, coordinator)
+        return lags
+
+    lags = run(scenario(), 90)
+    assert [(row.committed, row.lag) for row in lags] == [(20, 0)] * PARTITIONS
+
+
+def test_range_gives_neighbours_and_the_rest_to_the_first():
+    wanted = {"a": ["t", "u"], "b": ["t"], "c": ["t", "u"]}
+    assert assign_range(wanted, {"t": 7, "u": 1, "gone": 0}) == {
+        "a": [("t", 0), ("t", 1), ("t", 2), ("u", 0)],
+        "b": [("t", 3), ("t", 4)],
+        "c": [("t", 5), ("t", 6)],
+    }
+    assert assign_range({}, {"t": 3}) == {}
