@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
+import interop_txn
 import pytest
-import txn_clients
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop_java import why_no_java
-from txn_clients import Failed, Fenced, Java, TxnProducer, read_committed
+from interop_txn import Failed, Fenced, Java, TxnProducer, read_committed
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
@@ -31,7 +31,7 @@ def txn_java() -> Iterator[None]:
     reason = why_no_java()
     if reason is not None:
         pytest.skip(reason)
-    with txn_clients.txn_jvm() as Java.jvm:
+    with interop_txn.txn_jvm() as Java.jvm:
         yield
 
 
@@ -54,7 +54,7 @@ class Bench:
         return name
 
     def producer(self, **options: Any) -> TxnProducer:
-        made = txn_clients.KINDS[self.kind](self.servers, self.name, **options)
+        made = interop_txn.KINDS[self.kind](self.servers, self.name, **options)
         self._made.append(made)
         return made
 
@@ -91,7 +91,7 @@ class Bench:
             producer.close()
 
 
-@pytest.fixture(params=list(txn_clients.KINDS))
+@pytest.fixture(params=list(interop_txn.KINDS))
 def bench(txn_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "java":
         request.getfixturevalue("txn_java")

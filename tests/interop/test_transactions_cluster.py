@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 
+import interop_txn
 import pytest
-import txn_clients
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop_java import why_no_java
+from interop_txn import Failed, Fenced, Java, TxnProducer, read_committed
 from interop_wire import Wire
-from txn_clients import Failed, Fenced, Java, TxnProducer, read_committed
 
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.testing import Cluster
@@ -33,7 +33,7 @@ def trio_java() -> Iterator[None]:
     reason = why_no_java()
     if reason is not None:
         pytest.skip(reason)
-    with txn_clients.txn_jvm() as Java.jvm:
+    with interop_txn.txn_jvm() as Java.jvm:
         yield
 
 
@@ -42,7 +42,7 @@ class Writer(threading.Thread):
 
     def __init__(self, kind: str, servers: str, topic: str) -> None:
         super().__init__(daemon=True)
-        self._make = lambda: txn_clients.KINDS[kind](servers, topic, timeout_ms=15_000)
+        self._make = lambda: interop_txn.KINDS[kind](servers, topic, timeout_ms=15_000)
         self._topic = topic
         self._stopped = threading.Event()
         self.committed: list[int] = []
