@@ -41,6 +41,22 @@ FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers"
 POLL_RECORDS_MAX = 1000
 POLL_MS = 500
 
+Separator = Annotated[
+    str,
+    typer.Option(
+        "--separator", help="What stands between columns.", rich_help_panel="Output", show_default="tab"
+    ),
+]
+Template = Annotated[
+    str | None,
+    typer.Option(
+        "--template", help=f"A line with {{name}} of {', '.join(FIELDS)}.", rich_help_panel="Output"
+    ),
+]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Read as a member of this group.")
+]
+
 
 def time_text(timestamp_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds; a dash where there is no time."""
@@ -126,9 +142,7 @@ def consume(
         list[int] | None,
         typer.Option("--partition", "-p", min=0, help="Read only this one; may be repeated."),
     ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", "-g", metavar="GROUP", help="Read as a member of this group.")
-    ] = None,
+    group: Group = None,
     keys: Annotated[bool, typer.Option("--keys", help="Show keys.", rich_help_panel="Output")] = False,
     headers: Annotated[
         bool, typer.Option("--headers", help="Show headers.", rich_help_panel="Output")
@@ -139,18 +153,8 @@ def consume(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Show partition:offset.", rich_help_panel="Output")
     ] = False,
-    separator: Annotated[
-        str,
-        typer.Option(
-            "--separator", help="What stands between columns.", rich_help_panel="Output", show_default="tab"
-        ),
-    ] = "\t",
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--template", help=f"A line with {{name}} of {', '.join(FIELDS)}.", rich_help_panel="Output"
-        ),
-    ] = None,
+    separator: Separator = "\t",
+    template: Template = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
