@@ -52,7 +52,7 @@ class Reader:
     def _run(self) -> None:
         from confluent_kafka import Consumer
 
-        consumer = Consumer(self._config)
+        consumer = Consumer(dict(self._config))
         consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         while not self._ended.is_set():
             message = consumer.poll(POLL_SECONDS)

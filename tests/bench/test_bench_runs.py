@@ -67,6 +67,29 @@ def test_measures_one_broker_and_tells_the_conditions(tmp_path: Path) -> None:
     assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
 
 
+def test_measures_groups(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    run_bench("--json", str(path), "--data", str(tmp_path), "--only", "group")
+    figures = figures_of(path)
+    for name in (
+        "5 members join at once, classic: until all have partitions",
+        "5 members join at once, KIP-848: until all have partitions",
+        "3 groups x 4, classic: CPU",
+        "3 groups x 4, KIP-848: CPU",
+        "2,000 offsets: load",
+        "2,000 offsets: longest answer while loading",
+    ):
+        assert figures[name]["value"] > 0, name
+        assert figures[name]["goal"] > 0, name
+    for name in ("1 partition, pipelined", "10 partitions, pipelined", "1 partition, 4 groups"):
+        assert figures[f"offset commit of {name}"]["value"] > 0, name
+    for protocol in ("cooperative classic", "KIP-848"):
+        assert figures[f"rebalance, {protocol}: records late by a heartbeat"]["goal"] == 0
+        assert figures[f"rebalance, {protocol}: longest delay"]["value"] > 0
+        assert figures[f"rebalance, {protocol}: until settled"]["value"] > 0
+    assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
+
+
 @pytest.mark.slow
 def test_measures_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
@@ -91,7 +114,7 @@ def test_measures_a_cluster(tmp_path: Path) -> None:
 
 
 def test_every_case_is_run_here() -> None:
-    """A new case is added to one of the two tests above."""
+    """A new case is added to one of the tests above."""
     done = subprocess.run(
         [sys.executable, "-c", "from bench import cases; print(*cases.NAMES)"],
         cwd=ROOT,
@@ -100,7 +123,9 @@ def test_every_case_is_run_here() -> None:
         text=True,
         timeout=60,
     )
-    assert [name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "cluster"))] == []
+    assert [
+        name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "group", "cluster"))
+    ] == []
 
 
 @pytest.mark.parametrize(
