@@ -92,6 +92,10 @@ def replication_defaults(brokers: int) -> dict[str, str]:
     }
 
 
+# As Kafka's own file for development has it: a new classic group waits for nobody.
+ON_ONE_MACHINE = {"group.initial.rebalance.delay.ms": "0"}
+
+
 def member_properties(
     member: Member,
     members: Sequence[Member],
@@ -104,7 +108,7 @@ def member_properties(
     voters = members[: voter_count(len(members))]
     listeners = [f"{CLIENT_LISTENER}://{HOST}:{member.client_port}"]
     told = [f"{CLIENT_LISTENER}://{HOST}:{member.told_client_port or member.client_port}"]
-    found = {**replication_defaults(len(members)), **settings}
+    found = {**replication_defaults(len(members)), **ON_ONE_MACHINE, **settings}
     if member.peer_port:
         listeners.append(f"{PEER_LISTENER}://{HOST}:{member.peer_port}")
         told.append(f"{PEER_LISTENER}://{HOST}:{member.told_peer_port or member.peer_port}")

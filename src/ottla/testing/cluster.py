@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PORT_TRIES_MAX = 3
 BROKERS_MAX = 100
+# Kafka lets a new classic group wait 3 s for more members; a test waits for nothing.
+FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
 PROXIED = ("members", "all", "none")
 
 Node = BrokerProcess | BrokerThread
@@ -72,7 +74,7 @@ class Cluster:
             raise ValueError(f"proxied={proxied!r}: expected one of {', '.join(PROXIED)}")
         self.brokers = brokers
         self.in_process = in_process
-        self.config = {key: _as_text(value) for key, value in (config or {}).items()}
+        self.config = {**FOR_TESTS, **{key: _as_text(value) for key, value in (config or {}).items()}}
         self.start_timeout_s = start_timeout_s
         self.stop_timeout_s = stop_timeout_s
         self._proxied = proxied if brokers > 1 and links_available() else "none"
