@@ -27,7 +27,7 @@ from ottla.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.records.batch import ATTRIBUTES_POS, TRANSACTIONAL_BIT, RecordsError
+from ottla.records.batch import ATTRIBUTES_POS, PRODUCER_ID_POS, TRANSACTIONAL_BIT, RecordsError
 from ottla.records.validate import CheckedRecords, check_produce
 from ottla.storage.errors import StorageError
 
@@ -48,6 +48,7 @@ ACKS_ALL = -1
 _head = Struct(">hhih").unpack_from
 _int16 = Struct(">h").unpack_from
 _int32 = Struct(">i").unpack_from
+_producer = Struct(">qh").unpack_from
 _PLACEHOLDER = 0x1122334455667788
 _PLACEHOLDERS = Struct(">qqq").pack(_PLACEHOLDER, _PLACEHOLDER, _PLACEHOLDER)
 _LOW_ATTRIBUTES_POS = ATTRIBUTES_POS + 1
@@ -66,6 +67,7 @@ class _Way:
         "after",
         "all_replicas",
         "before",
+        "is_transactional",
         "pack",
         "partition",
         "size",
@@ -78,6 +80,7 @@ class _Way:
         self.timeout_ms = message.timeout_ms
         self.version = version
         self.all_replicas = message.acks == ACKS_ALL
+        self.is_transactional = message.transactional_id is not None
         self._topic_name = message.topic_data[0].name
         self._topic_id = message.topic_data[0].topic_id
         answer = PartitionProduceResponse(
@@ -190,7 +193,11 @@ class ProduceLane:
             if way is None:
                 return None
             records = _records(frame, version, start)
-            if records is None or records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT:
+            if records is None:
+                return None
+            if (way.is_transactional or records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT) and not _goes_on(
+                way, records
+            ):
                 return None
             checked = check_produce(records, way.partition.rules, self._broker.clock())
         except (IndexError, StructError, RecordsError):
@@ -233,7 +240,7 @@ class ProduceLane:
     def learn(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember a request that the long way has understood, if it is of the common shape."""
         topics = message.topic_data
-        if version < FIRST_VERSION or message.acks not in (-1, 1) or message.transactional_id is not None:
+        if version < FIRST_VERSION or message.acks not in (-1, 1):
             return
         if len(topics) != 1 or len(topics[0].partition_data) != 1:
             return
@@ -251,19 +258,38 @@ class ProduceLane:
         records = _records(frame, version, start) if start < len(frame) else None
         if records is None or len(records) != len(data.records) or start > KEY_BYTES_MAX:
             return  # tagged fields, or longer names than the short way reads
+        key = bytes(frame[8:start])
+        if key in self._ways[version]:
+            return  # the first batch of another transaction
         if len(self) >= WAYS_MAX:
             self.forget()
-        self._ways[version][bytes(frame[8:start])] = _Way(partition, version, message)
+        self._ways[version][key] = _Way(partition, version, message)
+
+
+def _goes_on(way: _Way, records: memoryview) -> bool:
+    """Is the batch part of a transaction that is open in the partition? All other batches of transactional
+    producers take the long way."""
+    if not (way.is_transactional and records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT):
+        return False
+    producer_id, producer_epoch = _producer(records, PRODUCER_ID_POS)
+    entry = way.partition.log.producer_state.entries.get(producer_id)
+    return entry is not None and entry.is_in_transaction(producer_epoch)
 
 
 def _records_length_pos(frame: memoryview, version: int, client_id_bytes: int) -> int:
     """Where the length of the records stands, if the request has one topic with one partition."""
     pos = 10 + client_id_bytes if client_id_bytes > 0 else 10
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        # tags of the header, transactional id, acks, time-out, count; the id; count, partition
-        return pos + 9 + TOPIC_ID_BYTES + 5
     if version >= FIRST_FLEXIBLE_VERSION:
+        transactional_id_length = frame[pos + 1]  # and one; 0 is none
+        if transactional_id_length:
+            pos += transactional_id_length - 1
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            # tags of the header, transactional id, acks, time-out, count; the id; count, partition
+            return pos + 9 + TOPIC_ID_BYTES + 5
         return pos + 9 + frame[pos + 9] + 5
+    transactional_id_bytes = int(_int16(frame, pos)[0])
+    if transactional_id_bytes > 0:
+        pos += transactional_id_bytes
     return pos + 14 + int(_int16(frame, pos + 12)[0]) + 8
 
 

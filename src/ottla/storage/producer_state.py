@@ -76,6 +76,10 @@ class ProducerEntry:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    def is_in_transaction(self, producer_epoch: int) -> bool:
+        """Is a transaction of this epoch open?"""
+        return self.current_txn_first_offset >= 0 and self.producer_epoch == producer_epoch
+
     def duplicate_of(self, header: BatchHeader) -> KeptBatch | None:
         if header.producer_epoch != self.producer_epoch:
             return None

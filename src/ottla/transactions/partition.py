@@ -17,7 +17,7 @@ from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
 
 def needs_ticket(entry: ProducerEntry | None, producer_epoch: int) -> bool:
     """For a transactional batch. A transaction that is open under another epoch is not the batch's own."""
-    return entry is None or entry.current_txn_first_offset < 0 or entry.producer_epoch != producer_epoch
+    return entry is None or not entry.is_in_transaction(producer_epoch)
 
 
 class Ticket:

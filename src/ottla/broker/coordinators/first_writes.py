@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.verification import Codes, question
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
-from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, TRANSACTIONAL_BIT
+from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, PRODUCER_ID_POS, TRANSACTIONAL_BIT
 from ottla.transactions.partition import Ticket, Tickets, needs_ticket, refusal_of_write
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FIRST_VERSION_THAT_ADDS = 12
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-PRODUCER_POS = 43
 TICKETS_MANY = 1000
 TICKET_MS = 600_000
 _producer = Struct(">qhi").unpack_from
@@ -83,7 +82,7 @@ class FirstWrites:
         records = data.records
         if records is None or not is_transactional(records):
             return
-        producer_id, producer_epoch, sequence = _producer(records, PRODUCER_POS)
+        producer_id, producer_epoch, sequence = _producer(records, PRODUCER_ID_POS)
         entry = partition.log.producer_state.entries.get(producer_id)
         if not needs_ticket(entry, producer_epoch) or (entry and producer_epoch < entry.producer_epoch):
             return
@@ -128,7 +127,7 @@ class FirstWrites:
 
     def refusal(self, partition: Partition, records: memoryview) -> ErrorCode:
         """May this transactional batch be appended?"""
-        producer_id, producer_epoch, sequence = _producer(records, PRODUCER_POS)
+        producer_id, producer_epoch, sequence = _producer(records, PRODUCER_ID_POS)
         entry = partition.log.producer_state.entries.get(producer_id)
         if entry is not None and producer_epoch < entry.producer_epoch:
             return ErrorCode.NONE  # refused by its epoch, or a repetition
@@ -147,4 +146,4 @@ class FirstWrites:
 
     def opened(self, partition: Partition, records: memoryview) -> None:
         if partition.tickets is not None and (partition.topic, partition.index) in self._found:
-            partition.tickets.opened(_producer(records, PRODUCER_POS)[0])
+            partition.tickets.opened(_producer(records, PRODUCER_ID_POS)[0])
