@@ -41,6 +41,7 @@ class GroupCoordinator(Coordinator):
         super().__init__(broker, broker.config.get_int("offsets.commit.timeout.ms"))
         self.topics = ImageTopics(broker)
         self._config: GroupsConfig | None = None
+        self._encode: Callable[[Any, Any], tuple[bytes, bytes | None]] | None = None
 
     # -- what shards are made of
 
@@ -58,9 +59,12 @@ class GroupCoordinator(Coordinator):
         return self._config
 
     def encode(self, record: Any) -> tuple[bytes, bytes | None]:
-        from ottla.groups.record_codec import encode_record
+        if self._encode is None:
+            # Kept: an import statement takes as long as the encoding, even when all is imported.
+            from ottla.groups.record_codec import encode_record
 
-        return encode_record(*record)
+            self._encode = encode_record
+        return self._encode(*record)
 
     def _overrides(self, group_id: str) -> dict[str, str]:
         return self.broker.image.configs.get((RESOURCE_GROUP, group_id), {})

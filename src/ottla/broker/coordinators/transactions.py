@@ -39,6 +39,7 @@ class TransactionCoordinator(Coordinator):
         super().__init__(broker, WRITE_TIMEOUT_MS)
         self._patience_ms = broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
         self._config: TransactionsConfig | None = None
+        self._encode: Callable[[Any, Any], tuple[bytes, bytes | None]] | None = None
         self._markers: MarkerSender | None = None
         self._settling: dict[str, list[asyncio.Future[None]]] = {}
 
@@ -53,9 +54,12 @@ class TransactionCoordinator(Coordinator):
         return TransactionShard(self._config, partition.leader_epoch)
 
     def encode(self, record: Any) -> tuple[bytes, bytes | None]:
-        from ottla.transactions.record_codec import encode_record
+        if self._encode is None:
+            # Kept: an import statement takes as long as the encoding, even when all is imported.
+            from ottla.transactions.record_codec import encode_record
 
-        return encode_record(*record)
+            self._encode = encode_record
+        return self._encode(*record)
 
     # -- markers
 
