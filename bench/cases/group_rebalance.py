@@ -57,8 +57,8 @@ class Reader:
         while not self._ended.is_set():
             message = consumer.poll(POLL_SECONDS)
             if message is not None and not message.error():
-                partition = message.partition()
-                self.arrivals.append(Arrival(partition, float(message.value()), time.perf_counter()))
+                partition = message.partition() or 0
+                self.arrivals.append(Arrival(partition, float(message.value() or b""), time.perf_counter()))
         consumer.close()
 
     def _assigned(self, _: Any, partitions: Sequence[Any]) -> None:
