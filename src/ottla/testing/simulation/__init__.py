@@ -11,6 +11,9 @@ history.py          what clients were told and what was observed
 checkers.py         what must hold for every history
 nemesis.py          who breaks things
 cast.py             the clients of a story, and its end
+group_history.py    what groups of consumers did; group_checkers.py: what must hold for it
+company_members.py  their members; classic_members.py, reconciling_members.py: the protocols they speak
+companies.py        whole groups, whose members crash, pause, leave and come back; company_stories.py
 stories.py          stories of one node; cluster_stories.py: of many
 scenarios.py        all stories by name, to be run with many seeds; `make simulate SEEDS=100`
 """

@@ -6,9 +6,12 @@ An operation ends `ok` (it happened), `fail` (it did not) or `info` (nobody know
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.testing.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    from ottla.testing.simulation.group_history import GroupHistory
 
 PRODUCE = "produce"  # idempotent, acks=all: must not get lost
 PRODUCE_LOOSE = "produce-loose"  # acks=1: may get lost until it is read
@@ -104,7 +107,8 @@ class History:
         self.operations: list[Operation] = []
         self.reads: list[Read] = []
         self.watermarks: list[Watermark] = []
-        self.leaders: dict[LeaderSeen, None] = {}
+        self.leaders: dict[LeaderSeen, int] = {}  # when it was first seen
+        self.groups: dict[str, GroupHistory] = {}
         self.raft_leaders: dict[tuple[int, int], None] = {}  # (epoch, node id)
         # (offset, epoch) of the last record that some node held for committed in the metadata log.
         self.committed_metadata: dict[tuple[int, int], None] = {}
@@ -140,7 +144,7 @@ class History:
             self.watermarks.append(Watermark(client, partition, offset, position))
 
     def saw_leader(self, partition: PartitionName, epoch: int, leader: int) -> None:
-        self.leaders[LeaderSeen(partition, epoch, leader)] = None
+        self.leaders.setdefault(LeaderSeen(partition, epoch, leader), self._trace.now_ns())
 
     def surprise(self, client: str, text: str) -> None:
         self.surprises.append(f"{client}: {text}")

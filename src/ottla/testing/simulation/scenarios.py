@@ -23,6 +23,8 @@ from ottla.testing.simulation.checkers import (
     unwritten_read,
 )
 from ottla.testing.simulation.cluster_stories import cluster, metadata_only
+from ottla.testing.simulation.company_stories import companies
+from ottla.testing.simulation.group_checkers import GROUPS as GROUP_CHECKERS
 from ottla.testing.simulation.group_stories import groups
 from ottla.testing.simulation.history import OK, PRODUCE
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
@@ -187,7 +189,25 @@ GROUPS: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS, **GROUPS}
+COMPANIES: dict[str, Scenario] = {
+    "groups": Scenario(
+        "three nodes, two groups of consumers: members and brokers come and go, coordinators move",
+        companies(
+            ("kill", "kill", "lag", "stop", "rolling", "pause", "cut", "split", "island", "reset", "slow-net")
+        ),
+        GROUP_CHECKERS,
+    ),
+    "groups-flushed": Scenario(
+        "three nodes that flush, two groups of consumers: without power, one or all; slow and full disks",
+        companies(
+            ("power", "slow-power", "power-all", "usurp", "kill", "slow-disk", "full-disk", "cut"),
+            flushed=True,
+        ),
+        GROUP_CHECKERS,
+    ),
+}
+
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **COMPANIES}
 
 
 def run_scenario(
