@@ -39,6 +39,20 @@ def test_a_ticket_is_good_until_a_marker_comes() -> None:
     assert tickets.check(again, entry_of(1), 0) == ErrorCode.NONE
 
 
+def test_an_epoch_that_nobody_has_stands_in_nobodys_way() -> None:
+    tickets = Tickets()
+    for code, is_gone in (
+        (ErrorCode.NOT_COORDINATOR, False),
+        (ErrorCode.PRODUCER_FENCED, True),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True),
+    ):
+        ticket = tickets.take(5, 9, 0, 0, adds=True)
+        assert ticket is not None
+        tickets.refused(ticket, code)
+        assert (tickets.take(5, 1, 0, 0, adds=True) is not None) == is_gone
+        tickets.opened(5)
+
+
 @pytest.mark.parametrize("adds", [True, False])
 def test_the_marker_of_the_transaction_before_takes_no_ticket_away(adds: bool) -> None:
     """Where every transaction has an epoch: the marker has that of the one that is just asked for."""

@@ -74,6 +74,13 @@ class Tickets:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # something before it is lost
         return ErrorCode.NONE
 
+    def refused(self, ticket: Ticket, code: ErrorCode) -> None:
+        """The coordinator does not know the producer with that epoch: it must not stand in the way of others.
+        After any other refusal the ticket stays: it may be shared by a batch that was agreed to."""
+        is_nobody = code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if is_nobody and self._by_producer.get(ticket.producer_id) is ticket:
+            del self._by_producer[ticket.producer_id]
+
     def opened(self, producer_id: int) -> None:
         """The first batch is in the log: the open transaction speaks for itself from now on."""
         self._by_producer.pop(producer_id, None)

@@ -141,6 +141,7 @@ class FirstWrites:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         code = self._codes.get((partition.topic, partition.index), ErrorCode.NONE)
         if code:
+            partition.tickets.refused(write.ticket, code)
             return refusal_of_write(code, adds=self._adds, knows_abortable=self._knows_abortable)
         return partition.tickets.check(write.ticket, entry, sequence)
 

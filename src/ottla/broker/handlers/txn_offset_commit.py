@@ -93,6 +93,9 @@ class _Commit:
         )
         code = (await self._broker.verification.ask(asked))[place]
         if code:
+            assert self.ticket is not None
+            if partition.tickets is not None:
+                partition.tickets.refused(self.ticket, code)
             knows_abortable = self._request.version >= FIRST_VERSION_WITH_ABORTABLE
             code = refusal_of_write(code, adds=self.adds, knows_abortable=knows_abortable)
             if code == ErrorCode.NOT_ENOUGH_REPLICAS:
