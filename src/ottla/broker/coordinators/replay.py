@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.coordinators")
 
-# The loop waits for so many bytes at a time: some ten milliseconds of small records.
-STEP_BYTES = 256 * 1024
+# The loop waits for so many bytes at a time: a millisecond or two of small records. Larger steps load no
+# sooner, and others wait for them.
+STEP_BYTES = 64 * 1024
 COMPLAINTS_MAX = 10
 
 
