@@ -80,7 +80,7 @@ def read_region(
         checked_end = segment.check(position, end)
         if checked_end == end and end < segment.size + (segment is segments.active):
             memo.remember(next_offset, segment, end)
-        return FileRegion(segment.log, position, checked_end - position)
+        return FileRegion(segment.log, position, checked_end - position, next_offset)
     return EMPTY_REGION
 
 
@@ -172,8 +172,8 @@ def find_aborted(segments: Segments, start_offset: int, upper_offset: int) -> li
         txn_index = segments[index].txn_index
         if not txn_index:
             continue
-        for aborted in txn_index.entries():
-            if aborted.last_offset >= start_offset and aborted.first_offset < upper_offset:
+        for aborted in txn_index.entries_from(start_offset):
+            if aborted.first_offset < upper_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_offset:
                 return found

@@ -6,15 +6,18 @@ from ottla.storage.files import File
 
 
 class FileRegion:
-    """`nbytes` of `file` from `position`; the file is opened when the bytes are asked for."""
+    """`nbytes` of `file` from `position`; the file is opened when the bytes are asked for.
 
-    __slots__ = ("file", "nbytes", "position")
+    Every offset in it is below `upper_offset`."""
 
-    def __init__(self, file: File | None, position: int, nbytes: int) -> None:
+    __slots__ = ("file", "nbytes", "position", "upper_offset")
+
+    def __init__(self, file: File | None, position: int, nbytes: int, upper_offset: int = 0) -> None:
         assert nbytes == 0 or file is not None
         self.file = file
         self.position = position
         self.nbytes = nbytes
+        self.upper_offset = upper_offset
 
     def __len__(self) -> int:
         return self.nbytes

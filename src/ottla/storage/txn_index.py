@@ -6,6 +6,7 @@ abort marker), int64 last stable offset when the marker was written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from ottla.storage.report import logger
 
 _ENTRY = Struct(">hqqqq")
 TXN_ENTRY_BYTES = _ENTRY.size
+READ_AT_ONCE = 64
 
 
 class AbortedTransaction(NamedTuple):
@@ -52,14 +54,36 @@ class TxnIndex:
             self._waiting.clear()
 
     def entries(self) -> list[AbortedTransaction]:
-        size = self.file.size
+        count = self.file.size // _ENTRY.size
+        return (self._read(0, count) if count else []) + self._waiting
+
+    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """Those that ended at or above `offset`, in that order. Few of many are read: readers want those of
+        what they have just been given."""
+        count = self.file.size // _ENTRY.size
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) // 2
+            if self._read(middle, 1)[0].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        while low < count:
+            part = self._read(low, min(READ_AT_ONCE, count - low))
+            yield from part
+            low += len(part)
+        for entry in self._waiting:
+            if entry.last_offset >= offset:
+                yield entry
+
+    def _read(self, first: int, count: int) -> list[AbortedTransaction]:
         found = []
-        if size:
-            for version, *fields in _ENTRY.iter_unpack(self.file.read(0, size - size % _ENTRY.size)):
-                if version != 0:
-                    raise CorruptIndex(f"{self.file.path} has an entry of unknown version {version}")
-                found.append(AbortedTransaction(*fields))
-        return found + self._waiting
+        data = self.file.read(first * _ENTRY.size, count * _ENTRY.size)
+        for version, *fields in _ENTRY.iter_unpack(data):
+            if version != 0:
+                raise CorruptIndex(f"{self.file.path} has an entry of unknown version {version}")
+            found.append(AbortedTransaction(*fields))
+        return found
 
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose marker is at or above `offset`."""

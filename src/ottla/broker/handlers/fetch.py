@@ -145,13 +145,13 @@ class _Fetch:
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
             return data  # unless it moves before the wait is over
         try:
-            data.records = partition.log.read(
+            data.records = region = partition.log.read(
                 state.fetch_offset, min(state.max_bytes, left_bytes), upper, min_one_batch=self._bytes == 0
             )
             if read_committed:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
-                    for txn in partition.log.aborted_transactions(state.fetch_offset, upper)
+                    for txn in partition.log.aborted_transactions(state.fetch_offset, region.upper_offset)
                 ]
         except OffsetOutOfRange:
             return self._error(index, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
