@@ -216,3 +216,26 @@ def test_transactions_follow_each_other_without_pause(bench: Bench) -> None:
     bench.assert_reads(topic, values(*(rows(f"{number}-", 3) for number in range(50))))
     print(f"{bench.kind}: {took_ms:.1f} ms for a transaction")
     assert took_ms < 200
+
+
+def test_administrators_see_and_end_transactions(txn_cluster: Cluster, txn_java: None) -> None:
+    """With the Java client: the only one that has all of it."""
+    bench = Bench(txn_cluster, "java", "test_administrators")
+    topic = bench.topic(1)
+    producer = bench.producer()
+    producer.begin()
+    producer.send(topic, [(0, "open")], wait=True)
+
+    def ask(*, abort: bool = False, fence: bool = False) -> Any:
+        settings = {"bootstrap.servers": bench.servers}
+        return Java.jvm.run("admin", settings=settings, id=bench.name, topic=topic, abort=abort, fence=fence)
+
+    seen = ask()
+    assert f"{bench.name} Ongoing" in seen["listed"]
+    assert (seen["state"], seen["partitions"], seen["producers"]) == ("Ongoing", 1, [0])
+    seen = ask(abort=True)
+    assert ask()["producers"] == [-1], "ended in the partition, by whoever was sure of it"
+    ask(fence=True)
+    expect((Fenced, Failed), lambda: producer.send(topic, [(0, "late")], wait=True), producer.commit)
+    assert bench.read(topic) == []
+    bench.close()
