@@ -1,0 +1,82 @@
+"""Groups on three brokers, of which the coordinator is killed: during a rebalance, and during commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from e2e_party import QUICK, Party
+from e2e_reader import PROTOCOLS, Watched
+from e2e_watch import assert_history, until, until_shared
+
+from ottla.testing import Cluster
+
+PARTITIONS = 12
+both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
+
+
+@pytest.fixture(scope="module")
+def three_brokers() -> Iterator[Cluster]:
+    # Sessions outlive the fail-over: nobody has reason to lose anything.
+    with Cluster(brokers=3, config={**QUICK, "group.consumer.session.timeout.ms": 8000}) as cluster:
+        yield cluster
+        cluster.kill()  # what they have on their disks is of no interest
+
+
+def commits_since(members: list[Watched], ns: int) -> int:
+    return sum(what == "c" and at > ns for member in members for at, what, _, _ in list(member.events))
+
+
+@both
+def test_the_coordinator_dies_during_a_rebalance(
+    three_brokers: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(three_brokers, protocol, request.node.name, session_timeout_ms=8000) as party:
+        members: list[Watched] = [party.join(), party.join()]
+        until_shared(members, PARTITIONS)
+        dying = party.settle(2).coordinator
+        moves = sum(member.moves() for member in members)
+        members += [party.join(), party.join()]
+        # The first partitions are on their way when it dies.
+        until(lambda: sum(member.moves() for member in members) > moves, members)
+        three_brokers.kill(dying)
+        try:
+            until_shared(members, PARTITIONS)
+            assert party.settle(4).coordinator != dying
+            written = party.finish()
+        finally:
+            three_brokers.start(dying)
+        assert_history(party.members, written, again_max=len(written) // 4)
+
+
+@both
+def test_the_coordinator_dies_during_commits(
+    three_brokers: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(three_brokers, protocol, request.node.name, session_timeout_ms=8000) as party:
+        members: list[Watched] = [party.join(), party.join(), party.join()]
+        until_shared(members, PARTITIONS)
+        before = party.settle(3)
+        moves = [member.moves() for member in members]
+        until(lambda: commits_since(members, 0) > 50, members)
+        three_brokers.kill(before.coordinator)
+        killed_ns = time.monotonic_ns()
+        try:
+            until(lambda: commits_since(members, killed_ns) > 50, members)
+            after = party.settle(3)
+            assert after.coordinator != before.coordinator
+            assert after.epoch in (before.epoch, -1), "another coordinator is no reason to rebalance"
+            assert [member.moves() for member in members] == moves
+            # Whoever takes over begins at what was committed, before and behind the move.
+            members[0].stop()
+            until_shared(members[1:], PARTITIONS)
+            written = party.finish()
+        finally:
+            three_brokers.start(before.coordinator)
+        assert_history(party.members, written)
+        three_brokers.kill(after.coordinator)
+        try:
+            three_brokers.wait_for_lag(party.topic, 0)
+        finally:
+            three_brokers.start(after.coordinator)

@@ -1,0 +1,152 @@
+"""Groups on one broker: they grow and shrink, members die, dawdle, restart or have nothing to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from e2e_party import QUICK, Party
+from e2e_reader import COMMIT_EVERY, PROTOCOLS, Watched
+from e2e_watch import assert_history, until, until_read, until_shared
+
+from ottla.testing import Cluster
+
+PARTITIONS = 12
+both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
+
+
+@pytest.fixture(scope="module")
+def one_broker() -> Iterator[Cluster]:
+    with Cluster(config=QUICK) as cluster:
+        yield cluster
+        cluster.kill()  # what it has on its disk is of no interest
+
+
+@both
+def test_from_one_to_eight_and_back(
+    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(one_broker, protocol, request.node.name) as party:
+        staying: list[Watched] = []
+        for size in (1, 3, 8):
+            staying += [party.join() for _ in range(size - len(staying))]
+            until_shared(staying, PARTITIONS)
+        for size in (4, 1):
+            # The oldest leave first, so that the last one to stay is not the one that began.
+            leaving, staying = staying[:-size], staying[-size:]
+            for member in leaving:
+                member.stop()
+            until_shared(staying, PARTITIONS)
+        written = party.finish()
+        assert_history(party.members, written)
+
+
+@both
+def test_a_member_is_killed(one_broker: Cluster, protocol: str, request: pytest.FixtureRequest) -> None:
+    with Party(one_broker, protocol, request.node.name) as party:
+        victim = party.join_apart()
+        staying: list[Watched] = [party.join(), party.join()]
+        until_shared([victim, *staying], PARTITIONS)
+        time.sleep(0.3)
+        had = victim.owned()
+        killed_ns = victim.kill()
+        until_shared(staying, PARTITIONS)
+        taken = [
+            ns for member in staying for ns, what, place, _ in member.events if what == "+" and place in had
+        ]
+        assert max(taken) - killed_ns > 1e9, "the session is waited for"
+        causes = [cause.what for each in party.settle(2).rebalances for cause in each.causes]
+        assert any("session" in what or "time" in what for what in causes), causes
+        written = party.finish()
+        # What the dead one had read and not committed: no more than what comes between two commits.
+        assert_history(party.members, written, again_max=2 * COMMIT_EVERY)
+
+
+@both
+def test_static_members_restart_one_by_one(
+    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(one_broker, protocol, request.node.name, session_timeout_ms=6000) as party:
+        names = ["a", "b", "c"]
+        members = {name: party.join(name) for name in names}
+        until_shared(list(members.values()), PARTITIONS)
+        before = party.settle(3)
+        moves = {name: member.moves() for name, member in members.items()}
+        for name in names:
+            had = members[name].owned()
+            members[name].stop()
+            members[name] = back = party.join(name)
+            until(lambda back=back, had=had: back.owned() == had, party.members)
+            moves[name] = len(had)
+            assert {each: member.moves() for each, member in members.items()} == moves
+        time.sleep(0.5)
+        after = party.settle(3)
+        assert (after.epoch, after.rebalances) == (before.epoch, before.rebalances)
+        assert {each: member.moves() for each, member in members.items()} == moves
+        written = party.finish()
+        assert_history(party.members, written)
+
+
+@both
+def test_a_slow_member_loses_its_partitions(
+    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(
+        one_broker, protocol, request.node.name, session_timeout_ms=1000, max_poll_interval_ms=1200
+    ) as party:
+        slow, quick = party.join(), party.join()
+        until_shared([slow, quick], PARTITIONS)
+        slow.work.going.clear()
+        until_shared([quick], PARTITIONS)
+        time.sleep(0.2)
+        slow.work.going.set()
+        # It comes back by itself and gets its share again.
+        until_shared([slow, quick], PARTITIONS)
+        assert any(what == "x" for _, what, _, _ in slow.events), "it has learnt of its loss"
+        written = party.finish()
+        assert_history(party.members, written, again_max=len(written) // 4, slow=[slow])
+
+
+@both
+def test_two_groups_know_nothing_of_each_other(
+    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(one_broker, protocol, request.node.name) as party:
+        first = [party.join(), party.join()]
+        until_shared(first, PARTITIONS)
+        until_read(first, set(party.load.written))
+        moves = [member.moves() for member in first]
+        other = f"{party.topic}-other"
+        second = [party.join(group=other) for _ in range(3)]
+        until_shared(second, PARTITIONS)
+        second[0].stop()
+        until_shared(second[1:], PARTITIONS)
+        assert [member.moves() for member in first] == moves
+        written = party.load.stop()
+        until_read(first, written)
+        until_read(second, written)
+        party.finish(party.topic, other)
+        assert_history(first, written)
+        assert_history(second, written)
+
+
+@both
+def test_more_members_than_partitions(
+    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    with Party(one_broker, protocol, request.node.name, partitions=3) as party:
+        members: list[Watched] = [party.join() for _ in range(5)]
+        until_shared(members, 3)
+        party.settle(5)
+        idle = [member for member in members if not member.owned()]
+        assert len(idle) == 2
+        moves = {member.name: member.moves() for member in idle}
+        time.sleep(0.5)
+        assert {member.name: member.moves() for member in idle} == moves
+        busy = [member for member in members if member not in idle]
+        for member in busy:
+            member.stop()
+        until_shared(idle, 3)
+        written = party.finish()
+        assert_history(party.members, written)
