@@ -69,7 +69,7 @@ def join(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 note += f"; group.initial.rebalance.delay.ms={INITIAL_DELAY_MS} is, once or twice"
             name = f"{count} members join at once, {protocol}"
             yield figure_of(f"{name}: until all have partitions", took_s, "s", goal_s, note)
-            yield figure_of(f"{name}: CPU", cpu_s, "CPU s", None, "with connecting and leaving")
+            yield figure_of(f"{name}: CPU", cpu_s, "CPU s", None, "with connecting")
 
 
 async def _classic_join(broker: Broker, group_id: str, count: int) -> float:
