@@ -73,7 +73,8 @@ def _find(broker: Broker, request: Request, key_type: int, key: str) -> Coordina
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     leader = topic.partitions[java_hash_partition(key, len(topic.partitions))].leader
     for node in nodes(broker.image, request.listener.name):
-        if node.node_id == leader:
+        # One that listens no more is about to be replaced: who is sent there tries it for long.
+        if node.node_id == leader and not broker.replicas.is_gone(leader):
             return Coordinator(
                 key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None
             )
