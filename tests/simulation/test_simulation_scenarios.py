@@ -40,7 +40,9 @@ def test_a_seed_always_tells_the_same(name: str) -> None:
     assert first.fingerprint != run_scenario(name, 8).fingerprint
 
 
-@pytest.mark.parametrize("name", ["power", "network", "cluster-kill", "cluster-roles", "groups-kill"])
+@pytest.mark.parametrize(
+    "name", ["power", "network", "cluster-kill", "cluster-roles", "groups-kill", "groups"]
+)
 def test_a_seed_tells_the_same_in_another_interpreter(name: str) -> None:
     """Hashes of strings and addresses of objects differ there: neither may matter."""
 

@@ -136,7 +136,7 @@ class ClassicMember(GroupMember):
             self._heed_member_error(code)
         else:
             self.member_id, self.epoch = answer.member_id, answer.generation_id
-            self.was_heard(sent_ns, node_id, clean=True)
+            self.was_heard(sent_ns, node_id, clean=True, joined=True)
             await self._sync(answer)
 
     async def _sync(self, joined: JoinGroupResponse) -> None:
@@ -165,7 +165,7 @@ class ClassicMember(GroupMember):
             self._heed_member_error(answer.error_code)
             return
         self._must_join = False
-        self.was_heard(sent_ns, node_id, clean=True)
+        self.was_heard(sent_ns, node_id, clean=True, joined=True)
         await self._take_share(_read_assignment(bytes(answer.assignment)))
 
     async def _take_share(self, share: list[int]) -> None:

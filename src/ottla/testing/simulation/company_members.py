@@ -220,15 +220,20 @@ class GroupMember(GroupClient):
 
     # -- what is its own
 
-    def was_heard(self, sent_ns: int, node_id: int, *, clean: bool) -> None:
-        """A request that was sent then was answered well; clean: and nothing is asked of the member."""
+    def was_heard(self, sent_ns: int, node_id: int, *, clean: bool, joined: bool = False) -> None:
+        """A request that was sent then was answered well; clean: and nothing is asked of the member.
+
+        Who was heard with its epoch has been a member all the time. Who has joined may have been left out
+        before that: what it had for too long is not its own again until it is given.
+        """
         if self.is_superseded or not self.group.is_coordinator(node_id, self.group.now_ns):
             return
         self._good_ns = max(self._good_ns, sent_ns)
         if clean:
             self._clean_ns = max(self._clean_ns, sent_ns)
         for hold in self.holds.values():
-            hold.claim.valid_ns = max(hold.claim.valid_ns, self._valid_ns)
+            if not joined or hold.claim.valid_ns >= sent_ns:
+                hold.claim.valid_ns = max(hold.claim.valid_ns, self._valid_ns)
 
     def supersede(self) -> None:
         """It is about to join as a static member: others of its instance id may be out from now on."""
@@ -250,8 +255,12 @@ class GroupMember(GroupClient):
 
     def take(self, indexes: Collection[int]) -> None:
         for index in sorted(indexes):
-            if index not in self.holds:
+            hold = self.holds.get(index)
+            if hold is None:
                 self.holds[index] = Hold(self.group.claim(self.name, index, self._valid_ns))
+            elif hold.claim.valid_ns < self.group.now_ns:
+                self.group.release(hold.claim, "given anew")
+                hold.claim = self.group.claim(self.name, index, self._valid_ns)
 
     def release(self, indexes: Collection[int], why: str) -> None:
         for index in sorted(indexes):

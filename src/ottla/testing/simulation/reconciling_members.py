@@ -99,8 +99,9 @@ class ReconcilingMember(GroupMember):
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
             self._target = tuple(sorted(index for row in rows for index in row.partitions))
-        target = self._owned if self._target is None else self._target
-        self.was_heard(sent_ns, node_id, clean=all(index in target for index in self.holds))
+        # By what it had when it sent this: what the program has given up since is not known there.
+        target = owned if self._target is None else self._target
+        self.was_heard(sent_ns, node_id, clean=all(index in target for index in owned))
 
     def _rows(self, owned: tuple[int, ...]) -> list[TopicPartitions]:
         return [TopicPartitions(topic_id=self.topic_id, partitions=list(owned))] if owned else []
