@@ -89,6 +89,9 @@ class TransactionCoordinator(Coordinator):
 
     async def stop(self) -> None:
         await super().stop()
+        for waiters in [*self._settling.values()]:
+            for waiter in waiters:
+                waiter.cancel()
         if self._markers is not None:
             await self._markers.stop()
 
