@@ -16,7 +16,7 @@ QUICK = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 500,
     "group.consumer.min.session.timeout.ms": 500,
-    "group.consumer.session.timeout.ms": 2000,
+    "group.consumer.session.timeout.ms": 8000,
     "group.consumer.min.heartbeat.interval.ms": 50,
     "group.consumer.heartbeat.interval.ms": 200,
 }

@@ -30,7 +30,7 @@ COMMIT_EVERY = 10
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "cooperative": {
         "partition.assignment.strategy": "cooperative-sticky",
-        "session.timeout.ms": 2000,
+        "session.timeout.ms": 8000,
         "heartbeat.interval.ms": 200,
     },
     "consumer": {"group.protocol": "consumer"},

@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
 @pytest.fixture(scope="module")
 def three_brokers() -> Iterator[Cluster]:
     # Sessions outlive the fail-over: nobody has reason to lose anything.
-    with Cluster(brokers=3, config={**QUICK, "group.consumer.session.timeout.ms": 8000}) as cluster:
+    with Cluster(brokers=3, config=QUICK) as cluster:
         yield cluster
         cluster.kill()  # what they have on their disks is of no interest
 
@@ -32,7 +32,7 @@ def commits_since(members: list[Watched], ns: int) -> int:
 def test_the_coordinator_dies_during_a_rebalance(
     three_brokers: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(three_brokers, protocol, request.node.name, session_timeout_ms=8000) as party:
+    with Party(three_brokers, protocol, request.node.name) as party:
         members: list[Watched] = [party.join(), party.join()]
         until_shared(members, PARTITIONS)
         dying = party.settle(2).coordinator
@@ -54,7 +54,7 @@ def test_the_coordinator_dies_during_a_rebalance(
 def test_the_coordinator_dies_during_commits(
     three_brokers: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(three_brokers, protocol, request.node.name, session_timeout_ms=8000) as party:
+    with Party(three_brokers, protocol, request.node.name) as party:
         members: list[Watched] = [party.join(), party.join(), party.join()]
         until_shared(members, PARTITIONS)
         before = party.settle(3)

@@ -23,6 +23,14 @@ def one_broker() -> Iterator[Cluster]:
         cluster.kill()  # what it has on its disk is of no interest
 
 
+@pytest.fixture(scope="module")
+def impatient_broker() -> Iterator[Cluster]:
+    """Where the dead are missed soon. Only for tests that wait for that: the living may be missed too."""
+    with Cluster(config={**QUICK, "group.consumer.session.timeout.ms": 2000}) as cluster:
+        yield cluster
+        cluster.kill()
+
+
 @both
 def test_from_one_to_eight_and_back(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
@@ -43,8 +51,8 @@ def test_from_one_to_eight_and_back(
 
 
 @both
-def test_a_member_is_killed(one_broker: Cluster, protocol: str, request: pytest.FixtureRequest) -> None:
-    with Party(one_broker, protocol, request.node.name) as party:
+def test_a_member_is_killed(impatient_broker: Cluster, protocol: str, request: pytest.FixtureRequest) -> None:
+    with Party(impatient_broker, protocol, request.node.name, session_timeout_ms=2000) as party:
         victim = party.join_apart()
         staying: list[Watched] = [party.join(), party.join()]
         until_shared([victim, *staying], PARTITIONS)
@@ -55,7 +63,7 @@ def test_a_member_is_killed(one_broker: Cluster, protocol: str, request: pytest.
         taken = [
             ns for member in staying for ns, what, place, _ in member.events if what == "+" and place in had
         ]
-        assert max(taken) - killed_ns > 1e9, "the session is waited for"
+        assert max(taken) - killed_ns > 0.3e9, "the session is waited for"
         causes = [cause.what for each in party.settle(2).rebalances for cause in each.causes]
         assert any("session" in what or "time" in what for what in causes), causes
         written = party.finish()
@@ -67,7 +75,7 @@ def test_a_member_is_killed(one_broker: Cluster, protocol: str, request: pytest.
 def test_static_members_restart_one_by_one(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(one_broker, protocol, request.node.name, session_timeout_ms=6000) as party:
+    with Party(one_broker, protocol, request.node.name) as party:
         names = ["a", "b", "c"]
         members = {name: party.join(name) for name in names}
         until_shared(list(members.values()), PARTITIONS)
@@ -90,10 +98,10 @@ def test_static_members_restart_one_by_one(
 
 @both
 def test_a_slow_member_loses_its_partitions(
-    one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
+    impatient_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
     with Party(
-        one_broker, protocol, request.node.name, session_timeout_ms=1000, max_poll_interval_ms=1200
+        impatient_broker, protocol, request.node.name, session_timeout_ms=1500, max_poll_interval_ms=1500
     ) as party:
         slow, quick = party.join(), party.join()
         until_shared([slow, quick], PARTITIONS)
