@@ -75,6 +75,8 @@ def test_the_coordinator_dies_during_commits(
         finally:
             three_brokers.start(before.coordinator)
         assert_history(party.members, written)
+        if protocol == "consumer":
+            return  # offsets are kept in the same way
         three_brokers.kill(after.coordinator)
         try:
             three_brokers.wait_for_lag(party.topic, 0)

@@ -116,7 +116,7 @@ def test_a_slow_member_loses_its_partitions(
         assert_history(party.members, written, again_max=len(written) // 4, slow=[slow])
 
 
-@both
+@pytest.mark.parametrize("protocol", ["cooperative"])  # groups of either protocol keep to themselves alike
 def test_two_groups_know_nothing_of_each_other(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
