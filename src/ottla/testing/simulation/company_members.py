@@ -29,6 +29,7 @@ from ottla.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from ottla.records.batch import iter_headers
 from ottla.testing.simulation.clients import Address, NotNow
 from ottla.testing.simulation.consumers import Consumer
 from ottla.testing.simulation.group_history import NOTHING_COMMITTED, Claim, Commit, GroupHistory
@@ -65,13 +66,14 @@ class Timing:
 class Hold:
     """A partition that the member has; `position` is -1 until it knows where to begin."""
 
-    __slots__ = ("claim", "committed", "fetched_ns", "position")
+    __slots__ = ("claim", "committed", "fetched_ns", "leader_epoch", "position")
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.position = -1
         self.committed = -1
         self.fetched_ns = -1
+        self.leader_epoch = -1  # of the last record
 
 
 class GroupClient(Consumer):
@@ -150,9 +152,16 @@ class GroupClient(Consumer):
             if row.error_code:
                 raise NotNow(f"offset of {row.partition_index}: {row.error_code}")
             found[row.partition_index] = row.committed_offset
+            self._heed_epoch(row.partition_index, row.committed_leader_epoch)
         for index, offset in found.items():
             self.group.fetch(self.name, index, offset, node_id, invoked_ns)
         return found
+
+    def _heed_epoch(self, index: int, epoch: int) -> None:
+        """Somebody has read in this epoch: who led before it does not lead any more, whatever it says."""
+        if epoch > self.epochs.get(index, -1):
+            self.epochs[index] = epoch
+            self.forget_leader(index)
 
 
 class GroupMember(GroupClient):
@@ -284,6 +293,8 @@ class GroupMember(GroupClient):
             for offset, value in self._records(self.group.name_of(index), data, hold.position):
                 self.group.process(self.name, index, offset, value)
                 hold.position = offset + 1
+            for _, header in iter_headers(bytes(data.records or b"")):
+                hold.leader_epoch = header.leader_epoch
         if self.world.loop.time() >= self._commit_at_s:
             self._commit_at_s = self.world.loop.time() + self.rng.uniform(*COMMIT_EVERY_S)
             await self.commit()
@@ -331,7 +342,11 @@ class GroupMember(GroupClient):
             return
         group = self.group
         partitions = [
-            OffsetCommitRequestPartition(partition_index=index, committed_offset=hold.position)
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=hold.position,
+                committed_leader_epoch=hold.leader_epoch,
+            )
             for index, hold in rows.items()
         ]
         request = OffsetCommitRequest(
