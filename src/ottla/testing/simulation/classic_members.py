@@ -39,6 +39,7 @@ class ClassicMember(GroupMember):
 
     _must_join = True
     _joining = False
+    _missed_some = False
 
     @property
     def is_settled(self) -> bool:
@@ -82,6 +83,9 @@ class ClassicMember(GroupMember):
         elif code != ErrorCode.ILLEGAL_GENERATION:
             self.world.history.surprise(self.name, f"{self.group.group_id}: {ErrorCode(code).name}")
         self.lost = ErrorCode(code).name
+
+    def shut_out(self, code: int) -> None:
+        self._heed_member_error(code)
 
     # -- what the group asks for
 
@@ -135,6 +139,8 @@ class ClassicMember(GroupMember):
         elif code:
             self._heed_member_error(code)
         else:
+            # A static member that slept through a generation is still one; what it had may be another's.
+            self._missed_some = 0 <= self.epoch < answer.generation_id - 1
             self.member_id, self.epoch = answer.member_id, answer.generation_id
             self.was_heard(sent_ns, node_id, clean=True, joined=True)
             await self._sync(answer)
@@ -172,9 +178,12 @@ class ClassicMember(GroupMember):
         revoked = [index for index in self.holds if index not in share]
         if revoked:
             # Others wait for these: one more rebalance gives them away.
-            await self.commit(revoked)
+            if not self._missed_some:
+                await self.commit(revoked)
             self.release(revoked, "revoked")
             self._must_join = True
+        if self._missed_some:
+            self.release(list(self.holds), "missed a generation")
         self.take(share)
 
     async def leave(self) -> None:

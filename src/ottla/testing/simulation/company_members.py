@@ -49,6 +49,7 @@ ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
+SHUT_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
 REQUEST_TIMED_OUT = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR)
 
 Response = TypeVar("Response", bound=Message)
@@ -377,6 +378,11 @@ class GroupMember(GroupClient):
         self.group.committed(entry, INFO if code in REQUEST_TIMED_OUT else FAIL, code)
         if code in ELSEWHERE:
             self.forget_coordinator()
+        elif code in SHUT_OUT:
+            self.shut_out(code)
+
+    def shut_out(self, code: int) -> None:
+        """A commit was refused because the member is none, or not of this generation."""
 
 
 def node_id_of(address: Address) -> int:
