@@ -32,13 +32,15 @@ class ReconcilingMember(GroupMember):
     epoch = JOINING
     _target: tuple[int, ...] | None = None
     _told: tuple[int, ...] | None = None
+    _acknowledged = True  # the last assignment: said to have come to it, also where nothing was to be done
     _due_s = 0.0
     _asks_by_pattern = False
     _assignor: str | None = None
 
     @property
     def is_settled(self) -> bool:
-        return self.epoch > 0 and not self.lost and self._told == self._owned == self._target
+        at_rest = self._told == self._owned == self._target and self._acknowledged
+        return self.epoch > 0 and not self.lost and at_rest
 
     @property
     def _owned(self) -> tuple[int, ...]:
@@ -55,7 +57,7 @@ class ReconcilingMember(GroupMember):
         self._assignor = taste.choice(ASSIGNORS)
         loop = self.world.loop
         while True:
-            news = self._told != self._owned and not self._must_act
+            news = (self._told != self._owned or not self._acknowledged) and not self._must_act
             if not self.lost and (loop.time() >= self._due_s or news):
                 try:
                     await self._beat()
@@ -72,6 +74,8 @@ class ReconcilingMember(GroupMember):
     async def _beat(self) -> None:
         sent_ns, owned, joins = self.group.now_ns, self._owned, self.epoch == JOINING
         in_full = joins or self._told is None
+        acknowledges = not self._acknowledged and not self._must_act
+        waits = self._acknowledged or acknowledges
         by_pattern = self._asks_by_pattern
         if joins:
             self.rebalances += 1
@@ -85,7 +89,7 @@ class ReconcilingMember(GroupMember):
             subscribed_topic_names=([] if by_pattern else [self.topic]) if in_full else None,
             subscribed_topic_regex=(f"{self.topic[:-1]}." if by_pattern else "") if in_full else None,
             server_assignor=self._assignor if in_full else None,
-            topic_partitions=self._rows(owned) if in_full or self._told != owned else None,
+            topic_partitions=self._rows(owned) if in_full or acknowledges or self._told != owned else None,
         )
         answer, node_id = await self.ask_coordinator(request, ConsumerGroupHeartbeatResponse)
         if answer.error_code:
@@ -96,12 +100,14 @@ class ReconcilingMember(GroupMember):
         self.epoch = answer.member_epoch
         self._told = owned
         self._due_s = self.world.loop.time() + answer.heartbeat_interval_ms / 1000
+        if acknowledges:
+            self._acknowledged = True
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
-            self._target = tuple(sorted(index for row in rows for index in row.partitions))
-        # By what it had when it sent this: what the program has given up since is not known there.
-        target = owned if self._target is None else self._target
-        self.was_heard(sent_ns, node_id, clean=all(index in target for index in owned))
+            target = tuple(sorted(index for row in rows for index in row.partitions))
+            if target != self._target:
+                self._target, self._acknowledged = target, False
+        self.was_heard(sent_ns, node_id, clean=waits and self._acknowledged)
 
     def _rows(self, owned: tuple[int, ...]) -> list[TopicPartitions]:
         return [TopicPartitions(topic_id=self.topic_id, partitions=list(owned))] if owned else []
@@ -128,6 +134,7 @@ class ReconcilingMember(GroupMember):
             self.release(list(self.holds), f"lost: {self.lost}")
             self.lost = ""
             self.epoch, self._target, self._told, self._due_s = JOINING, None, None, 0.0
+            self._acknowledged = True
         if self._must_act:
             revoked = [index for index in self.holds if index not in (self._target or ())]
             if revoked:
