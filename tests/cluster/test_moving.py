@@ -90,7 +90,7 @@ def test_leadership_goes_back_when_asked_and_by_itself() -> None:
             view.await_isr("t", 3)
             (error,) = view.ask(lambda admin: admin.elect_leaders(ELECT_PREFERRED, [("t", 0)])).values()
             assert error is None or error.code == 84  # ELECTION_NOT_NEEDED: it was done in the meantime
-            assert view.leader("t") == 0
+            wait_until(lambda: view.leader("t") == 0, 10, "every broker knows it")
             cluster.restart(1)
             view.await_isr("t", 3)
             wait_until(lambda: view.leader("t", 1) == 1, 10, "leadership is given back")
