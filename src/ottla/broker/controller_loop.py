@@ -52,7 +52,6 @@ class ControllerLoop:
         epoch: int,
         *,
         clock: Callable[[], int],
-        applied_offset: Callable[[], int],
         committed_image: Callable[[], ClusterImage],
     ) -> None:
         self.epoch = epoch
@@ -60,7 +59,6 @@ class ControllerLoop:
         self._controller = controller
         self._quorum = quorum
         self._clock = clock
-        self._applied_offset = applied_offset
         self._committed_image = committed_image
         self._queue: deque[tuple[Decide[Any], asyncio.Future[Any]]] = deque()
         self._uncommitted: deque[tuple[int, list[_Waiting]]] = deque()  # (offset that follows, who waits)

@@ -238,7 +238,6 @@ class MetadataPlane(RaftListener):
             self.quorum,
             self._leading[0],
             clock=broker.clock,
-            applied_offset=lambda: self.applied_offset,
             committed_image=self._publisher.copy_of_image,
         )
         if not self._publisher.image.features:
