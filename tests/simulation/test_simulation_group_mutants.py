@@ -1,4 +1,7 @@
-"""Bugs that only coordinators of groups can have, planted in the shipped classes: a few seeds catch each."""
+"""Bugs that only coordinators of groups can have, planted in the shipped classes: a few seeds catch each.
+
+Those of the shell around them, too: what it answers, reads again and keeps.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
+from ottla.broker.coordinators.replay import Replay
+from ottla.broker.topic_creator import TopicCreator
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.join import Join
 from ottla.groups.classic.rebalance import Rebalancing
@@ -89,25 +94,58 @@ def commit_one_too_many(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Commit, "_write_offset", generous)
 
 
+def forget_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    step = Replay.step
+
+    def stop_early(self: Replay) -> bool:
+        self._log = _Shorter(self._log)  # type: ignore[assignment]
+        return step(self)
+
+    patch.setattr(Replay, "step", stop_early)
+
+
+class _Shorter:
+    """A log that hides its last ten records."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log._log if isinstance(log, _Shorter) else log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    @property
+    def log_end_offset(self) -> int:
+        return max(0, int(self._log.log_end_offset) - 10)
+
+    def read(self, offset: int, max_bytes: int) -> Any:
+        return self._log.read(offset, max_bytes, self.log_end_offset)
+
+
+def keep_one_replica(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TopicCreator, "_brokers", lambda self: 1)
+
+
 @pytest.mark.parametrize(
-    ("plant", "signs"),
+    ("plant", "scenario", "signs"),
     [
-        (reply_before_the_commit, ("lost offset", "two owners", "went back")),
-        (do_not_load_offsets, ("lost offset",)),
-        (accept_an_old_generation, ("went back",)),
-        (assign_before_the_revocation, ("two owners",)),
-        (wait_for_nobody, ("two owners",)),
-        (forget_nobody, ("unstable",)),
-        (rebalance_for_a_static_member, ("restless",)),
-        (commit_one_too_many, ("skipped", "lost offset")),
+        (reply_before_the_commit, "groups-net", ("lost offset", "two owners", "went back")),
+        (do_not_load_offsets, "groups", ("lost offset",)),
+        (accept_an_old_generation, "groups", ("went back",)),
+        (assign_before_the_revocation, "groups", ("two owners",)),
+        (wait_for_nobody, "groups", ("two owners",)),
+        (forget_nobody, "groups", ("unstable",)),
+        (rebalance_for_a_static_member, "groups", ("restless",)),
+        (forget_the_end_of_the_log, "groups-kill", ("lost offset", "two owners", "went back")),
+        (keep_one_replica, "groups-power", ("lost offset",)),
+        (commit_one_too_many, "groups", ("skipped", "lost offset")),
     ],
 )
 def test_a_planted_bug_of_groups_is_caught(
-    plant: Plant, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     for seed in range(1, SEEDS_MAX + 1):
-        complaints = run_scenario("groups", seed).complaints
+        complaints = run_scenario(scenario, seed).complaints
         if any(complaint.startswith(signs) for complaint in complaints):
             return
-    pytest.fail(f"{SEEDS_MAX} seeds found nothing wrong with {plant.__name__}")
+    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")

@@ -23,7 +23,7 @@ from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 from ottla.testing.simulation.clients import NotNow
-from ottla.testing.simulation.company_members import GroupMember
+from ottla.testing.simulation.group_members import GroupMember
 
 PROTOCOL_TYPE = "consumer"
 EMBEDDED_VERSION = 3

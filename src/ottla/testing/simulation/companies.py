@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ottla.testing.simulation.classic_members import ClassicMember, CooperativeMember
 from ottla.testing.simulation.clients import NotNow
-from ottla.testing.simulation.company_members import GroupClient, GroupMember, Timing
 from ottla.testing.simulation.group_history import GroupHistory
+from ottla.testing.simulation.group_members import GroupClient, GroupMember, Timing
 from ottla.testing.simulation.reconciling_members import ReconcilingMember
 from ottla.testing.simulation.world import World
 

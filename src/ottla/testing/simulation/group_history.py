@@ -116,6 +116,8 @@ class GroupHistory:
         assert outcome in (OK, FAIL, INFO) and commit.outcome == OPEN
         commit.outcome = outcome
         commit.completed_ns = self.now_ns
+        if outcome == OK:
+            self._world.history.offset_commits += 1
         self.trace(commit.member, f"commit {commit.partition}@{commit.offset}: {outcome} {answer}")
 
     def fetch(self, member: str, index: int, offset: int, node_id: int, invoked_ns: int) -> None:

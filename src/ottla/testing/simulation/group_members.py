@@ -1,31 +1,22 @@
-"""Members of groups in the simulated world, of both protocols.
+"""What members of groups have in common, whichever protocol they speak: they find their coordinator, ask it
+where to begin, read, and commit what they have processed.
 
-As real clients do, a member gives up what it owns when its session is over by its own clock: counted from
-when it sent the last heartbeat that was answered, so that it is never later than the coordinator.
+A member is a process: a program's main loop reads, processes and does what the group asks of it, and beside
+it heartbeats go out. A program that is slow is late for everything but its heartbeats.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-from typing import Any
+from collections.abc import Collection
+from typing import TypeVar
 
+from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
-from ottla.protocol.messages.consumer_group_heartbeat_request import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from ottla.protocol.messages.fetch_response import PartitionData
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.protocol.messages.find_coordinator_response import FindCoordinatorResponse
-from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
-from ottla.protocol.messages.heartbeat_response import HeartbeatResponse
-from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.join_group_response import JoinGroupResponse
-from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
 from ottla.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,292 +29,361 @@ from ottla.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
-from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.protocol.messages.sync_group_response import SyncGroupResponse
-from ottla.testing.simulation.clients import REQUEST_TIMEOUT_MS, Address, Client, NotNow, Response
-from ottla.testing.simulation.group_ledger import GroupLedger
+from ottla.records.batch import iter_headers
+from ottla.testing.simulation.clients import Address, NotNow
+from ottla.testing.simulation.consumers import Consumer
+from ottla.testing.simulation.group_history import NOTHING_COMMITTED, Claim, Commit, GroupHistory
+from ottla.testing.simulation.history import FAIL, INFO, OK
 from ottla.testing.simulation.world import World
 
-SESSION_MS = 4_000
-REBALANCE_MS = 8_000
-BEAT_S = (0.1, 0.5)
-PROPERTIES = {
-    "group.initial.rebalance.delay.ms": "300",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": str(SESSION_MS),
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "300",
-    "offsets.topic.num.partitions": "3",
-}
-_LOST = (
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.FENCED_MEMBER_EPOCH,
-    ErrorCode.GROUP_ID_NOT_FOUND,
+GROUP_KEY = 0
+OFFSET_COMMIT_WITH_TOPIC_IDS = 10
+OFFSET_FETCH_WITH_TOPIC_IDS = 10
+COORDINATOR_TIMEOUT_MS = 1_500
+IDLE_S = 0.05
+COMMIT_EVERY_S = (0.1, 0.8)
+WATCH_LAG_NS = 50_000_000  # a new coordinator may be seen so much later than it is one
+# The coordinator is another, or not ready; what was asked of it may have happened all the same.
+ELSEWHERE = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
+SHUT_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
+REQUEST_TIMED_OUT = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR)
+
+Response = TypeVar("Response", bound=Message)
 
 
-class GroupMember(Client):
-    """What is the same in both protocols: the coordinator, the session, offsets."""
+class Timing:
+    """How patient a group is with its members."""
 
-    def __init__(self, world: World, name: str, topic: str, partitions: int, ledger: GroupLedger) -> None:
-        super().__init__(world, name, topic)
-        self.ledger = ledger
-        self.partitions = partitions
-        self.stopping = False
-        self.leaves = True
-        self.owned: dict[int, int] = {}  # and the offset to commit next
-        self.member_id = ""
-        self.epoch = 0  # or generation
+    def __init__(self, session_ms: int, rebalance_ms: int, heartbeat_ms: int) -> None:
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
+        self.heartbeat_ms = heartbeat_ms
+
+
+class Hold:
+    """A partition that the member has; `position` is -1 until it knows where to begin."""
+
+    __slots__ = ("claim", "committed", "fetched_ns", "leader_epoch", "position")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.position = -1
+        self.committed = -1
+        self.fetched_ns = -1
+        self.leader_epoch = -1  # of the last record
+
+
+class GroupClient(Consumer):
+    """Knows how to find the coordinator of a group and to ask it for offsets."""
+
+    def __init__(self, world: World, name: str, group: GroupHistory) -> None:
+        super().__init__(world, name, group.topic, group.partitions)
+        self.group = group
         self._coordinator: Address | None = None
-        self._alive_until_s = 0.0
 
-    async def run(self) -> None:
-        watching = asyncio.ensure_future(self._watch())
-        try:
-            while not self.stopping:
-                try:
-                    await self.take_part()
-                except NotNow:
-                    await self.back_off()
-            self.drop(self.owned)
-            if self.leaves and self.member_id:
-                with contextlib.suppress(NotNow):
-                    await self.leave()
-        finally:
-            watching.cancel()
-            await self.close()
-
-    async def take_part(self) -> None:
-        raise NotImplementedError
-
-    async def leave(self) -> None:
-        raise NotImplementedError
-
-    async def _watch(self) -> None:
-        """The session is over when nobody has answered for so long."""
-        while True:
-            now_s = self.world.loop.time()
-            if now_s >= self._alive_until_s:
-                self.drop(self.owned)
-            await asyncio.sleep(max(0.01, self._alive_until_s - now_s))
-
-    def take(self, partitions: list[int]) -> None:
-        if self.stopping:
-            return
-        for partition in partitions:
-            if partition not in self.owned:
-                self.owned[partition] = -1
-                self.ledger.taken(self.name, partition)
-
-    def drop(self, partitions: Any) -> None:
-        for partition in list(partitions):
-            if self.owned.pop(partition, None) is not None:
-                self.ledger.dropped(self.name, partition)
+    async def coordinator(self) -> Address:
+        if self._coordinator is None:
+            request = FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=[self.group.group_id])
+            answer = await self.ask_anyone(
+                request, FindCoordinatorResponse, timeout_ms=COORDINATOR_TIMEOUT_MS
+            )
+            found = answer.coordinators[0]
+            if found.error_code:
+                raise NotNow(f"coordinator: {found.error_code}")
+            self._coordinator = (found.host, found.port)
+        return self._coordinator
 
     async def ask_coordinator(
-        self, message: Message, response: type[Response], *, timeout_ms: float = REQUEST_TIMEOUT_MS
-    ) -> Response:
-        """The answer; NotNow if there is none or it is no longer the coordinator that was asked."""
-        if self._coordinator is None:
-            asked = FindCoordinatorRequest(coordinator_keys=[self.ledger.group])
-            (found,) = (await self.ask_anyone(asked, FindCoordinatorResponse)).coordinators
-            if found.error_code:
-                raise NotNow(f"no coordinator: {found.error_code}")
-            self._coordinator = (found.host, found.port)
+        self, message: Message, response: type[Response], *, timeout_ms: float = COORDINATOR_TIMEOUT_MS
+    ) -> tuple[Response, int]:
+        """The answer, and the id of the node that gave it."""
+        address = await self.coordinator()
         try:
-            return await self.ask(self._coordinator, message, response, timeout_ms=timeout_ms)
+            answer = await self.ask(address, message, response, timeout_ms=timeout_ms)
         except NotNow:
-            self._coordinator = None
+            self.forget_coordinator()
             raise
+        self.heed(getattr(answer, "error_code", 0))
+        return answer, node_id_of(address)
 
-    def check(self, code: int) -> ErrorCode:
-        """The code, unless it says to look for another coordinator or to come again."""
-        if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-            self._coordinator = None
-            raise NotNow("another coordinator")
-        if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            raise NotNow("the coordinator is loading")
-        return ErrorCode(code)
+    def heed(self, code: int) -> None:
+        """Look for another coordinator if this one says so."""
+        if code in ELSEWHERE:
+            self.forget_coordinator()
+            raise NotNow(f"coordinator: {code}")
 
-    def alive_since(self, sent_s: float) -> None:
-        self._alive_until_s = max(self._alive_until_s, sent_s + SESSION_MS / 1000)
+    def forget_coordinator(self) -> None:
+        self._coordinator = None
 
-    # -- offsets
-
-    async def work(self) -> None:
-        """Read a little further in one partition, if there is one."""
-        if self.owned:
-            partition = self.rng.choice(list(self.owned))
-            if self.owned[partition] < 0:
-                await self._find_offset(partition)
-            else:
-                await self._commit(partition)
-
-    async def _topic(self) -> bytes:
-        if self.topic_id == bytes(16):
+    async def committed_offsets(
+        self, indexes: Collection[int], member_id: str | None = None, member_epoch: int = -1
+    ) -> dict[int, int]:
+        """Raises NotNow; what a coordinator has told goes to the history."""
+        if not any(self.topic_id):
             await self.refresh()
-        return self.topic_id
-
-    async def _find_offset(self, partition: int) -> None:
-        wanted = OffsetFetchRequestTopics(topic_id=await self._topic(), partition_indexes=[partition])
-        group = OffsetFetchRequestGroup(group_id=self.ledger.group, topics=[wanted])
-        sent_s = self._alive_until_s
-        answer = await self.ask_coordinator(OffsetFetchRequest(groups=[group]), OffsetFetchResponse)
-        self.check(answer.groups[0].error_code)
-        if answer.groups[0].error_code or partition not in self.owned or sent_s < self.world.loop.time():
-            return
-        found = answer.groups[0].topics[0].partitions[0].committed_offset
-        self.ledger.fetched(self.name, partition, found)
-        self.owned[partition] = found + 1
-
-    async def _commit(self, partition: int) -> None:
-        offset = self.owned[partition]
-        part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-        topic = OffsetCommitRequestTopic(topic_id=await self._topic(), partitions=[part])
-        request = OffsetCommitRequest(
-            group_id=self.ledger.group,
-            member_id=self.member_id,
-            generation_id_or_member_epoch=self.epoch,
-            topics=[topic],
+        address = await self.coordinator()
+        try:
+            connection = await self.connection(address)
+            by_id = connection.version_for(OffsetFetchRequest.API_KEY) >= OFFSET_FETCH_WITH_TOPIC_IDS
+        except ClientError as error:
+            self.forget_coordinator()
+            raise NotNow(str(error)) from error
+        topic = OffsetFetchRequestTopics(partition_indexes=sorted(indexes))
+        if by_id:
+            topic.topic_id = self.topic_id
+        else:
+            topic.name = self.topic
+        asked = OffsetFetchRequestGroup(
+            group_id=self.group.group_id, member_id=member_id, member_epoch=member_epoch, topics=[topic]
         )
-        self.ledger.attempts(partition, offset)
-        if partition in self.owned:
-            self.owned[partition] = -1  # until it is known whether it worked
-        answer = await self.ask_coordinator(request, OffsetCommitResponse)
-        if self.check(answer.topics[0].partitions[0].error_code) == ErrorCode.NONE:
-            self.ledger.acknowledged(partition, offset)
-            if partition in self.owned:
-                self.owned[partition] = offset + 1
-
-
-class ClassicMember(GroupMember):
-    """Eager: it gives up everything before it joins again."""
-
-    async def take_part(self) -> None:
-        sent_s = self.world.loop.time()
-        joined = await self.ask_coordinator(
-            self._joining(), JoinGroupResponse, timeout_ms=REBALANCE_MS + REQUEST_TIMEOUT_MS
+        invoked_ns = self.group.now_ns
+        answer, node_id = await self.ask_coordinator(
+            OffsetFetchRequest(groups=[asked], require_stable=True), OffsetFetchResponse
         )
-        code = self.check(joined.error_code)
-        if code == ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = joined.member_id
-            return
-        if code:
-            self._lost(code)
-            return
-        self.member_id, self.epoch = joined.member_id, joined.generation_id
-        sent_s = self.world.loop.time()
-        synced = await self.ask_coordinator(self._syncing(joined), SyncGroupResponse)
-        code = self.check(synced.error_code)
-        if code:
-            self._lost(code)
-            return
-        self.alive_since(sent_s)
-        self.take(json.loads(bytes(synced.assignment) or b"[]"))
-        await self._stay()
+        told = answer.groups[0]
+        self.heed(told.error_code)
+        if told.error_code:
+            raise NotNow(f"offsets: {told.error_code}")
+        found: dict[int, int] = {}
+        for row in told.topics[0].partitions:
+            if row.error_code:
+                raise NotNow(f"offset of {row.partition_index}: {row.error_code}")
+            found[row.partition_index] = row.committed_offset
+            self._heed_epoch(row.partition_index, row.committed_leader_epoch)
+        for index, offset in found.items():
+            self.group.fetch(self.name, index, offset, node_id, invoked_ns)
+        return found
 
-    def _lost(self, code: ErrorCode) -> None:
-        if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self.member_id = ""
-        self.drop(self.owned)
+    def _heed_epoch(self, index: int, epoch: int) -> None:
+        """Somebody has read in this epoch: who led before it does not lead any more, whatever it says."""
+        if epoch > self.epochs.get(index, -1):
+            self.epochs[index] = epoch
+            self.forget_leader(index)
 
-    def _joining(self) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=self.ledger.group,
-            member_id=self.member_id,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type="simulated",
-            protocols=[JoinGroupRequestProtocol(name="turns", metadata=b"")],
-        )
 
-    def _syncing(self, joined: JoinGroupResponse) -> SyncGroupRequest:
-        members = sorted(member.member_id for member in joined.members)
-        given = [
-            SyncGroupRequestAssignment(
-                member_id=member_id,
-                assignment=json.dumps(list(range(self.partitions))[number :: len(members)]).encode(),
+class GroupMember(GroupClient):
+    """`ended` is set when it has left, or was told that another took its place."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        group: GroupHistory,
+        timing: Timing,
+        instance_id: str | None,
+        number: int,
+    ) -> None:
+        super().__init__(world, name, group)
+        self.rng = world.rng(f"{name}.{number}")
+        self.timing = timing
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.epoch = -1  # of the member, or the generation
+        self.rebalances = 0  # that it has noticed
+        self.holds: dict[int, Hold] = {}
+        self.leaving = False
+        self.leave_for_restart = False
+        self.ended = False
+        self.siblings: list[GroupMember] = []  # of the same seat, itself among them
+        self.is_superseded = False
+        self.lost = ""  # why nothing is its own any more
+        self.slowness_s = (0.0, 0.0)  # of the program, each time it has read something
+        self._good_ns = self._clean_ns = -1
+        self._commit_at_s = 0.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Has what it was given and is asked nothing."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        beating = asyncio.create_task(self.beat())
+        try:
+            while not (self.leaving or self.ended):
+                await self.turn()
+                if not self.ended:
+                    await self.poll()
+            if not self.ended:
+                await self.commit()
+                self.release(list(self.holds), "leaves")
+        finally:
+            beating.cancel()
+        if not self.ended:
+            await self.leave()
+        self.release(list(self.holds), "has ended")
+        self.ended = True
+
+    async def beat(self) -> None:
+        """Tell the coordinator now and then that the member is there."""
+        raise NotImplementedError
+
+    async def turn(self) -> None:
+        """Do what the group asks of the program."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    # -- what is its own
+
+    def was_heard(self, sent_ns: int, node_id: int, *, clean: bool, joined: bool = False) -> None:
+        """A request that was sent then was answered well; clean: and nothing is asked of the member.
+
+        Who was heard with its epoch has been a member all the time. Who has joined may have been left out
+        before that: what it had for too long is not its own again until it is given.
+        """
+        if self.is_superseded or not self.group.is_coordinator(node_id, self.group.now_ns):
+            return
+        self._good_ns = max(self._good_ns, sent_ns)
+        if clean:
+            self._clean_ns = max(self._clean_ns, sent_ns)
+        for hold in self.holds.values():
+            if not joined or hold.claim.valid_ns >= sent_ns:
+                hold.claim.valid_ns = max(hold.claim.valid_ns, self._valid_ns)
+
+    def supersede(self) -> None:
+        """It is about to join as a static member: others of its instance id may be out from now on."""
+        if self.instance_id is None:
+            return
+        for member in self.siblings:
+            member.is_superseded = member is not self
+            if member is not self:
+                for hold in member.holds.values():
+                    hold.claim.valid_ns = min(hold.claim.valid_ns, self.group.now_ns)
+
+    @property
+    def _valid_ns(self) -> int:
+        if self.is_superseded:
+            return -1
+        session_ns = self._good_ns + self.timing.session_ms * 1_000_000
+        rebalance_ns = self._clean_ns + self.timing.rebalance_ms * 1_000_000
+        return min(session_ns, rebalance_ns) - WATCH_LAG_NS
+
+    def take(self, indexes: Collection[int]) -> None:
+        for index in sorted(indexes):
+            hold = self.holds.get(index)
+            if hold is None:
+                self.holds[index] = Hold(self.group.claim(self.name, index, self._valid_ns))
+            elif hold.claim.valid_ns < self.group.now_ns:
+                self.group.release(hold.claim, "given anew")
+                hold.claim = self.group.claim(self.name, index, self._valid_ns)
+
+    def release(self, indexes: Collection[int], why: str) -> None:
+        for index in sorted(indexes):
+            self.group.release(self.holds.pop(index).claim, why)
+
+    # -- the program
+
+    async def poll(self) -> None:
+        """One round: read of every partition, process, commit now and then."""
+        await self._find_positions()
+        ready = {index: hold for index, hold in self.holds.items() if hold.position >= 0}
+        if not ready:
+            await asyncio.sleep(IDLE_S)
+            return
+        found = await asyncio.gather(*(self._read(index, hold) for index, hold in ready.items()))
+        if any(data is not None and data.records for data in found) and self.slowness_s[1]:
+            await asyncio.sleep(self.rng.uniform(*self.slowness_s))
+        for (index, hold), data in zip(ready.items(), found, strict=True):
+            if data is None:
+                continue
+            for offset, value in self._records(self.group.name_of(index), data, hold.position):
+                self.group.process(self.name, index, offset, value)
+                hold.position = offset + 1
+            for _, header in iter_headers(bytes(data.records or b"")):
+                hold.leader_epoch = header.leader_epoch
+        if self.world.loop.time() >= self._commit_at_s:
+            self._commit_at_s = self.world.loop.time() + self.rng.uniform(*COMMIT_EVERY_S)
+            await self.commit()
+
+    async def _read(self, index: int, hold: Hold) -> PartitionData | None:
+        try:
+            data = await self._fetch(index, hold.position)
+        except NotNow:
+            self.forget_leader(index)
+            await self.back_off()
+            return None
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.world.history.surprise(self.name, f"{self.topic}-{index}@{hold.position} is out of range")
+            self.forget_leader(index)
+            await self.back_off()
+            return None
+        return data
+
+    async def _find_positions(self) -> None:
+        wanted = {index: hold for index, hold in self.holds.items() if hold.position < 0}
+        if not wanted:
+            return
+        try:
+            found = await self.committed_offsets(wanted, *self.identity_for_offsets())
+        except NotNow:
+            await self.back_off()
+            return
+        for index, hold in wanted.items():
+            hold.fetched_ns = self.group.now_ns
+            hold.committed = found[index]
+            hold.position = 0 if found[index] == NOTHING_COMMITTED else found[index]
+
+    def identity_for_offsets(self) -> tuple[str | None, int]:
+        """Who asks for offsets: the classic protocol has no place for it."""
+        return None, -1
+
+    async def commit(self, indexes: Collection[int] | None = None) -> None:
+        """Try once; whoever comes next reads again what is not committed."""
+        rows = {
+            index: hold
+            for index, hold in self.holds.items()
+            if hold.position > max(hold.committed, 0) and (indexes is None or index in indexes)
+        }
+        if not rows or self.lost:
+            return
+        group = self.group
+        partitions = [
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=hold.position,
+                committed_leader_epoch=hold.leader_epoch,
             )
-            for number, member_id in enumerate(members)
+            for index, hold in rows.items()
         ]
-        return SyncGroupRequest(
-            group_id=self.ledger.group,
+        request = OffsetCommitRequest(
+            group_id=group.group_id,
+            generation_id_or_member_epoch=self.epoch,
             member_id=self.member_id,
-            generation_id=self.epoch,
-            protocol_type="simulated",
-            protocol_name="turns",
-            assignments=given,
+            group_instance_id=self.instance_id,
+            topics=[OffsetCommitRequestTopic(name=self.topic, topic_id=self.topic_id, partitions=partitions)],
         )
-
-    async def _stay(self) -> None:
-        """Heartbeats and work until the group moves or the session is over."""
-        while not self.stopping and self.world.loop.time() < self._alive_until_s:
-            try:
-                sent_s = self.world.loop.time()
-                beat = HeartbeatRequest(
-                    group_id=self.ledger.group, member_id=self.member_id, generation_id=self.epoch
-                )
-                answer = await self.ask_coordinator(beat, HeartbeatResponse)
-                code = self.check(answer.error_code)
-                if code:
-                    self._lost(code)  # also when it is to join again: eager
-                    return
-                self.alive_since(sent_s)
-                await self.work()
-            except NotNow:
-                await self.back_off()
-            await asyncio.sleep(self.rng.uniform(*BEAT_S))
-        self.drop(self.owned)
-
-    async def leave(self) -> None:
-        members = [MemberIdentity(member_id=self.member_id)]
-        request = LeaveGroupRequest(group_id=self.ledger.group, members=members)
-        await self.ask_coordinator(request, LeaveGroupResponse)
-
-
-class ConsumerMember(GroupMember):
-    """KIP-848: partitions come and go one by one with the heartbeats."""
-
-    def __init__(self, world: World, name: str, topic: str, partitions: int, ledger: GroupLedger) -> None:
-        super().__init__(world, name, topic, partitions, ledger)
-        self.member_id = f"{name}-{world.rng(name).getrandbits(32):x}"
-
-    async def take_part(self) -> None:
-        sent_s = self.world.loop.time()
-        if self.epoch and sent_s >= self._alive_until_s:
-            self.epoch = 0  # it gave up everything, and says so
-        answer = await self.ask_coordinator(await self._beat(), ConsumerGroupHeartbeatResponse)
-        code = self.check(answer.error_code)
-        if code in _LOST:
-            self.drop(self.owned)
-            self.epoch = 0
+        entries = {
+            index: group.commit(self.name, index, hold.position, hold.fetched_ns)
+            for index, hold in rows.items()
+        }
+        try:
+            answer, _ = await self.ask_coordinator(request, OffsetCommitResponse)
+        except NotNow as error:
+            for entry in entries.values():
+                group.committed(entry, INFO, error)
             return
-        if code:
-            raise NotNow(f"heartbeat: {code!r} {answer.error_message}")
-        self.epoch = answer.member_epoch
-        self.alive_since(sent_s)
-        if answer.assignment is not None and self.world.loop.time() < self._alive_until_s:
-            given = [number for each in answer.assignment.topic_partitions for number in each.partitions]
-            self.drop([number for number in self.owned if number not in given])
-            self.take(given)
-        await self.work()
-        await asyncio.sleep(self.rng.uniform(*BEAT_S))
+        for row in answer.topics[0].partitions:
+            self._committed(entries[row.partition_index], rows[row.partition_index], row.error_code)
 
-    async def _beat(self) -> ConsumerGroupHeartbeatRequest:
-        owned = [TopicPartitions(topic_id=await self._topic(), partitions=list(self.owned))]
-        return ConsumerGroupHeartbeatRequest(
-            group_id=self.ledger.group,
-            member_id=self.member_id,
-            member_epoch=self.epoch,
-            rebalance_timeout_ms=REBALANCE_MS,
-            subscribed_topic_names=[self.topic],
-            topic_partitions=owned if self.owned and self.epoch else [],
-        )
+    def _committed(self, entry: Commit, hold: Hold, code: int) -> None:
+        if not code:
+            self.group.committed(entry, OK)
+            hold.committed = entry.offset
+            return
+        self.group.committed(entry, INFO if code in REQUEST_TIMED_OUT else FAIL, code)
+        if code in ELSEWHERE:
+            self.forget_coordinator()
+        elif code in SHUT_OUT:
+            self.shut_out(code)
 
-    async def leave(self) -> None:
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self.ledger.group, member_id=self.member_id, member_epoch=-1
-        )
-        await self.ask_coordinator(request, ConsumerGroupHeartbeatResponse)
+    def shut_out(self, code: int) -> None:
+        """A commit was refused because the member is none, or not of this generation."""
+
+
+def node_id_of(address: Address) -> int:
+    return int(address[0].removeprefix("node"))

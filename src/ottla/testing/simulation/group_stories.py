@@ -1,104 +1,113 @@
-"""Stories of groups whose members come, go and die, while their coordinators do the same."""
+"""Stories of consumer groups: members come and go, coordinators move, brokers fail."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from ottla.testing.simulation.admins import Admin
+from ottla.testing.simulation.admins import Meddler
+from ottla.testing.simulation.cast import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
 from ottla.testing.simulation.cluster_stories import drawn_properties
-from ottla.testing.simulation.group_ledger import GroupLedger
-from ottla.testing.simulation.group_members import PROPERTIES, ClassicMember, ConsumerMember, GroupMember
+from ottla.testing.simulation.companies import KINDS, Company, company_timing
+from ottla.testing.simulation.group_history import GROUP_TOPIC
 from ottla.testing.simulation.nemesis import Nemesis, quarrel
+from ottla.testing.simulation.observe import leaders
 from ottla.testing.simulation.world import Story, World
 
-TOPIC = "read"
-GROUP_TOPIC = "__consumer_offsets"
-PARTITIONS = 4
-MEMBERS_MAX = 4
-CHANGE_S = (0.2, 3.0)
-SETTLED_WITHIN_S = 60.0
-KINDS: dict[str, type[GroupMember]] = {"classic": ClassicMember, "consumer": ConsumerMember}
+PARTITIONS = 5
+SEATS = 3
+SHARDS = 2  # partitions of the topic of offsets
+REPLICAS = 3
+PAUSE_S = (0.0, 0.3)
 
 
-class Crowd:
-    """The members of one group: some come, some leave, some are gone without a word."""
+class Mover(Meddler):
+    """Moves coordinators: other leaders and, if `to_other_replicas`, other replicas."""
 
-    def __init__(self, world: World, kind: str) -> None:
-        self.world = world
-        self.kind = kind
-        self.ledger = GroupLedger(world, f"{kind} readers")
-        self.members: dict[GroupMember, asyncio.Task[None]] = {}
-        self.stopping = False
-        self._rng = world.rng(f"crowd of {kind}")
-        self._count = 0
-
-    def come(self) -> None:
-        self._count += 1
-        name = f"{self.kind}{self._count}"
-        member = KINDS[self.kind](self.world, name, TOPIC, PARTITIONS, self.ledger)
-        self.members[member] = self.world.spawn(member.process, member.run())
-
-    async def go(self, *, silently: bool) -> None:
-        member = self._rng.choice(list(self.members))
-        task = self.members.pop(member)
-        member.stopping = True
-        if silently:
-            task.cancel()
-            member.drop(member.owned)  # nobody is there to own anything
-        await asyncio.wait([task])
+    to_other_replicas = True
 
     async def run(self) -> None:
-        self.come()
         while not self.stopping:
-            await asyncio.sleep(self._rng.uniform(*CHANGE_S))
-            if len(self.members) < 2 or (len(self.members) < MEMBERS_MAX and self._rng.random() < 0.5):
-                self.come()
-            else:
-                await self.go(silently=self._rng.random() < 0.5)
-
-    async def settle(self) -> None:
-        """With all members well, every partition has an owner before long, and its offset can be moved."""
-        until_s = self.world.loop.time() + SETTLED_WITHIN_S
-        commits = self.ledger.commits
-        while len(self.ledger.owners()) < PARTITIONS or self.ledger.commits <= commits + PARTITIONS:
-            if self.world.loop.time() > until_s:
-                text = f"group {self.ledger.group} does not settle: {self.ledger.owners()}"
-                self.world.history.surprise("crowd", text)
-                break
-            await asyncio.sleep(0.1)
-        for member, task in self.members.items():
-            if task.done():
-                task.result()
-            member.stopping = True
-        await asyncio.wait(self.members.values(), timeout=SETTLED_WITHIN_S)
+            await asyncio.sleep(self.rng.uniform(0.3, 2.5))
+            reassigns = self.to_other_replicas and self.rng.random() < 0.5
+            await (self.reassign() if reassigns else self.elect())
 
 
 def groups(
-    brokers: int, faults: Sequence[str], *, duration_s: float = 15.0, nemeses: int = 1, flushed: bool = False
+    faults: Sequence[str],
+    *,
+    flushed: bool = False,
+    duration_s: float = 14.0,
+    nemeses: Sequence[int] = (1, 1, 2),
+    min_isr: Sequence[int] = (1, 2),
+    reassigns: bool = True,
 ) -> Story:
+    """Two groups read one topic, each in a way that the seed draws."""
+
     async def story(world: World) -> None:
-        properties = {
-            **drawn_properties(world.rng("properties")),
-            **PROPERTIES,
-            "min.insync.replicas": str(min(brokers, 2)),
-            **({"log.flush.interval.messages": "1"} if flushed else {}),
-        }
-        await world.start_all(world.add_cluster(brokers, properties))
-        admin = Admin(world, "admin")
-        replicas = min(brokers, 3)
-        create = admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=replicas, configs={})
-        await world.spawn(admin.process, create)
-        crowds = [Crowd(world, kind) for kind in KINDS]
-        changing = [asyncio.ensure_future(crowd.run()) for crowd in crowds]
-        await asyncio.sleep(1)
-        await quarrel(world, nemeses, duration_s, faults, topic=GROUP_TOPIC, flushed=flushed)
-        await Nemesis(world, "the last").make_good()
-        for crowd in crowds:
-            crowd.stopping = True
-        await asyncio.gather(*changing)
-        await asyncio.gather(*(crowd.settle() for crowd in crowds))
-        for crowd in crowds:
-            world.trace("crowd", crowd.kind, f"{crowd.ledger.moves} moves, {crowd.ledger.commits} commits")
+        rng = world.rng("groups")
+        await world.start_all(world.add_cluster(3, _properties(world, min_isr[0], flushed=flushed)))
+        cast = Cast(
+            world,
+            partitions=PARTITIONS,
+            producers=1,
+            consumers=0,
+            replication_factor=REPLICAS,
+            pause_s=PAUSE_S,
+            configs={**SHORT_SEGMENTS, "min.insync.replicas": str(rng.choice(min_isr))},
+        )
+        own = range(SHARDS)
+        mover = Mover(world, "mover", GROUP_TOPIC, own, "", replication_factor=REPLICAS)
+        mover.to_other_replicas = reassigns
+        cast.others.append(mover)
+        await cast.begin()
+        playing = [
+            Company(
+                world,
+                group_id,
+                rng.choice(list(KINDS)),
+                topic=TOPIC,
+                partitions=PARTITIONS,
+                shards=SHARDS,
+                seats=SEATS,
+            )
+            for group_id in ("g", "h")
+        ]
+        for company in playing:
+            company.begin()
+        await asyncio.sleep(rng.uniform(0.2, 2.0))
+        await quarrel(world, rng.choice(nemeses), duration_s, faults, topic=GROUP_TOPIC, flushed=flushed)
+        nemesis = Nemesis(world, "the last", flushed=flushed)
+        await nemesis.make_good()
+        await cast.finish()
+        await asyncio.gather(*(company.finish() for company in playing))
+        await _lose_a_coordinator(world, playing, nemesis)
 
     return story
+
+
+def _properties(world: World, offsets_min_isr: int, *, flushed: bool) -> dict[str, str]:
+    timing = company_timing(world)
+    given = {
+        **drawn_properties(world.rng("properties")),
+        "offsets.topic.num.partitions": str(SHARDS),
+        "min.insync.replicas": str(offsets_min_isr),
+        "group.min.session.timeout.ms": "100",
+        "group.initial.rebalance.delay.ms": str(world.rng("delay").choice((0, 300))),
+        "group.consumer.session.timeout.ms": str(timing.session_ms),
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.heartbeat.interval.ms": str(timing.heartbeat_ms),
+        "group.consumer.min.heartbeat.interval.ms": "50",
+    }
+    if flushed:
+        given["log.flush.interval.messages"] = FLUSHED["flush.messages"]
+    return given
+
+
+async def _lose_a_coordinator(world: World, companies: Sequence[Company], nemesis: Nemesis) -> None:
+    """What was acknowledged is known without any single broker."""
+    node = world.rng("last coordinator").choice(leaders(world, GROUP_TOPIC))
+    node.kill()
+    await asyncio.sleep(0.2)
+    await asyncio.gather(*(company.read_offsets("heir") for company in companies))
+    await nemesis.revive(node, cut_short=False, must=True)

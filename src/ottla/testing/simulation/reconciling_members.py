@@ -16,7 +16,7 @@ from ottla.protocol.messages.consumer_group_heartbeat_request import (
 )
 from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from ottla.testing.simulation.clients import NotNow
-from ottla.testing.simulation.company_members import GroupMember
+from ottla.testing.simulation.group_members import GroupMember
 
 JOINING = 0
 LEAVING = -1

@@ -19,11 +19,9 @@ from ottla.testing.simulation.checkers import (
     check,
     duplicate,
     order,
-    surprises,
     unwritten_read,
 )
 from ottla.testing.simulation.cluster_stories import cluster, metadata_only
-from ottla.testing.simulation.company_stories import companies
 from ottla.testing.simulation.group_checkers import GROUPS as GROUP_CHECKERS
 from ottla.testing.simulation.group_stories import groups
 from ottla.testing.simulation.history import OK, PRODUCE
@@ -172,34 +170,31 @@ CLUSTERS: dict[str, Scenario] = {
 }
 
 GROUPS: dict[str, Scenario] = {
-    "groups-kill": Scenario(
-        "three nodes, groups of both protocols: members and coordinators come, go and die",
-        groups(3, ("kill", "kill-all", "stop", "rolling", "pause", "reset", "slow-net", "slow-disk")),
-        (surprises,),
-    ),
-    "groups-net": Scenario(
-        "three nodes, groups of both protocols: cut off, split, kept from each other",
-        groups(3, ("island", "island", "cut", "split", "lag", "kill", "reset")),
-        (surprises,),
-    ),
-    "groups-power": Scenario(
-        "three nodes, groups of both protocols: without power, one at a time; full disks",
-        groups(3, ("power", "slow-power", "kill", "stop", "full-disk", "pause")),
-        (surprises,),
-    ),
-}
-
-COMPANIES: dict[str, Scenario] = {
     "groups": Scenario(
         "three nodes, two groups of consumers: members and brokers come and go, coordinators move",
-        companies(
+        groups(
             ("kill", "kill", "lag", "stop", "rolling", "pause", "cut", "split", "island", "reset", "slow-net")
         ),
         GROUP_CHECKERS,
     ),
+    "groups-kill": Scenario(
+        "three nodes, two groups: killed, one or all, stopped, restarted in turn, paused, slow",
+        groups(("kill", "kill-all", "stop", "rolling", "pause", "reset", "slow-net", "slow-disk")),
+        GROUP_CHECKERS,
+    ),
+    "groups-net": Scenario(
+        "three nodes, two groups: cut off, split, kept from each other",
+        groups(("island", "island", "cut", "split", "lag", "kill", "reset")),
+        GROUP_CHECKERS,
+    ),
+    "groups-power": Scenario(
+        "three nodes without flushes, two groups: without power, one at a time; full disks",
+        groups(("power", "slow-power", "kill", "stop", "full-disk", "pause"), min_isr=(2,), reassigns=False),
+        GROUP_CHECKERS,
+    ),
     "groups-flushed": Scenario(
-        "three nodes that flush, two groups of consumers: without power, one or all; slow and full disks",
-        companies(
+        "three nodes that flush, two groups: without power, one or all; slow and full disks",
+        groups(
             ("power", "slow-power", "power-all", "usurp", "kill", "slow-disk", "full-disk", "cut"),
             flushed=True,
         ),
@@ -207,7 +202,7 @@ COMPANIES: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **COMPANIES}
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS}
 
 
 def run_scenario(
