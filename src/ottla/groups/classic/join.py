@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.groups.classic.group import EMPTY, PREPARING, STABLE, ClassicGroup
+from ottla.groups.classic.handover import is_left_behind
 from ottla.groups.classic.member import ClassicMember, Protocols
 from ottla.groups.classic.rebalance import (
     Rebalancing,
@@ -216,10 +217,11 @@ class Join:
         member.is_new = False
         member.client_id = ctx.client_id
         member.client_host = ctx.client_host
+        hands_over = is_left_behind(group, member)
         reads_other = self._update(group, member, request)
         self.rebalancing.extend_session(group, member, now_ms)
         keeps_protocol = group.state == STABLE and group.select_protocol() == group.protocol_name
-        if keeps_protocol and not reads_other:
+        if keeps_protocol and not (reads_other or hands_over):
             self._take_over(outcome, group, member, old_leader_id or "", ctx, now_ms)
             return
         self.rebalancing.park_join(outcome, group, member, ctx)

@@ -41,13 +41,21 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     return ConsumerProtocolSubscription.read(version, metadata, _VERSION.size)[0]
 
 
-def read_assignment(data: bytes, topics: TopicsView) -> dict[bytes, tuple[int, ...]]:
-    """The partitions, of topics that exist. Nothing at all is an empty assignment. Raises DecodeError."""
+def read_assigned(data: bytes) -> dict[str, list[int]]:
+    """The partitions by topic names; nothing at all is an empty assignment. Raises DecodeError."""
     if not data:
         return {}
     version = min(read_version(data), ConsumerProtocolAssignment.MAX_VERSION)
     message = ConsumerProtocolAssignment.read(version, data, _VERSION.size)[0]
-    return by_topic_id(((each.topic, each.partitions) for each in message.assigned_partitions), topics)
+    found: dict[str, list[int]] = {}
+    for each in message.assigned_partitions:
+        found.setdefault(each.topic, []).extend(each.partitions)
+    return found
+
+
+def read_assignment(data: bytes, topics: TopicsView) -> dict[bytes, tuple[int, ...]]:
+    """The partitions, of topics that exist. Raises DecodeError."""
+    return by_topic_id(read_assigned(data).items(), topics)
 
 
 def by_topic_id(named: Iterable[tuple[str, list[int]]], topics: TopicsView) -> dict[bytes, tuple[int, ...]]:

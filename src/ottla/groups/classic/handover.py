@@ -1,0 +1,44 @@
+"""Partitions on their way from one cooperative member to another, as far as metadata and assignments tell.
+
+A cooperative leader assigns nothing that somebody else still has. Who has to give something up does so, and
+joins again: the group's second rebalance gives it away. A static member that dies in between does not join
+again. Its successor owns nothing and has nothing to give up, so nobody would call for that rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.protocol.errors import DecodeError
+
+
+def is_left_behind(group: ClassicGroup, member: ClassicMember) -> bool:
+    """Did the member say to own, when it last joined, what nobody was given since?"""
+    if group.protocol != CONSUMER_PROTOCOL_TYPE:
+        return False
+    try:
+        owned = _owned(member.metadata(group.protocol_name or ""))
+        if not owned:
+            return False
+        given = {key: None for each in group.members.values() for key in _assigned(each.assignment)}
+    except DecodeError:
+        return False  # clients may put anything there
+    return any(key not in given for key in owned)
+
+
+def _owned(metadata: bytes) -> list[tuple[str, int]]:
+    from ottla.groups.consumer.embedded import read_subscription
+
+    return _pairs({each.topic: each.partitions for each in read_subscription(metadata).owned_partitions})
+
+
+def _assigned(assignment: bytes) -> list[tuple[str, int]]:
+    from ottla.groups.consumer.embedded import read_assigned
+
+    return _pairs(read_assigned(assignment))
+
+
+def _pairs(by_topic: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
+    return [(topic, number) for topic, numbers in by_topic.items() for number in numbers]
