@@ -44,6 +44,9 @@ class ConsumerProtocol:
         # What the next heartbeat must tell: everything, or only what we have.
         self._tell_all = True
         self._tell_owned = False
+        # Something was taken back, and the coordinator has not heard since what we have: it waits for that,
+        # also where we never had it, because we did not know the topic yet.
+        self._was_taken_back = False
 
     async def run(self) -> None:
         """Until it is cancelled. Raises NotOffered and whatever does not pass by itself."""
@@ -130,6 +133,8 @@ class ConsumerProtocol:
             ]
         response = await membership.cluster.ask(connection, request, ConsumerGroupHeartbeatResponse)
         raise_for(response.error_code, group=options.group_id, detail=response.error_message)
+        if request.topic_partitions is not None:
+            self._was_taken_back = False
         self._tell_all = self._tell_owned = False
         if changed and membership.subscription == subscription:
             membership.subscription_changed = False
@@ -152,6 +157,7 @@ class ConsumerProtocol:
         self._epoch = JOINING
         self._tell_all = True
         self._target = {}
+        self._was_taken_back = False
         self._change = self.membership.lose()
         self.membership.identity = MemberIdentity(instance_id=self.membership.options.instance_id)
 
@@ -163,9 +169,10 @@ class ConsumerProtocol:
             self._member_id, self._epoch, self.membership.options.instance_id
         )
         if response.assignment is not None:
-            self._target = {
-                bytes(row.topic_id): sorted(row.partitions) for row in response.assignment.topic_partitions
-            }
+            before, rows = self._target, response.assignment.topic_partitions
+            self._target = {bytes(row.topic_id): sorted(row.partitions) for row in rows}
+            if any(not {*numbers} <= {*self._target.get(key, ())} for key, numbers in before.items()):
+                self._was_taken_back = True
 
     async def _reconcile(self) -> bool:
         """Propose the way from what we have to what we should have. True if a topic is not known yet."""
@@ -177,6 +184,8 @@ class ConsumerProtocol:
         assign = [key for key in target if key not in owned]
         if revoke or assign:
             self._change = self.membership.propose(revoke, assign)
+        elif self._was_taken_back:
+            self._tell_owned = True
         return unknown
 
     async def _named_target(self) -> tuple[dict[TopicPartition, None], bool]:
