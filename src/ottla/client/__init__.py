@@ -14,6 +14,9 @@
         consumer.subscribe("orders")
         async for record in consumer:
             print(record)
+    async with Producer("localhost:9092", transactional_id="billing-1") as producer:
+        async with producer.transaction():
+            await producer.send("invoices", b"value")
 
 Data people need no loop: `read_arrow` and `write_arrow` move whole topics between a cluster and Arrow tables.
 
@@ -67,11 +70,14 @@ if TYPE_CHECKING:
         GroupNotEmptyError,
         NotKafkaError,
         OffsetOutOfRangeError,
+        ProducerFencedError,
         RecordTooLargeError,
         RequestTimeoutError,
         TopicExistsError,
+        TransactionFailedError,
         UnknownGroupError,
         UnknownTopicError,
+        UnknownTransactionalIdError,
         UnsupportedApiError,
     )
     from ottla.client.group_types import (
@@ -89,6 +95,7 @@ if TYPE_CHECKING:
     from ottla.client.producer import Producer
     from ottla.client.producer_queue import Delivery
     from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
+    from ottla.client.transaction import PreparedTransaction
 
 _HOMES = {
     "admin": ("Admin",),
@@ -121,11 +128,14 @@ _HOMES = {
         "GroupNotEmptyError",
         "NotKafkaError",
         "OffsetOutOfRangeError",
+        "ProducerFencedError",
         "RecordTooLargeError",
         "RequestTimeoutError",
         "TopicExistsError",
+        "TransactionFailedError",
         "UnknownGroupError",
         "UnknownTopicError",
+        "UnknownTransactionalIdError",
         "UnsupportedApiError",
     ),
     "group_types": (
@@ -143,6 +153,7 @@ _HOMES = {
     "producer": ("Producer",),
     "producer_queue": ("Delivery",),
     "sync_cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
+    "transaction": ("PreparedTransaction",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -185,7 +196,9 @@ __all__ = [
     "PartitionInfo",
     "PartitionLag",
     "PartitionState",
+    "PreparedTransaction",
     "Producer",
+    "ProducerFencedError",
     "QuorumInfo",
     "QuorumReplica",
     "Reassignment",
@@ -200,8 +213,10 @@ __all__ = [
     "TopicExistsError",
     "TopicInfo",
     "TopicState",
+    "TransactionFailedError",
     "UnknownGroupError",
     "UnknownTopicError",
+    "UnknownTransactionalIdError",
     "UnsupportedApiError",
     "Written",
     "read_arrow",

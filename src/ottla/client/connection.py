@@ -50,6 +50,8 @@ class Connection(asyncio.BufferedProtocol):
         self.port = port
         self.client_id = client_id
         self.broker_versions: dict[int, tuple[int, int]] = {}
+        # The cluster's features and the levels that are finalized, as the broker told when we connected.
+        self.features: dict[str, int] = {}
         self._receiver = FrameReceiver(RESPONSE_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._awaited: deque[_Awaited] = deque()
@@ -94,12 +96,15 @@ class Connection(asyncio.BufferedProtocol):
         return self._closed_by is None and self._transport is not None and not self._transport.is_closing()
 
     def version_for(self, api_key: int, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides know. Raises UnsupportedApiError."""
+        """The newest version of an API that both sides know. Raises UnsupportedApiError.
+
+        Only `at_most` may name a version that is not stable yet.
+        """
         api = API_BY_KEY[api_key]
         theirs = self.broker_versions.get(api_key)
         if theirs is None:
             raise UnsupportedApiError(f"{self.address}: the broker does not offer {api.name}")
-        ours_max = api.max_version if at_most is None else min(api.max_version, at_most)
+        ours_max = api.max_version if at_most is None else min(api.newest_version, at_most)
         version = min(ours_max, theirs[1])
         if version < max(api.min_version, theirs[0]):
             raise UnsupportedApiError(
@@ -149,6 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             answer = await self._ask_versions(retry_version, timeout_ms)
         raise_for(answer.error_code, detail=f"{self.address} refused to tell its API versions")
         self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
     async def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
         request = ApiVersionsRequest(

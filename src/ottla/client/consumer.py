@@ -10,6 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from ottla.client.aborted import AbortedTransactions
+from ottla.client.admin_types import OffsetAt
 from ottla.client.cluster import ClusterClient
 from ottla.client.consumer_state import ConsumedRecord, PartitionState
 from ottla.client.errors import BrokerError, ClientError, broker_error, raise_for
@@ -25,6 +27,7 @@ from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
 FETCH_LANE = "fetch"
 FETCH_VERSION_WITHOUT_TOPIC_IDS = 12
 OUT_OF_RANGE_CHOICES = ("error", "beginning", "end")
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 # "beginning", "end", an offset, or a point in time (the first record at or after it).
 Start = str | int | datetime
@@ -55,6 +58,9 @@ class Consumer(GroupReading):
     more is committed, and the records since are read again. With `auto_commit=False`, `commit` does it when
     you say so. `group_protocol` is "consumer" (KIP-848: nobody stops when others come and go), "classic", or
     "auto": the first where the cluster offers it.
+
+    With isolation_level="read_committed" records of transactions are handed out when these are committed, and
+    those of aborted ones never; reading stops at the first transaction that is still open.
     """
 
     def __init__(
@@ -77,7 +83,12 @@ class Consumer(GroupReading):
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: int = 3_000,
         max_poll_interval_ms: int = 300_000,
+        isolation_level: str = "read_uncommitted",
     ) -> None:
+        if isolation_level not in ISOLATION_LEVELS:
+            raise ValueError(
+                f"isolation_level={isolation_level!r}: expected one of {', '.join(ISOLATION_LEVELS)}"
+            )
         if out_of_range not in OUT_OF_RANGE_CHOICES:
             raise ValueError(
                 f"out_of_range={out_of_range!r}: expected one of {', '.join(OUT_OF_RANGE_CHOICES)}"
@@ -99,6 +110,7 @@ class Consumer(GroupReading):
         self._auto_commit = auto_commit
         self._auto_commit_interval_ms = auto_commit_interval_ms
         self.out_of_range = out_of_range
+        self.read_committed = isolation_level == "read_committed"
         self.fetch_min_bytes = fetch_min_bytes
         self.fetch_max_wait_ms = fetch_max_wait_ms
         self.fetch_max_bytes = fetch_max_bytes
@@ -148,6 +160,10 @@ class Consumer(GroupReading):
     def high_watermark(self, topic: str, partition: int) -> int:
         """The end of what can be read, as the last fetch saw it; -1 before the first."""
         return self._state(topic, partition).high_watermark
+
+    def last_stable_offset(self, topic: str, partition: int) -> int:
+        """Where the first open transaction begins, as the last fetch saw it; -1 before the first."""
+        return self._state(topic, partition).last_stable_offset
 
     async def poll(self, records_max: int = 500, *, timeout_ms: float = 1_000) -> list[ConsumedRecord]:
         """The next records: as soon as there are any, or none when the timeout passes.
@@ -236,12 +252,15 @@ class Consumer(GroupReading):
                 fixed[key] = start
             else:
                 raise ValueError(f"start={start!r}: expected 'beginning', 'end', an offset or a datetime")
-        found = {key: at.offset for key, at in (await self.list_offsets(asked)).items()}
+        found = {key: at.offset for key, at in (await self._list_offsets(asked)).items()}
         too_late = [key for key, offset in found.items() if offset < 0]
         if too_late:
-            ends = await self.list_offsets(dict.fromkeys(too_late, LATEST))
+            ends = await self._list_offsets(dict.fromkeys(too_late, LATEST))
             found.update({key: at.offset for key, at in ends.items()})
         return {**fixed, **found}
+
+    async def _list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+        return await self.list_offsets(wanted, read_committed=self.read_committed)
 
     def _add_state(self, key: TopicPartition, offset: int) -> PartitionState:
         backoff = Backoff(self.cluster.retry_backoff_ms, self.cluster.retry_backoff_max_ms)
@@ -342,6 +361,7 @@ class Consumer(GroupReading):
             max_wait_ms=self.fetch_max_wait_ms,
             min_bytes=self.fetch_min_bytes,
             max_bytes=self.fetch_max_bytes,
+            isolation_level=int(self.read_committed),
             topics=list(topics.values()),
         )
         timeout_ms = self.fetch_max_wait_ms + self.cluster.request_timeout_ms
@@ -365,9 +385,14 @@ class Consumer(GroupReading):
         state.failing_since_s = None
         state.backoff.reset()
         state.high_watermark = row.high_watermark
+        state.last_stable_offset = row.last_stable_offset
         state.log_start_offset = row.log_start_offset
         if row.records is not None and len(row.records):
-            state.fetched(row.records)
+            aborted = None
+            if self.read_committed:
+                aborted = AbortedTransactions()
+                aborted.learn(row)
+            state.fetched(row.records, aborted)
 
     def _retry_or_report(self, state: PartitionState, error: ClientError) -> None:
         """Try again a little later; what does not pass, or lasts too long, is raised by the next poll."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ottla.client.aborted import AbortedTransactions
 from ottla.client.errors import ClientError
 from ottla.client.retry import Backoff
 from ottla.records.batch import HEADER_BYTES, CorruptBatch, RecordsError, crc_ok, read_header
@@ -41,6 +42,7 @@ class PartitionState:
         "generation",
         "high_watermark",
         "in_flight",
+        "last_stable_offset",
         "log_start_offset",
         "next_offset",
         "not_before_s",
@@ -56,6 +58,7 @@ class PartitionState:
         self.consumed = next_offset
         self.committed = -1
         self.high_watermark = -1
+        self.last_stable_offset = -1
         self.log_start_offset = -1
         self.in_flight = False
         self.not_before_s = 0.0
@@ -75,8 +78,9 @@ class PartitionState:
         self.next_offset = self.consumed = offset
         self._records = None
 
-    def fetched(self, data: bytes | memoryview) -> None:
-        self._records = self._iterate(data)
+    def fetched(self, data: bytes | memoryview, aborted: AbortedTransactions | None = None) -> None:
+        """With `aborted`, what it hides is left out."""
+        self._records = self._iterate(data, aborted)
 
     def take(self, count_max: int) -> list[ConsumedRecord]:
         """The next records, at most so many; empty when the bytes are used up."""
@@ -97,23 +101,28 @@ class PartitionState:
                 taken.append(record)
         return taken
 
-    def _iterate(self, data: bytes | memoryview) -> Iterator[ConsumedRecord]:
+    def _iterate(
+        self, data: bytes | memoryview, aborted: AbortedTransactions | None
+    ) -> Iterator[ConsumedRecord]:
         position = 0
         while position + HEADER_BYTES <= len(data):
             length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
             if length > 0 and position + LENGTH_PREFIX_BYTES + length > len(data):
                 break  # brokers may cut the last batch off: it comes whole the next time
-            yield from self._batch(data, position)
+            yield from self._batch(data, position, aborted)
             position += LENGTH_PREFIX_BYTES + length
 
-    def _batch(self, data: bytes | memoryview, position: int) -> Iterator[ConsumedRecord]:
+    def _batch(
+        self, data: bytes | memoryview, position: int, aborted: AbortedTransactions | None
+    ) -> Iterator[ConsumedRecord]:
         topic, partition = self.topic, self.partition
         try:
             header = read_header(data, position)
             if not crc_ok(data, position, header):
                 raise CorruptBatch("the checksum does not match")
+            is_hidden = header.is_control if aborted is None else aborted.hides(data, position, header)
             # Offsets before ours belong to a batch that we are in the middle of.
-            if not header.is_control and header.next_offset > self.next_offset:
+            if not is_hidden and header.next_offset > self.next_offset:
                 for record in iter_records(data, position, header):
                     if record.offset >= self.next_offset:
                         yield ConsumedRecord(topic, partition, *record)

@@ -1,4 +1,4 @@
-"""Finds the broker that looks after a group, and finds it again when that has moved."""
+"""Finds the broker that looks after a group or a transactional id, and finds it again when that has moved."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.connection import Connection
 
 GROUP = 0
+TRANSACTION = 1
 BATCHED_FROM = 4
 ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -29,13 +30,14 @@ Result = TypeVar("Result")
 
 
 class Coordinators:
-    """Remembers the coordinators of groups.
+    """Remembers the coordinators of groups, or of transactional ids.
 
     A connection answers in order, and joining a group may take minutes: it has a `lane` of its own.
     """
 
-    def __init__(self, cluster: ClusterClient) -> None:
+    def __init__(self, cluster: ClusterClient, kind: int = GROUP) -> None:
         self.cluster = cluster
+        self.kind = kind
         self._nodes: dict[str, int] = {}
 
     async def find(self, group_id: str) -> int:
@@ -44,14 +46,15 @@ class Coordinators:
         if node_id is not None:
             return node_id
         connection = await self.cluster.any_connection()
-        request = FindCoordinatorRequest()
+        request = FindCoordinatorRequest(key_type=self.kind)
         if connection.version_for(request.API_KEY) >= BATCHED_FROM:
             request.coordinator_keys = [group_id]
         else:
             request.key = group_id
         response = await self.cluster.ask(connection, request, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response
-        raise_for(found.error_code, group=group_id, detail=found.error_message or None)
+        group = group_id if self.kind == GROUP else None
+        raise_for(found.error_code, group=group, detail=found.error_message or None)
         self._nodes[group_id] = found.node_id
         return found.node_id
 

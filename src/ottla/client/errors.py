@@ -50,8 +50,8 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "its members read the topic: stop them first",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.max.size allows",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group's coordinator has no leader: see if all brokers are up",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group's coordinator is still reading its log: try again",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator has no leader: see if all brokers are up",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still reading its log: try again",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member: it was removed, or never joined",
     ErrorCode.ILLEGAL_GENERATION: "the group has rebalanced since: somebody else may own the partition",
     ErrorCode.FENCED_MEMBER_EPOCH: "the group took this member out: somebody else may own the partition",
@@ -60,6 +60,14 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.FENCED_INSTANCE_ID: "another consumer has taken this group.instance.id: give each its own",
     ErrorCode.UNRELEASED_INSTANCE_ID: "another consumer still uses this group.instance.id",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the members of the group have no assignor or protocol in common",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has the transactional id, or its time-out passed",
+    ErrorCode.INVALID_TXN_STATE: "the transaction is not open any more, or another one is",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "brokers allow at most transaction.max.timeout.ms (15 minutes)",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended: try again",
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: "a later coordinator has written there already",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
+    ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and do it again",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the text beside the offset (offset.metadata.max.bytes)",
 }
 
@@ -162,6 +170,18 @@ class RecordTooLargeError(BrokerError):
     """A single record exceeds what the topic takes."""
 
 
+class ProducerFencedError(BrokerError):
+    """Another producer has taken the transactional id, or the coordinator aborted what took too long."""
+
+
+class UnknownTransactionalIdError(BrokerError):
+    """Nobody uses that transactional id, or not for so long that it was forgotten."""
+
+
+class TransactionFailedError(ClientError):
+    """The transaction can only be aborted; `__cause__` says what went wrong."""
+
+
 _CLASSES: dict[int, type[BrokerError]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicError,
     ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicError,
@@ -170,6 +190,8 @@ _CLASSES: dict[int, type[BrokerError]] = {
     ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
     ErrorCode.GROUP_ID_NOT_FOUND: UnknownGroupError,
     ErrorCode.NON_EMPTY_GROUP: GroupNotEmptyError,
+    ErrorCode.PRODUCER_FENCED: ProducerFencedError,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: UnknownTransactionalIdError,
 }
 
 

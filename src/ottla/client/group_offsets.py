@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
-from ottla.client.errors import raise_for
+from ottla.client.errors import BrokerError, raise_for
 from ottla.client.group_types import CommittedOffset, TopicPartition
 from ottla.client.group_wire import commit_topics, partitions_by_topic
+from ottla.client.retry import Backoff, Deadline
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import offset_fetch_request, offset_fetch_response
 from ottla.protocol.messages.offset_commit_request import OffsetCommitRequest
 from ottla.protocol.messages.offset_commit_response import OffsetCommitResponse
@@ -20,6 +22,9 @@ NAMES_UNTIL = 9
 GROUPS_FROM = 8
 STABLE_FROM = 7
 ALL_TOPICS_FROM = 2
+STALE_EPOCH_PAUSE_MS = 20
+
+Result = TypeVar("Result")
 
 
 class MemberIdentity(NamedTuple):
@@ -94,6 +99,19 @@ async def fetch_offsets(
     )
     raise_for(response.error_code, group=group_id)
     return _committed(response, group_id)
+
+
+async def while_epoch_is_stale(work: Callable[[], Awaitable[Result]], timeout_ms: float) -> Result:
+    """The group has a new epoch that we have not heard of yet: with the next heartbeat we will."""
+    deadline = Deadline(timeout_ms)
+    backoff = Backoff(STALE_EPOCH_PAUSE_MS, 500)
+    while True:
+        try:
+            return await work()
+        except BrokerError as error:
+            if error.code != ErrorCode.STALE_MEMBER_EPOCH or deadline.passed:
+                raise
+        await backoff.pause(deadline)
 
 
 def _committed(

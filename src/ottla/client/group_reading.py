@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ottla.client.cluster import ClusterUser
 from ottla.client.connection import Connection
 from ottla.client.coordinator import Coordinators
 from ottla.client.errors import BrokerError, ClientError
-from ottla.client.group_offsets import MemberIdentity, commit_offsets, fetch_offsets
+from ottla.client.group_offsets import MemberIdentity, commit_offsets, fetch_offsets, while_epoch_is_stale
 from ottla.client.group_types import CommittedOffset
 from ottla.client.membership import (
     PROTOCOLS,
@@ -23,7 +23,6 @@ from ottla.client.membership import (
     is_removed,
 )
 from ottla.client.offsets import OffsetQueries, TopicPartition
-from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.client")
 
 AUTO_COMMIT_TIMEOUT_MS = 3_000
-STALE_EPOCH_PAUSE_MS = 20
-
-Result = TypeVar("Result")
 
 
 class GroupReading(OffsetQueries, ClusterUser):
@@ -95,7 +91,7 @@ class GroupReading(OffsetQueries, ClusterUser):
         us (ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH, ...): what was read will be read by somebody else too.
         """
         if offsets is None:
-            offsets = {key: state.consumed for key, state in self._states.items()}
+            offsets = self.consumed_offsets()
         await self._commit(offsets, self.cluster.retry_timeout_ms)
 
     async def committed(
@@ -104,6 +100,26 @@ class GroupReading(OffsetQueries, ClusterUser):
         """Where the group stands in these partitions (None: in all it has committed for)."""
         asked = None if partitions is None else list(partitions)
         return await self._fetch_committed(asked, MemberIdentity(), require_stable=False)
+
+    def consumed_offsets(self) -> dict[TopicPartition, int]:
+        """Where the consumer has come to: after the last record that was handed out."""
+        return {key: state.consumed for key, state in self._states.items()}
+
+    def member_identity(self) -> MemberIdentity:
+        """Who commits in the name of this consumer. Raises if what it has read is somebody else's by now."""
+        membership = self._membership
+        if membership is not None and membership.change is not None and membership.change.lost:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, group=self.group_id)
+        return self._identity()
+
+    async def seek_to_committed(self) -> None:
+        """Go back to where the group stands, as after a transaction that was aborted; where it has committed
+        nothing, to where it began."""
+        committed = await self._fetch_committed(list(self._states), None, require_stable=True)
+        starts = {key: self._start if key not in committed else committed[key].offset for key in self._states}
+        for key, offset in (await self._resolve(starts)).items():
+            if key in self._states:
+                self._states[key].seek(offset)
 
     # Inside: rebalances.
 
@@ -196,7 +212,7 @@ class GroupReading(OffsetQueries, ClusterUser):
             request_timeout_ms = min(self.cluster.request_timeout_ms, max(timeout_ms, 1))
             await commit_offsets(connection, group_id, offsets, identity, timeout_ms=request_timeout_ms)
 
-        await _while_epoch_is_stale(
+        await while_epoch_is_stale(
             lambda: coordinators.retrying(group_id, attempt, timeout_ms=timeout_ms), timeout_ms
         )
         for key, given in offsets.items():
@@ -229,7 +245,7 @@ class GroupReading(OffsetQueries, ClusterUser):
             )
 
         timeout_ms = self.cluster.retry_timeout_ms
-        return await _while_epoch_is_stale(lambda: coordinators.retrying(group_id, attempt), timeout_ms)
+        return await while_epoch_is_stale(lambda: coordinators.retrying(group_id, attempt), timeout_ms)
 
     def _identity(self) -> MemberIdentity:
         return MemberIdentity() if self._membership is None else self._membership.identity
@@ -240,19 +256,6 @@ class GroupReading(OffsetQueries, ClusterUser):
         if self._lone_coordinators is None:
             self._lone_coordinators = Coordinators(self.cluster)
         return self._lone_coordinators
-
-
-async def _while_epoch_is_stale(work: Callable[[], Awaitable[Result]], timeout_ms: float) -> Result:
-    """The group has a new epoch that we have not heard of yet: with the next heartbeat we will."""
-    deadline = Deadline(timeout_ms)
-    backoff = Backoff(STALE_EPOCH_PAUSE_MS, 500)
-    while True:
-        try:
-            return await work()
-        except BrokerError as error:
-            if error.code != ErrorCode.STALE_MEMBER_EPOCH or deadline.passed:
-                raise
-        await backoff.pause(deadline)
 
 
 def checked_options(options: GroupOptions) -> GroupOptions:

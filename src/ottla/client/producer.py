@@ -6,14 +6,17 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from ottla.client.cluster import ClusterClient, ClusterUser
+from ottla.client.cluster import ClusterClient
 from ottla.client.errors import BrokerError, ClientError, ClosedError, broker_error, raise_for
 from ottla.client.partitioner import partition_for_key
 from ottla.client.producer_queue import Delivery, Headers, PartitionQueue, ProducerId, size_of
 from ottla.client.retry import Backoff
+from ottla.client.transaction import Transactions
+from ottla.client.transactional import TransactionalSending
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -24,6 +27,7 @@ from ottla.records.compression import CODEC_BY_NAME
 
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 PRODUCE_VERSION_WITHOUT_TOPIC_IDS = 12
+ABORT_AT_CLOSE_MS = 5_000
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 INT32_MAX = 2**31 - 1
 # The broker refused the sequence number, so nothing was written: start over under a new producer id.
@@ -36,7 +40,7 @@ LOST_SEQUENCE = frozenset(
 )
 
 
-class Producer(ClusterUser):
+class Producer(TransactionalSending):
     """Sends records to topics.
 
     async with Producer("localhost:9092", compression="zstd") as producer:
@@ -46,6 +50,16 @@ class Producer(ClusterUser):
     Records with a key go to the partition the Java client would choose. With acks="all" (the default) the
     producer is idempotent: a batch that had to be sent twice is written once. Leaving the context delivers
     what is left.
+
+    With a `transactional_id` all records are sent in transactions:
+
+        async with Producer("localhost:9092", transactional_id="billing-1") as producer:
+            async with producer.transaction():
+                await producer.send("orders", b"value")
+                await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer)
+
+    A transaction that is not ended within `transaction_timeout_ms` is aborted by the cluster. With
+    `two_phase_commit` it waits for ever: see `prepare_transaction`.
     """
 
     def __init__(
@@ -60,6 +74,9 @@ class Producer(ClusterUser):
         buffer_bytes_max: int = 32 * 1024 * 1024,
         delivery_timeout_ms: float = 120_000,
         client_id: str = "ottla",
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        two_phase_commit: bool = False,
     ) -> None:
         if str(acks) not in ACKS:
             raise ValueError(f"acks={acks!r}: expected 0, 1 or 'all'")
@@ -70,6 +87,15 @@ class Producer(ClusterUser):
         if idempotent and self.acks != -1:
             raise ValueError(f"acks={acks!r}: an idempotent producer needs acks='all'")
         self.idempotent = self.acks == -1 if idempotent is None else idempotent
+        self._transactions: Transactions | None = None
+        if transactional_id is not None:
+            if not transactional_id or not self.idempotent:
+                raise ValueError("transactional_id: needs a name, acks='all' and an idempotent producer")
+            self._transactions = Transactions(
+                self.cluster, transactional_id, transaction_timeout_ms, two_phase_commit
+            )
+        elif two_phase_commit:
+            raise ValueError("two_phase_commit needs a transactional_id")
         self.batch_bytes = batch_bytes
         self.linger_ms = linger_ms
         self.buffer_bytes_max = buffer_bytes_max
@@ -118,6 +144,8 @@ class Producer(ClusterUser):
         chosen = await self._choose_partition(topic, key, partition)
         if self._closed:
             raise ClosedError("this producer is closed: make a new one")
+        if self._transactions is not None:
+            self._transactions.check_open()
         queue = self._queue(topic, chosen)
         batch_count = len(queue.batches)
         batch = queue.open_batch(size_bytes, self.batch_bytes, self.delivery_timeout_ms)
@@ -174,7 +202,9 @@ class Producer(ClusterUser):
         if not self._closed:
             self._closed = True
             try:
-                if flush:
+                if flush and self._has_open_transaction:
+                    await self._abort_quietly()
+                elif flush:
                     await self.flush()
             finally:
                 tasks = [*self._requests, *([self._sender] if self._sender else [])]
@@ -185,6 +215,26 @@ class Producer(ClusterUser):
                     for batch in queue.batches:
                         batch.cancel()
         await super().close()
+
+    async def _abort_quietly(self) -> None:
+        """An open transaction holds up readers: better abort it than let them wait for its time-out."""
+        with suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(ABORT_AT_CLOSE_MS / 1000):
+                await self.abort_transaction()
+
+    async def _give_up_all(self, error: ClientError) -> None:
+        """Nothing is sent any more, and nothing is on its way."""
+        self._drop_queued(error)
+        if self._transactions is not None:
+            self._transactions.fail(error, sequence_is_lost=False)
+        while self._requests:
+            await asyncio.wait(list(self._requests))
+            self._drop_queued(error)
+
+    def _drop_queued(self, error: ClientError) -> None:
+        for queue in self._queues.values():
+            while queue.batches and not queue.in_flight:
+                self._drop_head(queue, error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -296,6 +346,8 @@ class Producer(ClusterUser):
         """One Produce request with the first batch of each queue."""
         encoded: list[PartitionQueue] = []
         try:
+            if self._transactions is not None:
+                await self._transactions.add_partitions((queue.topic, queue.partition) for queue in queues)
             producer = await self._producer_id() if self.idempotent else None
             encoded = [queue for queue in queues if self._encode_head(queue, producer)]
             if encoded:
@@ -309,8 +361,11 @@ class Producer(ClusterUser):
     def _encode_head(self, queue: PartitionQueue, producer: ProducerId | None) -> bool:
         """False if the first batch cannot be built: whoever sent it hears why, the others are not held up."""
         try:
-            queue.encode_head(self._codec, producer)
+            queue.encode_head(self._codec, producer, transactional=self._transactions is not None)
         except Exception as error:
+            if self._transactions is not None:
+                failure = ClientError(f"a batch could not be built: {error}")
+                self._transactions.fail(failure, sequence_is_lost=False)
             self._drop_head(queue, error)
             return False
         return True
@@ -323,18 +378,21 @@ class Producer(ClusterUser):
     async def _exchange(self, node_id: int, queues: list[PartitionQueue]) -> None:
         connection = await self.cluster.connection_to(node_id)
         topics: dict[str, TopicProduceData] = {}
-        at_most = None
+        transactions = self._transactions
+        at_most = None if transactions is None else transactions.produce_version_max
         for queue in queues:
             data = topics.get(queue.topic)
             if data is None:
                 info = await self.cluster.topic(queue.topic)
                 data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=info.id)
-                if info.id == ZERO_UUID:
+                if info.id == ZERO_UUID and at_most is None:
                     at_most = PRODUCE_VERSION_WITHOUT_TOPIC_IDS
             rows = data.partition_data
             rows.append(PartitionProduceData(index=queue.partition, records=queue.batches[0].encoded))
         timeout_ms = int(self.cluster.request_timeout_ms)
         request = ProduceRequest(acks=self.acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+        if transactions is not None:
+            request.transactional_id = transactions.transactional_id
         if self.acks == 0:
             await connection.send_unanswered(request, at_most=at_most)
             for queue in queues:
@@ -375,6 +433,14 @@ class Producer(ClusterUser):
         batch = queue.batches[0]
         batch.attempts += 1
         code = error.code if isinstance(error, BrokerError) else None
+        if self._transactions is not None:
+            if batch.deadline.passed or not (error.retriable and self._transactions.takes_batches):
+                self._transactions.fail(error, sequence_is_lost=batch.encoded is not None)
+                self._drop_head(queue, error)
+                self._drop_queued(error)
+            else:
+                self._try_again_later(queue, error)
+            return
         lost_sequence = code in LOST_SEQUENCE and batch.producer is not None
         if batch.deadline.passed or not (error.retriable or lost_sequence):
             if error.retriable and batch.encoded is not None and batch.producer == self._producer:
@@ -386,6 +452,9 @@ class Producer(ClusterUser):
             if batch.producer == self._producer:
                 self._producer = None
             batch.encoded = None
+        self._try_again_later(queue, error)
+
+    def _try_again_later(self, queue: PartitionQueue, error: ClientError) -> None:
         if not isinstance(error, BrokerError) or error.stale_metadata:
             self.cluster.view.expire(queue.topic)
         queue.not_before_s = time.monotonic() + queue.backoff.next_ms() / 1000
@@ -398,6 +467,11 @@ class Producer(ClusterUser):
     def _drop_head(self, queue: PartitionQueue, error: Exception) -> None:
         batch = queue.batches.popleft()
         batch.fail(error)
+        if self._transactions is not None:
+            # Whoever commits is told: nobody has to ask every record.
+            for future in batch.futures:
+                if not future.cancelled():
+                    future.exception()
         self._forget_bytes(batch.size_bytes)
 
     def _forget_bytes(self, size_bytes: int) -> None:
@@ -406,6 +480,9 @@ class Producer(ClusterUser):
         self._room.set()
 
     async def _producer_id(self) -> ProducerId:
+        if self._transactions is not None:
+            assert self._transactions.producer is not None
+            return self._transactions.producer
         async with self._producer_lock:
             if self._producer is None:
                 request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX)

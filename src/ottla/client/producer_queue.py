@@ -129,7 +129,9 @@ class PartitionQueue:
         self.batches.append(batch)
         return batch
 
-    def encode_head(self, codec: int, producer: ProducerId | None) -> bytearray:
+    def encode_head(
+        self, codec: int, producer: ProducerId | None, *, transactional: bool = False
+    ) -> bytearray:
         """The first batch as bytes. Once encoded it stays: a retry must repeat its sequence number."""
         batch = self.batches[0]
         if batch.encoded is not None:
@@ -147,6 +149,7 @@ class PartitionQueue:
             producer_id=producer.id,
             producer_epoch=producer.epoch,
             base_sequence=self.next_sequence,
+            transactional=transactional,
         )
         return batch.encoded
 
