@@ -1,1 +1,1 @@
-"""Pipelines on Spark: one YAML file names sources, steps and sinks; this room checks it, builds it and runs it."""
+"""Pipelines on Spark: one YAML file names sources, steps and sinks; this room checks, builds and runs it."""
