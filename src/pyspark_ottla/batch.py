@@ -14,6 +14,7 @@ from pyspark_ottla.places import ending_place, starting_place
 from pyspark_ottla.planning import Planner, source_options
 from pyspark_ottla.ranges import split
 from pyspark_ottla.reading import RangePartition, RangeReading
+from pyspark_ottla.values import value_formats
 
 
 class OttlaReader(DataSourceReader):
@@ -27,6 +28,7 @@ class OttlaReader(DataSourceReader):
             self._options.cluster,
             fetch_options(options),
             schema,
+            value_formats(options),
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -18,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_ottla.client_options import true_or_false
+from pyspark_ottla.values import ADDED_FIELDS, DecodedRows, ValueFormats, value_formats
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 FIELDS = {
@@ -47,32 +50,59 @@ _READ_NAMES = {"timestampType": "timestamp_type"}
 def schema_of(options: Mapping[str, str]) -> StructType:
     """The columns that a query gets: all, or those that the option `columns` names."""
     with_headers = true_or_false("includeHeaders", options.get("includeheaders", "false"))
+    formats = value_formats(options)
+    fields = dict(FIELDS)
+    for name, of in formats.columns:
+        fields[name] = StructField(name, of.spark_type())
+    if formats.adds_columns:
+        fields |= ADDED_FIELDS
     chosen = options.get("columns")
     if chosen is None:
-        return StructType([field for name, field in FIELDS.items() if name != "headers" or with_headers])
-    by_lower = {name.lower(): name for name in FIELDS}
+        return StructType([field for name, field in fields.items() if name != "headers" or with_headers])
+    by_lower = {name.lower(): name for name in fields}
     names = [name.strip().lower() for name in chosen.split(",") if name.strip()]
     unknown = [name for name in names if name not in by_lower]
     if unknown or not names:
-        raise ValueError(f"option 'columns' is {chosen!r}: choose some of {', '.join(FIELDS)}")
-    return StructType([FIELDS[by_lower[name]] for name in dict.fromkeys(names)])
-
-
-def read_names(schema: StructType) -> list[str]:
-    """What `read_range` calls these columns; the offset is always there, to know how far a range was read."""
-    names = [_READ_NAMES.get(name, name) for name in schema.names]
-    return names if "offset" in names else [*names, "offset"]
+        raise ValueError(f"option 'columns' is {chosen!r}: choose some of {', '.join(fields)}")
+    if formats.adds_columns:
+        names += ADDED_FIELDS  # they were asked for, and by an option of their own
+    return StructType([fields[by_lower[name]] for name in dict.fromkeys(names)])
 
 
 class SparkShape:
     """Turns record batches of the client into what Spark expects, to the letter."""
 
-    def __init__(self, schema: StructType) -> None:
-        self._names = list(schema.names)
-        self._schema = pa.schema([pa.field(name, _ARROW_TYPES[name]) for name in self._names])
+    def __init__(self, schema: StructType, formats: ValueFormats | None = None) -> None:
+        formats = formats or ValueFormats()
+        names = list(schema.names)
+        if not formats.adds_columns:
+            # What is not shown need not be decoded.
+            formats = formats._replace(columns=tuple(row for row in formats.columns if row[0] in names))
+        self._names = names
+        self._formats = formats
+        decoded = [name for name, _ in formats.columns] + list(ADDED_FIELDS)
+        self._schema = pa.schema(
+            [
+                pa.field(name, _spark_arrow(schema[name].dataType) if name in decoded else _ARROW_TYPES[name])
+                for name in names
+            ]
+        )
 
-    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [self._column(rows, name) for name in self._names]
+    @property
+    def read_names(self) -> list[str]:
+        """What `read_range` must give; the offset is always there, to know how far a range was read."""
+        wanted = [name for name in self._names if name not in ADDED_FIELDS]
+        wanted += [name for name, _ in self._formats.columns]
+        if self._formats.adds_columns:
+            wanted.append("value")
+        return list(dict.fromkeys([*(_READ_NAMES.get(name, name) for name in wanted), "offset"]))
+
+    def apply(self, rows: pa.RecordBatch, topic: str, partition: int) -> pa.RecordBatch:
+        """Raises BadRecord."""
+        decoded: dict[str, pa.Array] = {}
+        if self._formats.columns:
+            decoded = DecodedRows(rows, self._formats, topic, partition).columns
+        arrays = [decoded[name] if name in decoded else self._column(rows, name) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(self, rows: pa.RecordBatch, name: str) -> pa.Array:
@@ -82,6 +112,10 @@ class SparkShape:
         if name == "headers":
             return _null_where_empty(array)
         return array
+
+
+def _spark_arrow(kind: DataType) -> pa.DataType:
+    return to_arrow_type(kind, timezone="UTC")
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:

@@ -12,8 +12,9 @@ from ottla.client.arrow_read import OffsetRange, read_range
 from ottla.client.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
 from ottla.client.fetch_range import FetchOptions, log_bounds
 from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-from pyspark_ottla.columns import SparkShape, read_names
+from pyspark_ottla.columns import SparkShape
 from pyspark_ottla.planning import report_loss
+from pyspark_ottla.values import ValueFormats
 
 
 class RangePartition(InputPartition):
@@ -28,23 +29,30 @@ class RangeReading:
     """All that a task needs besides its range; goes to executors by pickle, so it holds values only."""
 
     def __init__(
-        self, cluster: ClusterOptions, fetch: FetchOptions, schema: StructType, *, fail_on_data_loss: bool
+        self,
+        cluster: ClusterOptions,
+        fetch: FetchOptions,
+        schema: StructType,
+        formats: ValueFormats,
+        *,
+        fail_on_data_loss: bool,
     ) -> None:
         self.cluster = cluster
         self.fetch = fetch
         self.schema = schema
+        self.formats = formats
         self.fail_on_data_loss = fail_on_data_loss
 
     def read(self, span: OffsetRange) -> Iterator[pa.RecordBatch]:
         cluster = shared_cluster(self.cluster)
-        shape = SparkShape(self.schema)
-        names = read_names(self.schema)
+        shape = SparkShape(self.schema, self.formats)
+        names = shape.read_names
         while span.start < span.end:
             try:
                 for rows in read_range(cluster, span, self.fetch, columns=names):
                     if rows.num_rows:
                         span = span._replace(start=rows.column("offset")[-1].as_py() + 1)
-                        yield shape.apply(rows)
+                        yield shape.apply(rows, span.topic, span.partition)
                 return
             except (OffsetOutOfRangeError, UnknownTopicError) as error:
                 span = self._after_loss(cluster, span, error)

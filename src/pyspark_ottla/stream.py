@@ -28,6 +28,7 @@ from pyspark_ottla.places import EARLIEST, LATEST, ending_place, starting_place
 from pyspark_ottla.planning import Planner, shown, source_options
 from pyspark_ottla.ranges import INITIAL, Offsets, from_json, limited, split, to_json
 from pyspark_ottla.reading import RangePartition, RangeReading
+from pyspark_ottla.values import value_formats
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -51,6 +52,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._options.cluster,
             fetch_options(options),
             schema,
+            value_formats(options),
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
         self._planner = Planner(self._options)
