@@ -1,0 +1,144 @@
+"""The commit: all files of a batch in one transaction of the table, once.
+
+The transaction carries (query id, batch id). A batch that comes again finds its own number in the table and
+does nothing; two drivers that commit the same batch at once conflict, and the second one then finds it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+from pyspark.sql.types import StructType
+
+from pyspark_ottla_lake.files import DataFile
+from pyspark_ottla_lake.options import LakeOptions
+from pyspark_ottla_lake.schemas import new_columns
+from pyspark_ottla_lake.table import (
+    add_columns,
+    check_writable,
+    create_table,
+    open_table,
+    partitioning_of,
+    schema_of,
+)
+
+ATTEMPTS_MAX = 20
+BACKOFF_FIRST_S = 0.02
+BACKOFF_MAX_S = 2.0
+
+# (query id, batch id), or what a batch write calls itself.
+App = tuple[str, int]
+
+
+class FilesToCommit:
+    """The files of one batch, and what they look like."""
+
+    def __init__(self, files: Sequence[DataFile], schema: StructType, partition_by: tuple[str, ...]) -> None:
+        self.files = files
+        self.schema = schema
+        self.partition_by = partition_by
+
+
+def is_committed(table: DeltaTable | None, app: App) -> bool:
+    if table is None:
+        return False
+    newest = table.transaction_version(app[0])
+    return newest is not None and newest >= app[1]
+
+
+def commit_files(options: LakeOptions, batch: FilesToCommit, app: App | None, *, overwrite: bool) -> bool:
+    """Commit a batch unless it is committed; whether this call did it.
+
+    Raises ValueError if the files do not fit the table, DeltaError if the table cannot be written.
+    """
+    wait_s = BACKOFF_FIRST_S
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            return _try_commit(options, batch, app, overwrite)
+        except CommitFailedError:
+            # Somebody else wrote meanwhile: look at the table again, also whether it was this very batch.
+            if attempt == ATTEMPTS_MAX - 1:
+                raise
+        time.sleep(wait_s * random.uniform(0.5, 1.0))
+        wait_s = min(wait_s * 2, BACKOFF_MAX_S)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _try_commit(options: LakeOptions, batch: FilesToCommit, app: App | None, overwrite: bool) -> bool:
+    table = open_table(options)
+    if app is not None and is_committed(table, app):
+        return False
+    if table is None:
+        table = _created(options, batch)
+    schema = schema_of(table)
+    check_writable(table, schema, overwrite)
+    _check_partitioning(table, batch)
+    grown = new_columns(schema, batch.schema, options.merge_schema)
+    if grown:
+        add_columns(table, grown)
+        table.update_incremental()
+    _check_not_null(schema, batch)
+    if not batch.files and not overwrite:
+        # Nothing to write, so nothing to write twice: an idle stream leaves no commits behind.
+        return False
+    _write_transaction(table, batch.files, app, overwrite)
+    return True
+
+
+def _created(options: LakeOptions, batch: FilesToCommit) -> DeltaTable:
+    try:
+        return create_table(options, batch.schema, batch.partition_by)
+    except DeltaError:
+        table = open_table(options)
+        if table is None:
+            raise
+        return table
+
+
+def _check_partitioning(table: DeltaTable, batch: FilesToCommit) -> None:
+    found = partitioning_of(table)
+    if found != batch.partition_by:
+        raise ValueError(
+            f"the table {table.table_uri} is partitioned by ({', '.join(found)}), "
+            f"the query writes by ({', '.join(batch.partition_by)})"
+        )
+
+
+def _check_not_null(schema: StructType, batch: FilesToCommit) -> None:
+    for field in schema.fields:
+        if field.nullable:
+            continue
+        if batch.files and field.name not in batch.schema.names:
+            raise ValueError(f"the column {field.name!r} must not be null, and the query does not have it")
+        if any(file.null_counts.get(field.name, 0) for file in batch.files):
+            raise ValueError(
+                f"the column {field.name!r} must not be null in the table, and the query has nulls"
+            )
+
+
+def _write_transaction(
+    table: DeltaTable, files: Sequence[DataFile], app: App | None, overwrite: bool
+) -> None:
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(file.path, file.size_bytes, file.partition_values, file.modified_ms, True, file.stats)
+        for file in files
+    ]
+    properties = CommitProperties()
+    if app is not None:
+        properties = CommitProperties(
+            app_transactions=[Transaction(app[0], app[1])],
+            # For people and for `ottla lake describe`: the log can be asked for an id, not for all ids.
+            custom_metadata={"ottla.app": app[0], "ottla.version": app[1]},
+        )
+    table.create_write_transaction(
+        actions,
+        "overwrite" if overwrite else "append",
+        table.schema(),
+        list(partitioning_of(table)),
+        commit_properties=properties,
+    )
