@@ -164,6 +164,7 @@ def test_null_in_a_replacement(topic: Any) -> None:
         ({"consumer.session.timeout.ms": "44999"}, ErrorCode.INVALID_CONFIG),
         ({"consumer.session.timeout.ms": "60001"}, ErrorCode.INVALID_CONFIG),
         ({"consumer.heartbeat.interval.ms": "4999"}, ErrorCode.INVALID_CONFIG),
+        ({"consumer.assignment.interval.ms": "15001"}, ErrorCode.INVALID_CONFIG),
         ({"consumer.session.timeout.ms": "soon"}, ErrorCode.INVALID_CONFIG),
         ({"retention.ms": "5"}, ErrorCode.INVALID_CONFIG),
     ],

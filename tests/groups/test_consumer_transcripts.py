@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from consumer_desk import GROUP, START_MS, ConsumerDesk
 
 from ottla.groups.assignors import ASSIGNORS
@@ -362,6 +363,33 @@ def test_settings_of_the_group_itself() -> None:
     assert desk.group.members
     desk.wait(1)
     assert not desk.group.members
+
+
+@pytest.mark.parametrize(
+    ("of_the_broker", "of_the_group", "interval_ms"),
+    [
+        ({}, {}, 1000),
+        ({"group_consumer_assignment_interval_ms": "300"}, {}, 300),
+        ({"group_consumer_assignment_interval_ms": "300"}, {"consumer.assignment.interval.ms": "700"}, 700),
+        ({"group_consumer_assignment_interval_ms": "0"}, {}, 0),
+        (
+            {"group_consumer_max_assignment_interval_ms": "400"},
+            {"consumer.assignment.interval.ms": "5000"},
+            400,
+        ),
+    ],
+)
+def test_assignments_keep_their_distance(
+    of_the_broker: dict[str, str], of_the_group: dict[str, str], interval_ms: int
+) -> None:
+    desk = ConsumerDesk(overrides=of_the_group, **of_the_broker)
+    desk.join("a", "t")
+    desk.join("b", "t")
+    if interval_ms:
+        desk.wait(interval_ms - 1)
+        assert desk.group.assignment_epoch < desk.group.epoch
+        desk.wait(1)
+    assert desk.group.assignment_epoch == desk.group.epoch
 
 
 def test_racks_are_kept_in_mind() -> None:

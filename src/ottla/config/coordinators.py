@@ -7,13 +7,13 @@ offsets.topic.num.partitions         int    50          >=1            ro   | Pa
 offsets.topic.replication.factor     short  3           >=1            ro   | Its replicas; fewer in a smaller cluster unless set.
 offsets.topic.segment.bytes          int    104857600   >=1            ro   | Its segment size.
 offsets.topic.compression.codec      int    0           0..4           ro   | Codec of offset commits: 0 is none.
-offsets.load.buffer.size             int    5242880     >=1            ro   | Bytes read at once while loading groups.
+offsets.load.buffer.size             int    5242880     >=1            ro   | Accepted for compatibility.
 offsets.commit.timeout.ms            int    5000        >=1            ro   | Longest wait for an offset commit.
 offsets.retention.minutes            int    10080       >=1            ro   | How long offsets of an empty group are kept.
 offsets.retention.check.interval.ms  long   600000      >=1            ro   | Time between looks for offsets to drop.
 offset.metadata.max.bytes            int    4096        >=0            ro   | Largest note beside a committed offset.
 group.coordinator.rebalance.protocols list  classic,consumer,streams,share classic,consumer,streams,share ro | Group protocols on offer.
-group.coordinator.append.linger.ms   int    -1          >=-1           ro   | Time the coordinator gathers records before writing.
+group.coordinator.append.linger.ms   int    -1          >=-1           ro   | Accepted for compatibility: what one turn decides is written together.
 group.coordinator.threads            int    4           >=1            ro   | Accepted for compatibility.
 group.coordinator.background.threads int    2           >=1            ro   | Accepted for compatibility.
 group.coordinator.cached.buffer.max.bytes int 1048588   >=524288       all  | Accepted for compatibility.
@@ -30,7 +30,10 @@ group.consumer.max.heartbeat.interval.ms int 15000      >=1            ro   | It
 group.consumer.max.size              int    max         >=1            ro   | Members of one consumer group.
 group.consumer.assignors             list   uniform,range not-empty    ro   | Ways to spread partitions, the first is the default.
 group.consumer.migration.policy      string bidirectional disabled,upgrade,downgrade,bidirectional ro | May groups change their protocol.
-group.consumer.regex.refresh.interval.ms int 600000     >=10000        ro   | Time between looks for topics of a pattern.
+group.consumer.assignment.interval.ms int   1000        >=0            all  | Least time between two assignments of a group.
+group.consumer.min.assignment.interval.ms int 0         >=0            ro   | Its shortest value for a group.
+group.consumer.max.assignment.interval.ms int 15000     >=0            ro   | Its longest value for a group.
+group.consumer.regex.refresh.interval.ms int 600000     >=10000        ro   | Accepted for compatibility: patterns look when topics change.
 group.share.max.size                 int    200         >=1            ro   | Members of one share group.
 group.share.session.timeout.ms       int    45000       >=1            all  | Session of a share group's member.
 group.share.min.session.timeout.ms   int    45000       >=1            ro   | Its shortest value for a group.

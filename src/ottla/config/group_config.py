@@ -18,6 +18,7 @@ consumer.session.timeout.ms          int    45000       >=1            all | Tim
 
 # The broker property with the default, and those with the bounds.
 _OF_THE_BROKER = {
+    "consumer.assignment.interval.ms": "group.consumer.{}assignment.interval.ms",
     "consumer.heartbeat.interval.ms": "group.consumer.{}heartbeat.interval.ms",
     "consumer.session.timeout.ms": "group.consumer.{}session.timeout.ms",
 }

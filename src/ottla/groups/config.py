@@ -26,15 +26,17 @@ class GroupsConfig:
     """`group_overrides` gives what is set for a group (resource type GROUP), by Kafka's property names."""
 
     __slots__ = (
+        "consumer_assignment_interval_ms",
         "consumer_assignors",
         "consumer_heartbeat_interval_ms",
+        "consumer_max_assignment_interval_ms",
         "consumer_max_heartbeat_interval_ms",
         "consumer_max_session_timeout_ms",
         "consumer_max_size",
         "consumer_migration_policy",
+        "consumer_min_assignment_interval_ms",
         "consumer_min_heartbeat_interval_ms",
         "consumer_min_session_timeout_ms",
-        "consumer_regex_refresh_interval_ms",
         "consumer_session_timeout_ms",
         "group_overrides",
         "initial_rebalance_delay_ms",
@@ -73,8 +75,10 @@ class GroupsConfig:
         self.consumer_heartbeat_interval_ms = get_int("group.consumer.heartbeat.interval.ms")
         self.consumer_min_heartbeat_interval_ms = get_int("group.consumer.min.heartbeat.interval.ms")
         self.consumer_max_heartbeat_interval_ms = get_int("group.consumer.max.heartbeat.interval.ms")
+        self.consumer_assignment_interval_ms = get_int("group.consumer.assignment.interval.ms")
+        self.consumer_min_assignment_interval_ms = get_int("group.consumer.min.assignment.interval.ms")
+        self.consumer_max_assignment_interval_ms = get_int("group.consumer.max.assignment.interval.ms")
         self.consumer_max_size = get_int("group.consumer.max.size")
         self.consumer_assignors = config.get_list("group.consumer.assignors")
         self.consumer_migration_policy = config.get_str("group.consumer.migration.policy")
-        self.consumer_regex_refresh_interval_ms = get_int("group.consumer.regex.refresh.interval.ms")
         self.rebalance_history_length = 16

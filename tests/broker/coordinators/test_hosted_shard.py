@@ -7,14 +7,18 @@ import logging
 from typing import Any
 
 import pytest
-from adder import NOW, TIMEOUT_MS, Desk, play, turns
+from adder import NOW, TIMEOUT_MS, Adder, Desk, play, turns
 
 from ottla.broker.coordinators.hosted_shard import ACTIVE, ENDED, LATE_MS, LOADING
+from ottla.broker.coordinators.replay import Replay
 from ottla.protocol.errors import ErrorCode
+from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.storage.errors import StorageError
 from ottla.testing.files import FaultyFiles
+
+GZIP = 1
 
 
 def test_what_changes_nothing_is_answered_on_the_spot() -> None:
@@ -37,6 +41,20 @@ def test_what_one_turn_decides_is_one_batch_and_answered_in_order() -> None:
         assert order == [1, 3, 3, 6]
         assert await desk.add(4) == 10
         assert desk.batches() == [3, 1]
+
+    play(scene)
+
+
+def test_what_is_written_may_be_compressed() -> None:
+    async def scene(desk: Desk) -> None:
+        desk.means.codec = GZIP
+        assert await asyncio.gather(desk.add(1), desk.add(2)) == [1, 3]
+        data = desk.log.read(0, 1000).read()
+        assert [header.codec for _, header in iter_headers(data)] == [GZIP]
+        replay = Replay(desk.log, Adder())
+        while replay.step():
+            pass
+        assert replay.records == 2
 
     play(scene)
 

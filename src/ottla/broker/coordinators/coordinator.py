@@ -32,13 +32,14 @@ class Coordinator:
 
     TOPIC: str
 
-    def __init__(self, broker: Broker, write_timeout_ms: int) -> None:
+    def __init__(self, broker: Broker, write_timeout_ms: int, codec: int = 0) -> None:
         self.broker = broker
         self._means = Means(
             make_machine=self.make_machine,
             encode=self.encode,
             clock=broker.clock,
             write_timeout_ms=write_timeout_ms,
+            codec=codec,
             shard_failed=self._shard_failed,
             shard_wakes=self._load,
             shard_ended=self.shard_ended,

@@ -38,7 +38,12 @@ class GroupCoordinator(Coordinator):
     TOPIC = GROUP_TOPIC
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__(broker, broker.config.get_int("offsets.commit.timeout.ms"))
+        config = broker.config
+        super().__init__(
+            broker,
+            config.get_int("offsets.commit.timeout.ms"),
+            codec=config.get_int("offsets.topic.compression.codec"),
+        )
         self.topics = ImageTopics(broker)
         self._config: GroupsConfig | None = None
         self._encode: Callable[[Any, Any], tuple[bytes, bytes | None]] | None = None

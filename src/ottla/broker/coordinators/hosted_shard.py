@@ -71,6 +71,7 @@ class Means:
 
     __slots__ = (
         "clock",
+        "codec",
         "encode",
         "hand_out",
         "make_machine",
@@ -87,6 +88,7 @@ class Means:
         encode: Encode,
         clock: Callable[[], int],
         write_timeout_ms: int,
+        codec: int = 0,
         shard_failed: Callable[[HostedShard], None],
         shard_wakes: Callable[[HostedShard], None],
         shard_ended: Callable[[HostedShard], None] = lambda _: None,
@@ -96,6 +98,7 @@ class Means:
         self.encode = encode
         self.clock = clock
         self.write_timeout_ms = write_timeout_ms
+        self.codec = codec  # of what it writes
         self.shard_failed = shard_failed  # it cannot go on, but may be made anew
         self.shard_wakes = shard_wakes  # it was idle, and has a log to load
         self.shard_ended = shard_ended
@@ -365,7 +368,7 @@ class HostedShard:
             now_ms = means.clock()
             bytes_max = partition.rules.max_message_bytes
             batches = bytearray()
-            for batch in build_batches(records, producer, means.encode, now_ms, bytes_max):
+            for batch in build_batches(records, producer, means.encode, now_ms, bytes_max, means.codec):
                 batches += batch
             partition.append_own(batches, now_ms)  # all of it or nothing
             turn.parts.popleft()

@@ -50,7 +50,12 @@ class Turn:
 
 
 def build_batches(
-    records: Iterable[Any], producer: Producer | None, encode: Encode, now_ms: int, bytes_max: int
+    records: Iterable[Any],
+    producer: Producer | None,
+    encode: Encode,
+    now_ms: int,
+    bytes_max: int,
+    codec: int = 0,
 ) -> Iterator[bytearray]:
     """The records as batches, of which none is larger than `bytes_max` unless a single record is."""
     rows: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
@@ -59,15 +64,17 @@ def build_batches(
         key, value = encode(record)
         nbytes = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
         if rows and size + nbytes > bytes_max:
-            yield _batch(rows, producer)
+            yield _batch(rows, producer, codec)
             rows, size = [], HEADER_BYTES
         rows.append((now_ms, key, value, ()))
         size += nbytes
     if rows:
-        yield _batch(rows, producer)
+        yield _batch(rows, producer, codec)
 
 
-def _batch(rows: list[Any], producer: Producer | None) -> bytearray:
+def _batch(rows: list[Any], producer: Producer | None, codec: int) -> bytearray:
     if producer is None:
-        return build_batch(rows)
-    return build_batch(rows, producer_id=producer[0], producer_epoch=producer[1], transactional=True)
+        return build_batch(rows, codec=codec)
+    return build_batch(
+        rows, codec=codec, producer_id=producer[0], producer_epoch=producer[1], transactional=True
+    )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from ottla.groups.config import GroupsConfig
 
-# Assignments of a group are made no closer together, so that many members that start at once cost two and not
-# as many as they are. The first one, and one for a single member, is made at once.
-ASSIGNMENT_INTERVAL_MS = 1000
 # How soon a member is asked back that waits for partitions or for an assignment: for a few heartbeats more, a
 # rebalance ends seconds earlier.
 WAITING_HEARTBEAT_INTERVAL_MS = 500
@@ -29,5 +26,10 @@ def heartbeat_interval_ms(config: GroupsConfig, group_id: str) -> int:
 
 
 def assignment_interval_ms(config: GroupsConfig, group_id: str) -> int:
+    """Assignments of a group are made no closer together, so that many members that start at once cost two
+    and not as many as they are. The first one, and one for a single member, is made at once."""
     text = config.group_overrides(group_id).get("consumer.assignment.interval.ms")
-    return ASSIGNMENT_INTERVAL_MS if text is None else int(text)
+    if text is None:
+        return config.consumer_assignment_interval_ms
+    low, high = config.consumer_min_assignment_interval_ms, config.consumer_max_assignment_interval_ms
+    return max(low, min(int(text), high))

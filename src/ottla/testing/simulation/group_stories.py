@@ -98,6 +98,7 @@ def _properties(world: World, offsets_min_isr: int, *, flushed: bool) -> dict[st
         "group.consumer.min.session.timeout.ms": "100",
         "group.consumer.heartbeat.interval.ms": str(timing.heartbeat_ms),
         "group.consumer.min.heartbeat.interval.ms": "50",
+        "group.consumer.assignment.interval.ms": str(world.rng("assignments").choice((0, 1_000))),
     }
     if flushed:
         given["log.flush.interval.messages"] = FLUSHED["flush.messages"]
