@@ -62,7 +62,7 @@ def test_what_delta_cannot_hold_is_refused_by_name(lake):
         lake("v array<void>").writer()
     with pytest.raises(ValueError, match="'s' is a struct without fields"):
         lake("s struct<>").writer()
-    with pytest.raises(ValueError, match="'Id' and 'id' have the same name|'id' and 'Id'"):
+    with pytest.raises(ValueError, match="'id' and 'Id' have the same name"):
         lake("id int, Id long").writer()
 
 
@@ -142,7 +142,7 @@ def test_columns_that_must_not_be_null_stay_so(lake):
 def test_tables_with_rules_of_their_own_are_left_alone(lake):
     query = lake("id long")
     made_elsewhere(query, [field("id", "long", **{"delta.invariants": '{"expression":"x"}'})])
-    with pytest.raises(ValueError, match="'id' of .* has an invariant"):
+    with pytest.raises(ValueError, match=r"'id' of .* has an invariant"):
         query.writer()
     appended = lake("id long", table="appended")
     made_elsewhere(appended, [field("id", "long")], **{"delta.appendOnly": "true"})

@@ -1,0 +1,241 @@
+"""Each row once: every failure that Spark can have, one by one, then the same batch again."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltalake.exceptions import CommitFailedError
+
+from pyspark_ottla_lake import commit, writers
+
+
+def numbers(first: int, count: int) -> list[dict]:
+    return [{"id": number} for number in range(first, first + count)]
+
+
+def files_on_disk(query) -> set[str]:
+    found = glob.glob(os.path.join(query.path, "**", "*.parquet"), recursive=True)
+    return {os.path.relpath(path, query.path) for path in found if "_delta_log" not in path}
+
+
+def files_in_table(query) -> set[str]:
+    return {os.path.relpath(path, query.path) for path in query.table().file_uris()}
+
+
+def vacuum(query) -> list[str]:
+    return query.table().vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch):
+    """What a process remembers of runs is not for the next test."""
+    monkeypatch.setattr(writers, "_committed", {})
+
+
+class Died(Exception):
+    """The driver ends here."""
+
+
+@pytest.fixture
+def die(monkeypatch):
+    """die(before=True): the next commit ends just before its commit point, or just after it."""
+
+    def arrange(*, before: bool, error: Exception | None = None) -> None:
+        real = commit._write_transaction
+
+        def act(*arguments) -> None:
+            monkeypatch.setattr(commit, "_write_transaction", real)
+            if not before:
+                real(*arguments)
+            raise error or Died
+
+        monkeypatch.setattr(commit, "_write_transaction", act)
+
+    return arrange
+
+
+def test_a_task_that_is_done_twice_counts_once(lake):
+    query = lake("id long")
+    winner = query.task(0, numbers(0, 5))
+    query.task(0, numbers(0, 5))
+    other = query.task(0, numbers(5, 5), partition=1)
+    query.writer().commit([winner, other], 0)
+    assert query.column("id") == list(range(10))
+    # The loser gets no clean-up from Spark: a vacuum removes what it wrote, and nothing else.
+    orphans = files_on_disk(query) - files_in_table(query)
+    assert len(orphans) == 1
+    assert set(vacuum(query)) == orphans
+    assert query.column("id") == list(range(10))
+
+
+def test_a_task_that_fails_takes_its_files_along(lake, monkeypatch):
+    query = lake("id long, k int")
+    query.options |= {"partitionBy": "k", "targetFileSize": "1k"}
+    identity = writers.TaskIdentity("q-1", 0, "run", 0)
+    monkeypatch.setattr(writers, "task_identity", lambda: identity)
+
+    def batches():
+        for first in range(0, 1000, 100):
+            yield query.arrow([{"id": first + number, "k": number % 3} for number in range(100)])
+        assert files_on_disk(query)
+        raise Died
+
+    with pytest.raises(Died):
+        query.writer().write(batches())
+    assert not files_on_disk(query)
+
+
+def test_a_task_that_fails_four_times_ends_the_batch_and_it_comes_again(lake):
+    query = lake("id long")
+    message = query.task(0, numbers(0, 5))
+    query.writer().abort([message, None], 0)
+    assert not files_on_disk(query)
+    query.restart()
+    query.run(0, numbers(0, 5), numbers(5, 5))
+    assert query.column("id") == list(range(10))
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the commit point", "after it"])
+def test_a_commit_that_raises_and_the_abort_that_follows(lake, die, before):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    messages = query.tasks(1, [numbers(3, 3), numbers(6, 3)])
+    die(before=before)
+    with pytest.raises(Died):
+        query.writer().commit(messages, 1)
+    query.writer().abort(messages, 1)
+    assert query.column("id") == list(range(3 if before else 9))
+    query.restart()
+    # Other tasks, other placement of rows, the same batch.
+    query.run(1, numbers(3, 1), numbers(4, 1), numbers(5, 4))
+    query.run(2, numbers(9, 1))
+    assert query.column("id") == list(range(10))
+
+
+def test_a_batch_that_comes_again_after_its_commit_is_not_even_written(lake):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    version = query.table().version()
+    query.restart()
+    messages = query.tasks(0, [numbers(0, 3)])
+    assert messages[0].skipped
+    query.writer().commit(messages, 0)
+    assert files_on_disk(query) == files_in_table(query)
+    assert query.table().version() == version
+    query.run(1, numbers(3, 3))
+    assert query.column("id") == list(range(6))
+
+
+def test_a_commit_that_was_one_although_it_says_otherwise(lake, die):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    die(before=False, error=CommitFailedError("the answer was lost"))
+    query.run(1, numbers(3, 3))
+    assert query.column("id") == list(range(6))
+    assert query.table().transaction_version("q-1") == 1
+
+
+def test_a_driver_that_should_be_dead_commits_nothing(lake):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    late = query.tasks(1, [numbers(3, 3)])
+    zombie = query.writer()
+    query.restart()
+    query.run(1, numbers(3, 3))
+    query.run(2, numbers(6, 3))
+    zombie.commit(late, 1)
+    assert query.column("id") == list(range(9))
+
+
+def test_two_drivers_at_the_same_moment(lake, monkeypatch):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    first, second = query.tasks(1, [numbers(3, 3)]), query.tasks(1, [numbers(3, 3)])
+    real = commit._write_transaction
+
+    def let_the_other_go_first(*arguments) -> None:
+        monkeypatch.setattr(commit, "_write_transaction", real)
+        query.writer().commit(first, 1)
+        real(*arguments)
+
+    monkeypatch.setattr(commit, "_write_transaction", let_the_other_go_first)
+    query.writer().commit(second, 1)
+    assert query.column("id") == list(range(6))
+
+
+def test_a_table_that_went_back_is_told(lake):
+    query = lake("id long")
+    query.run(0, numbers(0, 3))
+    query.restart()
+    messages = query.tasks(0, [numbers(0, 3)])
+    os.rename(query.path, query.path + ".away")
+    with pytest.raises(RuntimeError, match="had batch 0 of this query and lost it"):
+        query.writer().commit(messages, 0)
+
+
+def test_many_writers_of_one_table(lake):
+    """Four queries, a new table, new columns on the way: nobody loses a row."""
+    schemas = ["id long", "id long, a int", "id long, b string", "id long, a int, c struct<x: int>"]
+    queries = [lake(schema, f"q-{place}") for place, schema in enumerate(schemas)]
+    batches = 8
+
+    def run(place: int) -> None:
+        query = queries[place]
+        for batch in range(batches):
+            rows = [{"id": place * 1000 + batch}]
+            identity = writers.TaskIdentity(query.query_id, batch, "run", 0)
+            message = query.writer()._task.write(iter([query.arrow(rows)]), identity)
+            query.writer().commit([message], batch)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
+    assert queries[0].column("id") == sorted(
+        place * 1000 + batch for place in range(4) for batch in range(batches)
+    )
+    assert [queries[0].table().transaction_version(f"q-{place}") for place in range(4)] == [batches - 1] * 4
+
+
+def test_compaction_while_a_stream_writes(lake):
+    query = lake("id long")
+    for batch in range(6):
+        query.run(batch, numbers(batch, 1))
+        if batch % 2:
+            query.table().optimize.compact()
+    assert query.column("id") == list(range(6))
+    query.restart()
+    query.run(5, numbers(5, 1))
+    assert query.column("id") == list(range(6))
+
+
+def test_the_log_is_asked_through_its_checkpoints(lake):
+    """Many small batches: who asks later reads a checkpoint, and it still knows the query."""
+    query = lake("id long")
+    for batch in range(12):
+        query.run(batch, numbers(batch, 1))
+    query.table().create_checkpoint()
+    for path in glob.glob(os.path.join(query.path, "_delta_log", "*.json"))[:]:
+        if int(os.path.basename(path)[:20]) < 10:
+            os.remove(path)
+    query.restart()
+    messages = query.tasks(11, [numbers(11, 1)])
+    assert messages[0].skipped
+    assert query.column("id") == list(range(12))
+
+
+def test_young_files_survive_a_vacuum(lake):
+    """A batch on its way has files that no log names yet."""
+    query = lake("id long")
+    query.run(0, numbers(0, 1))
+    messages = query.tasks(1, [numbers(1, 1)])
+    orphan = os.path.join(query.path, "part-old.parquet")
+    with open(orphan, "wb") as file:
+        file.write(b"old")
+    ten_days_ago = time.time() - 10 * 86400
+    os.utime(orphan, (ten_days_ago, ten_days_ago))
+    assert query.table().vacuum(dry_run=False, full=True) == ["part-old.parquet"]
+    query.writer().commit(messages, 1)
+    assert query.column("id") == [0, 1]
