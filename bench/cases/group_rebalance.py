@@ -1,10 +1,10 @@
 """What those feel of a rebalance who have nothing to do with it: a member comes and goes while all read.
 
 In a hurry (heartbeats every 200 ms) some records of the cooperative case are late, up to a second, in about
-every other run. Traced, that is librdkafka (2.16) alone: it pauses all partitions while it asks the program to
-give some up, and an answer that comes in between lets its broker thread find nothing to fetch and sleep for up
-to a second; going on does not wake it. No Fetch is on its way meanwhile. Nor does it send heartbeats more often
-than every 500 to 1000 ms, whatever it is set to. With the defaults neither is seen.
+every other run. Traced, that is librdkafka (2.16) alone: it pauses all partitions while it asks the program
+to give some up. If a fetch is answered in that moment, its broker thread finds nothing to ask for and sleeps
+for up to a second, and going on does not wake it: no Fetch is on its way meanwhile. Nor does it send
+heartbeats more often than every 500 to 1000 ms, whatever it is set to. With the defaults neither is seen.
 """
 
 from __future__ import annotations
