@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from ottla.client.producer import Producer
     from ottla.client.producer_queue import Delivery
     from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
+    from ottla.client.sync_transactions import SyncTransactions, TransactionHandle, end_transactions
     from ottla.client.transaction import PreparedTransaction
 
 _HOMES = {
@@ -153,6 +154,7 @@ _HOMES = {
     "producer": ("Producer",),
     "producer_queue": ("Delivery",),
     "sync_cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
+    "sync_transactions": ("SyncTransactions", "TransactionHandle", "end_transactions"),
     "transaction": ("PreparedTransaction",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -210,15 +212,18 @@ __all__ = [
     "RequestTimeoutError",
     "Start",
     "SyncCluster",
+    "SyncTransactions",
     "TopicExistsError",
     "TopicInfo",
     "TopicState",
     "TransactionFailedError",
+    "TransactionHandle",
     "UnknownGroupError",
     "UnknownTopicError",
     "UnknownTransactionalIdError",
     "UnsupportedApiError",
     "Written",
+    "end_transactions",
     "read_arrow",
     "shared_cluster",
     "write_arrow",

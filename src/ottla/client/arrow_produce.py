@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -28,6 +29,10 @@ from ottla.records.arrow import arrow_to_batches, batches_to_arrow
 from ottla.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, increment_sequence, read_header, seal
 
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
+KEY_SHOWN_BYTES_MAX = 64
+
+# What a broker refused for good: topic, partition, rows, and why.
+Reject = Callable[[str, int, pa.RecordBatch, str], None]
 
 
 class Identity(NamedTuple):
@@ -90,6 +95,7 @@ class Deliverer:
         codec: int,
         level: int | None,
         identity: Identity | None = None,
+        reject: Reject | None = None,
     ) -> None:
         self.cluster = cluster
         self.acks = acks
@@ -97,6 +103,7 @@ class Deliverer:
         self.delivery_timeout_ms = delivery_timeout_ms
         self.queued_bytes = 0
         self.unsent_bytes = 0
+        self.has_sent = False
         self.delivered_records = 0
         self.delivered_bytes = 0
         self.delivered_batches = 0
@@ -104,10 +111,36 @@ class Deliverer:
         self._codec = codec
         self._level = level
         self._identity = identity
+        # Somebody else has given it, and to start over under another would be to write twice.
+        self._is_identity_given = identity is not None
+        self._admit: Callable[[Sequence[tuple[str, int]]], None] | None = None
+        self._admitted: dict[tuple[str, int], None] = {}
+        self._version_max: int | None = None
+        self._reject = reject
         self._queues: dict[tuple[str, int], _Queue] = {}
         self._lanes: dict[int, _Lane] = {}
         self._backoff = cluster.backoff()
         self._failing = False
+
+    def begin(
+        self,
+        identity: Identity,
+        *,
+        admit: Callable[[Sequence[tuple[str, int]]], None] | None = None,
+        version_max: int | None = None,
+    ) -> None:
+        """Write under this identity from now on; `admit` hears of each partition before its first batch."""
+        assert not self.queued_bytes, "batches of the transaction before are still to be delivered"
+        self._identity, self._is_identity_given = identity, True
+        self._admit, self._admitted = admit, {}
+        self.has_sent = False
+        self._version_max = version_max
+
+    def give_up(self) -> None:
+        """Forget what was not delivered."""
+        self.close()
+        self._queues.clear()
+        self.queued_bytes = self.unsent_bytes = 0
 
     def add(self, topic: str, partition: int, data: bytearray) -> None:
         queue = self._queues.get((topic, partition))
@@ -164,22 +197,29 @@ class Deliverer:
     def _send(self, node_id: int, queues: list[_Queue]) -> None:
         for queue in queues:
             self._stamp(queue)
+        if self._admit is not None:
+            new = [key for queue in queues if (key := (queue.topic, queue.partition)) not in self._admitted]
+            if new:
+                self.has_sent = True
+                self._admit(new)
+                self._admitted.update(dict.fromkeys(new))
         lane = self._lanes.get(node_id)
         if lane is None:
             lane = self._lanes[node_id] = _Lane(self.cluster, node_id)
         assert not lane.queues, "an answer is still due"
-        at_most = None
+        at_most = self._version_max
         topics: dict[str, TopicProduceData] = {}
         for queue in queues:
             data = topics.get(queue.topic)
             if data is None:
                 info = self.cluster.topic(queue.topic)
                 data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=info.id)
-                if info.id == ZERO_UUID:
+                if info.id == ZERO_UUID and at_most is None:
                     at_most = PRODUCE_VERSION_WITHOUT_TOPIC_IDS
             data.partition_data.append(
                 PartitionProduceData(index=queue.partition, records=queue.batches[0].data)
             )
+        self.has_sent = True
         timeout_ms = self.cluster.options.request_timeout_ms
         request = ProduceRequest(
             transactional_id=self._identity.transactional_id if self._identity is not None else None,
@@ -270,16 +310,34 @@ class Deliverer:
             self._delivered(queue, row.base_offset)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and queue.batches[0].count > 1:
             self._split(queue)
+        elif row is not None and (code == ErrorCode.MESSAGE_TOO_LARGE or row.record_errors):
+            self._refused_rows(queue, row)
         else:
-            details = [row.error_message or ""] if row is not None else ["the broker left the partition out"]
-            if row is not None:
-                details += [
-                    f"record {e.batch_index}: {e.batch_index_error_message}" for e in row.record_errors
-                ]
-            detail = "; ".join(filter(None, details)) or None
+            detail = (row.error_message or None) if row is not None else "the broker left the partition out"
             self._retry_or_raise(
                 queue, broker_error(code, topic=queue.topic, partition=queue.partition, detail=detail)
             )
+
+    def _refused_rows(self, queue: _Queue, row: PartitionProduceResponse) -> None:
+        """Records that no broker would take: who collects such gets them, else say which."""
+        rows: pa.RecordBatch = batches_to_arrow([queue.batches[0].data])
+        reasons = {e.batch_index: e.batch_index_error_message or "" for e in row.record_errors}
+        if row.error_code == ErrorCode.MESSAGE_TOO_LARGE:
+            reasons = {0: f"{len(queue.batches[0].data)} bytes are more than the topic takes"}
+        if self._reject is None or not all(0 <= index < rows.num_rows for index in reasons):
+            details = [row.error_message or ""]
+            for index, text in reasons.items():
+                key = shown_key(rows.column("key")[index].as_py()) if index < rows.num_rows else "?"
+                details.append(f"record {index} with key {key}: {text}")
+            detail = "; ".join(filter(None, details))
+            raise broker_error(row.error_code, topic=queue.topic, partition=queue.partition, detail=detail)
+        batch = self._drop_first(queue)
+        kept = rows.filter(pa.array([index not in reasons for index in range(rows.num_rows)]))
+        if kept.num_rows:
+            self._encode_first(queue, kept, batch)
+        name = ErrorCode(row.error_code).name
+        for index, text in reasons.items():
+            self._reject(queue.topic, queue.partition, rows.slice(index, 1), f"{name}: {text}")
 
     def _delivered(self, queue: _Queue, base_offset: int) -> None:
         batch = queue.batches.popleft()
@@ -294,25 +352,31 @@ class Deliverer:
 
     def _split(self, queue: _Queue) -> None:
         """Two batches for one that the broker found too large; nothing of it was written."""
-        batch = queue.batches.popleft()
-        self.queued_bytes -= len(batch.data)
-        self.unsent_bytes -= len(batch.data)
+        batch = self._drop_first(queue)
         rows: pa.RecordBatch = batches_to_arrow([batch.data])
         middle = rows.num_rows // 2
         for part in (rows.slice(middle), rows.slice(0, middle)):
-            (data,) = arrow_to_batches(
-                part, 0, batch_bytes=len(batch.data) + INT32_MAX // 2, codec=self._codec, level=self._level
-            )
-            assert len(data) > HEADER_BYTES
-            queue.batches.appendleft(_Encoded(data, part.num_rows, batch.deadline))
-            self.queued_bytes += len(data)
-            self.unsent_bytes += len(data)
+            self._encode_first(queue, part, batch)
+
+    def _drop_first(self, queue: _Queue) -> _Encoded:
+        batch = queue.batches.popleft()
+        self.queued_bytes -= len(batch.data)
+        self.unsent_bytes -= len(batch.data)
+        return batch
+
+    def _encode_first(self, queue: _Queue, rows: pa.RecordBatch, batch: _Encoded) -> None:
+        (data,) = arrow_to_batches(
+            rows, 0, batch_bytes=len(batch.data) + INT32_MAX // 2, codec=self._codec, level=self._level
+        )
+        assert len(data) > HEADER_BYTES
+        queue.batches.appendleft(_Encoded(data, rows.num_rows, batch.deadline))
+        self.queued_bytes += len(data)
+        self.unsent_bytes += len(data)
 
     def _retry_or_raise(self, queue: _Queue, error: ClientError) -> None:
         batch = queue.batches[0]
         code = error.code if isinstance(error, BrokerError) else None
-        lost = code in LOST_SEQUENCE and self._identity is not None
-        if lost and self._identity is not None and self._identity.transactional_id is None:
+        if code in LOST_SEQUENCE and self._identity is not None and not self._is_identity_given:
             # The broker refused the sequence number, so nothing was written: start over under a new id.
             if batch.identity == self._identity:
                 self._identity = None
@@ -323,3 +387,11 @@ class Deliverer:
         self._failing = True
         if not isinstance(error, BrokerError) or error.stale_metadata:
             self.cluster.view.expire(queue.topic)
+
+
+def shown_key(key: bytes | None) -> str:
+    """A key as errors name it."""
+    if key is None:
+        return "null"
+    text = repr(key[:KEY_SHOWN_BYTES_MAX])
+    return text if len(key) <= KEY_SHOWN_BYTES_MAX else f"{text}... ({len(key)} bytes)"

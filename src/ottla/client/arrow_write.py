@@ -11,11 +11,17 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.arrow_produce import Deliverer, Identity
-from ottla.client.errors import broker_error
+from ottla.client.arrow_produce import Deliverer, Identity, shown_key
+from ottla.client.arrow_rows import dead_letters, fault_error, faults_of
+from ottla.client.errors import BrokerError, ClientError
 from ottla.client.producer import ACKS
 from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-from ottla.protocol.errors import ErrorCode
+from ottla.client.sync_transactions import (
+    PRODUCE_THAT_ADDS,
+    TIMEOUT_MS,
+    SyncTransactions,
+    TransactionHandle,
+)
 from ottla.records.arrow import arrow_to_batches
 from ottla.records.compression import CODEC_BY_NAME
 from ottla.records.partitions import partitions_of_keys
@@ -25,7 +31,6 @@ BATCH_BYTES = 1_000_000
 RECORD_BYTES_MAX = 1_048_576
 SEND_BYTES = 1_000_000
 BUFFER_BYTES_MAX = 32_000_000
-KEY_SHOWN_BYTES_MAX = 64
 ROWS_PER_PART = 50_000
 
 
@@ -88,7 +93,15 @@ def record_batches(table: Any) -> Iterator[pa.RecordBatch]:
 class ArrowWriter:
     """Writes record batches as they come; leaving the context delivers the rest, or gives it up on an error.
 
-    An `identity` is the producer of a transaction that the caller has begun and will end.
+    With a `transactional_id` everything between `begin` and `commit` is seen by readers of committed data
+    together or not at all. `prepare` instead of `commit` leaves the end to whoever has the handle that it
+    returns (see `end_transactions`). What is still open when the context is left is aborted.
+
+    Rows that no broker would take (too large, for a partition that is not there, with a null topic) raise an
+    error that names the key of the first; with a `dead_letter_topic` they go there instead, with the headers
+    `topic`, `partition` and `reason`.
+
+    An `identity` is that of a producer whom the caller knows to be the only one with it.
     """
 
     def __init__(
@@ -104,18 +117,30 @@ class ArrowWriter:
         record_bytes_max: int = RECORD_BYTES_MAX,
         delivery_timeout_ms: float = 120_000,
         identity: Identity | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = TIMEOUT_MS,
+        dead_letter_topic: str | None = None,
     ) -> None:
         if str(acks) not in ACKS:
             raise ValueError(f"acks={acks!r}: expected 0, 1 or 'all'")
         if compression not in CODEC_BY_NAME:
             raise ValueError(f"compression={compression!r}: expected one of {', '.join(CODEC_BY_NAME)}")
         acks_code = ACKS[str(acks)]
-        if (idempotent or identity is not None) and acks_code != -1:
+        if (idempotent or identity is not None or transactional_id is not None) and acks_code != -1:
             raise ValueError(f"acks={acks!r}: an idempotent writer needs acks='all'")
+        if transactional_id is not None and (idempotent is False or identity is not None):
+            raise ValueError("a transactional writer is idempotent, and has an identity of its own")
         self.cluster = cluster
         self.topic = topic
         self.batch_bytes = batch_bytes
         self.record_bytes_max = record_bytes_max
+        self.transactional_id = transactional_id
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.dead_letter_topic = dead_letter_topic
+        self.dead_letters = 0
+        self._transactions = SyncTransactions(cluster)
+        self._next: TransactionHandle | None = None
+        self._open: TransactionHandle | None = None
         self._codec = CODEC_BY_NAME[compression]
         self._level = level
         self._sticky: dict[str, int] = {}
@@ -127,6 +152,7 @@ class ArrowWriter:
             codec=self._codec,
             level=level,
             identity=identity,
+            reject=self._reject if dead_letter_topic is not None else None,
         )
 
     def __enter__(self) -> Self:
@@ -136,7 +162,9 @@ class ArrowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
+            if self._open is not None:
+                self._abort_at_the_end(error)
+            elif error is None:
                 self.flush()
         finally:
             self._deliverer.close()
@@ -152,17 +180,120 @@ class ArrowWriter:
         """Return when the brokers have everything."""
         self._deliverer.flush()
 
+    # Transactions.
+
+    def begin(self) -> None:
+        """From here on rows belong to a transaction."""
+        if self.transactional_id is None:
+            raise ValueError("only a writer with a transactional_id has transactions")
+        if self._open is not None:
+            raise ClientError(f"transactional id {self.transactional_id!r}: a transaction is open already")
+        handle = self._next
+        if handle is None:
+            handle = self._transactions.init(self.transactional_id, self.transaction_timeout_ms)
+        self._next, self._open = None, handle
+        identity = Identity(handle.producer_id, handle.producer_epoch, handle.transactional_id)
+        if handle.is_second_version:
+            self._deliverer.begin(identity)
+        else:
+            self._deliverer.begin(
+                identity,
+                admit=lambda partitions: self._transactions.add_partitions(handle, partitions),
+                version_max=PRODUCE_THAT_ADDS - 1,
+            )
+
+    def prepare(self) -> TransactionHandle:
+        """Deliver everything and leave the transaction open: whoever has the handle may end it, anywhere.
+
+        Where brokers have two-phase commit (KIP-939) it waits for that without a time-out.
+        """
+        handle = self._open_handle()
+        self.flush()
+        if not self._deliverer.has_sent:
+            raise ClientError(f"transactional id {self.transactional_id!r}: nothing was written to prepare")
+        handle = self._transactions.keep(handle)
+        self._open = None
+        return handle
+
+    def commit(self) -> None:
+        """Deliver everything and show it to readers of committed data."""
+        handle = self._open_handle()
+        self.flush()
+        self._end(handle, commit=True)
+
+    def abort(self) -> None:
+        """Nobody will read what was written since `begin`."""
+        handle = self._open_handle()
+        self._deliverer.give_up()
+        self._end(handle, commit=False)
+        self._next = None  # what was under way may have used up sequence numbers: begin anew
+
+    def _open_handle(self) -> TransactionHandle:
+        if self._open is None:
+            raise ClientError(f"transactional id {self.transactional_id!r}: no transaction is open")
+        return self._open
+
+    def _end(self, handle: TransactionHandle, *, commit: bool) -> None:
+        if not self._deliverer.has_sent:
+            # The coordinator of the first version of the protocol has heard nothing of it.
+            self._open, self._next = None, handle
+            return
+        result = self._transactions.end([handle], commit=commit)[handle]
+        self._open = None
+        if isinstance(result, BrokerError):
+            raise result
+        self._next = result
+
+    def _abort_at_the_end(self, error: BaseException | None) -> None:
+        try:
+            self.abort()
+        except ClientError:
+            # It will time out; what went wrong first says more.
+            if error is None:
+                raise
+
+    # Rows.
+
     def write(self, rows: pa.RecordBatch) -> None:
         """Encode and send; waits for answers only when enough is on its way."""
         if rows.num_rows == 0:
             return
+        if self.transactional_id is not None:
+            self._open_handle()
         rows = _checked(rows)
         # In small parts, so that all partitions get something early and brokers work while we encode.
         for at in range(0, rows.num_rows, ROWS_PER_PART):
             for topic, part in self._by_topic(rows.slice(at, ROWS_PER_PART)):
-                self._check_sizes(topic, part)
-                for partition, piece in self._by_partition(topic, part):
-                    self._send(topic, partition, piece)
+                self._write_to(topic, part)
+
+    def _write_to(self, topic: str, rows: pa.RecordBatch) -> None:
+        count = self._partition_count(topic, rows)
+        faults = faults_of(rows, count, self.record_bytes_max)
+        if faults:
+            if self.dead_letter_topic is None:
+                raise fault_error(topic, rows, faults)
+            places = sorted(faults)
+            self._bury(
+                topic, rows.take(places), [f"{faults[row][0].name}: {faults[row][1]}" for row in places]
+            )
+            rows = rows.filter(pa.array([row not in faults for row in range(rows.num_rows)]))
+        if rows.num_rows:
+            for partition, piece in self._by_partition(topic, rows, count):
+                self._send(topic, partition, piece)
+
+    def _reject(self, topic: str, partition: int, rows: pa.RecordBatch, reason: str) -> None:
+        rows = rows.append_column("partition", pa.array([partition] * rows.num_rows, pa.int32()))
+        self._bury(topic, rows, [reason] * rows.num_rows)
+
+    def _bury(self, topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
+        assert self.dead_letter_topic is not None
+        if topic == self.dead_letter_topic:
+            raise ValueError(f"topic {topic!r}: a dead letter cannot be written either: {reasons[0]}")
+        letters = dead_letters(topic, rows, reasons)
+        self.dead_letters += letters.num_rows
+        count = self._partition_count(self.dead_letter_topic, letters)
+        for partition, piece in self._by_partition(self.dead_letter_topic, letters, count):
+            self._send(self.dead_letter_topic, partition, piece)
 
     def _send(self, topic: str, partition: int, rows: pa.RecordBatch) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -186,13 +317,26 @@ class ArrowWriter:
             raise ValueError("no topic: name one, or have a column 'topic'")
         column = rows.column("topic").cast(pa.string())
         if column.null_count:
-            raise ValueError("a row has a null topic: name a topic for all, or fill the column")
+            rows = self._without_null_topics(rows, column)
+            column = column.drop_null()
         names = pc.unique(column)
         for name in names.to_pylist():
             yield name, rows if len(names) == 1 else rows.filter(pc.equal(column, name))
 
-    def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        count = self._partition_count(topic, rows)
+    def _without_null_topics(self, rows: pa.RecordBatch, column: pa.Array) -> pa.RecordBatch:
+        nameless = rows.filter(column.is_null())
+        if self.dead_letter_topic is None:
+            key = nameless.column("key")[0].as_py() if "key" in rows.schema.names else None
+            raise ValueError(
+                f"the row with key {shown_key(key)} has a null topic: "
+                "name a topic for all, or fill the column"
+            )
+        self._bury(None, nameless, ["the topic is null"] * nameless.num_rows)
+        return rows.filter(column.is_valid())
+
+    def _by_partition(
+        self, topic: str, rows: pa.RecordBatch, count: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         chosen = self._chosen(topic, rows, count)
         if chosen is None:
             # Nothing binds the rows: a full batch to one partition, the next batch to the next.
@@ -225,15 +369,6 @@ class ArrowWriter:
             chosen = partitions_of(rows.column("key"), count)
         if "partition" in rows.schema.names and rows.column("partition").null_count < rows.num_rows:
             given = rows.column("partition").cast(pa.int32())
-            bounds = pc.min_max(given)
-            low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            if low < 0 or high >= count:
-                raise broker_error(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    topic=topic,
-                    partition=low if low < 0 else high,
-                    detail=f"the topic has partitions 0 to {count - 1}",
-                )
             chosen = given if chosen is None else pc.coalesce(given, chosen)
         if chosen is not None and chosen.null_count:
             chosen = chosen.fill_null(self._next_sticky(topic, count))
@@ -244,29 +379,6 @@ class ArrowWriter:
         chosen = random.randrange(count) if last is None else (last + 1) % count
         self._sticky[topic] = chosen
         return chosen
-
-    def _check_sizes(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Refuse a record that no broker would take before its neighbours are sent, and say which."""
-        lengths = [
-            pc.binary_length(rows.column(name)).fill_null(0)
-            for name in ("key", "value")
-            if name in rows.schema.names
-        ]
-        if sum(pc.max(column).as_py() for column in lengths) <= self.record_bytes_max:
-            return
-        sizes = lengths[0].cast(pa.int64())
-        for column in lengths[1:]:
-            sizes = pc.add(sizes, column.cast(pa.int64()))
-        worst = pc.max(sizes).as_py()
-        if worst > self.record_bytes_max:
-            row = pc.index(sizes, worst).as_py()
-            key = rows.column("key")[row].as_py() if "key" in rows.schema.names else None
-            raise broker_error(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                topic=topic,
-                detail=f"the record with key {_shown(key)} has {worst} bytes, "
-                f"more than the {self.record_bytes_max} that are allowed",
-            )
 
 
 def partitions_of(keys: pa.Array, partition_count: int) -> pa.Array:
@@ -311,10 +423,3 @@ def _binary(name: str, array: pa.Array) -> pa.Array:
     if types.is_string_view(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
         return array.cast(pa.binary())
     raise TypeError(f"column {name!r} is {kind}: encode it as binary or string first")
-
-
-def _shown(key: bytes | None) -> str:
-    if key is None:
-        return "null"
-    text = repr(key[:KEY_SHOWN_BYTES_MAX])
-    return text if len(key) <= KEY_SHOWN_BYTES_MAX else f"{text}... ({len(key)} bytes)"

@@ -141,14 +141,20 @@ class SyncCluster:
 
     def ask_any(self, message: Message, response: type[Response], at_most: int | None = None) -> Response:
         """Ask whichever broker answers: one that we know of, or a bootstrap server."""
+        return self.on_any(
+            lambda connection: connection.request(
+                message, response, timeout_ms=self.options.request_timeout_ms, at_most=at_most
+            )
+        )
+
+    def on_any(self, work: Callable[[SyncConnection], Result]) -> Result:
+        """Do something on a connection to whichever broker takes it."""
         known = [(node.host, node.port) for node in self.view.nodes.values()]
         failures: list[ClientError] = []
         for host, port in dict.fromkeys(known + self.bootstrap):
             try:
                 with self.connection(host, port) as connection:
-                    return connection.request(
-                        message, response, timeout_ms=self.options.request_timeout_ms, at_most=at_most
-                    )
+                    return work(connection)
             except (ConnectionFailedError, NotKafkaError, RequestTimeoutError) as error:
                 failures.append(error)
         kind = ConnectionFailedError if any(error.retriable for error in failures) else NotKafkaError

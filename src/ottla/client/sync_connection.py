@@ -75,6 +75,7 @@ class SyncConnection:
         self.port = port
         self.client_id = client_id
         self.broker_versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
         self._awaited: deque[_Awaited] = deque()
         self._correlation_id = 0
         self._pid = os.getpid()
@@ -113,12 +114,15 @@ class SyncConnection:
             return True
 
     def version_for(self, api_key: int, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides know. Raises UnsupportedApiError."""
+        """The newest version of an API that both sides know. Raises UnsupportedApiError.
+
+        A version that is not stable yet is taken only where `at_most` names it.
+        """
         api = API_BY_KEY[api_key]
         theirs = self.broker_versions.get(api_key)
         if theirs is None:
             raise UnsupportedApiError(f"{self.address}: the broker does not offer {api.name}")
-        ours_max = api.max_version if at_most is None else min(api.max_version, at_most)
+        ours_max = api.max_version if at_most is None else min(api.newest_version, at_most)
         version = min(ours_max, theirs[1])
         if version < max(api.min_version, theirs[0]):
             raise UnsupportedApiError(
@@ -173,6 +177,7 @@ class SyncConnection:
             self._fail(error)
             raise
         self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
     def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
         request = ApiVersionsRequest(
