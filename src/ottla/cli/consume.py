@@ -15,7 +15,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, run_command
 from ottla.cli.record_json import record_to_json
 from ottla.cli.start_point import LastN, parse_start
-from ottla.client.consumer import Consumer, Start
+from ottla.client.consumer import ISOLATION_LEVELS, Consumer, Start
 from ottla.client.consumer_state import ConsumedRecord
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.client.retry import Deadline
@@ -30,6 +30,7 @@ Examples:
 - `ottla consume orders --from=-5 --until-end`
 - `ottla consume orders --template "{partition}/{offset} {key} -> {value}"`
 - `ottla consume orders --group billing`
+- `ottla consume orders --read-committed --until-end`
 
 With `--group` the topic is shared with the other members of the group, and reading goes on where the group
 stands: what was printed is committed. `--from` then counts only for partitions it has committed nothing for.
@@ -55,6 +56,12 @@ Template = Annotated[
 ]
 Group = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Read as a member of this group.")
+]
+From = Annotated[str, typer.Option("--from", "-f", metavar="POINT", help="Where to start.")]
+UntilEnd = Annotated[bool, typer.Option("--until-end", "-e", help="Stop at what is the end now.")]
+ReadCommitted = Annotated[
+    bool,
+    typer.Option("--read-committed", help="Nothing of aborted transactions, nor of open ones."),
 ]
 
 
@@ -125,9 +132,7 @@ class Line:
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
     *,
-    start: Annotated[
-        str, typer.Option("--from", "-f", metavar="POINT", help="Where to start.")
-    ] = "beginning",
+    start: From = "beginning",
     count_max: Annotated[
         int | None, typer.Option("--max", "-n", min=1, help="Stop after so many records.")
     ] = None,
@@ -135,14 +140,13 @@ def consume(
         float | None,
         typer.Option("--timeout", "-t", min=0, help="Stop when nothing came for so many seconds."),
     ] = None,
-    until_end: Annotated[
-        bool, typer.Option("--until-end", "-e", help="Stop at what is the end now.")
-    ] = False,
+    until_end: UntilEnd = False,
     partitions: Annotated[
         list[int] | None,
         typer.Option("--partition", "-p", min=0, help="Read only this one; may be repeated."),
     ] = None,
     group: Group = None,
+    read_committed: ReadCommitted = False,
     keys: Annotated[bool, typer.Option("--keys", help="Show keys.", rich_help_panel="Output")] = False,
     headers: Annotated[
         bool, typer.Option("--headers", help="Show headers.", rich_help_panel="Output")
@@ -178,13 +182,18 @@ def consume(
     async def work() -> None:
         async with (
             connected(bootstrap) as cluster,
-            Consumer(cluster, out_of_range="beginning", group_id=group) as consumer,
+            Consumer(
+                cluster,
+                out_of_range="beginning",
+                group_id=group,
+                isolation_level=ISOLATION_LEVELS[read_committed],
+            ) as consumer,
         ):
             if group is not None:
                 await consume_as_member(consumer, topic, point, write, until_end, count_max, timeout_s)
                 return
             await assign(consumer, topic, partitions, point)
-            ends = await end_offsets(consumer) if until_end else None
+            ends = await end_offsets(consumer, consumer.assignment) if until_end else None
             await pump(consumer, write, ends=ends, count_max=count_max, silence_s=timeout_s)
 
     # Ctrl-C is the ordinary end of waiting for more.
@@ -215,8 +224,7 @@ async def consume_as_member(
     info = await consumer.cluster.topic(topic)
     ends = None
     if until_end:
-        found = await consumer.list_offsets({(topic, number): LATEST for number in info.partitions})
-        ends = {key: at.offset for key, at in found.items()}
+        ends = await end_offsets(consumer, [(topic, number) for number in info.partitions])
     consumer.subscribe(topic, start=point)
     try:
         await pump(consumer, write, ends=ends, count_max=count_max, silence_s=silence_s)
@@ -226,8 +234,8 @@ async def consume_as_member(
         raise
 
 
-async def end_offsets(consumer: Consumer) -> dict[tuple[str, int], int]:
-    found = await consumer.list_offsets(dict.fromkeys(consumer.assignment, LATEST))
+async def end_offsets(consumer: Consumer, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    found = await consumer.list_offsets(dict.fromkeys(keys, LATEST), read_committed=consumer.read_committed)
     return {key: at.offset for key, at in found.items()}
 
 

@@ -97,6 +97,12 @@ if TYPE_CHECKING:
     from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
     from ottla.client.sync_transactions import SyncTransactions, TransactionHandle, end_transactions
     from ottla.client.transaction import PreparedTransaction
+    from ottla.client.transaction_types import (
+        HangingTransaction,
+        ProducerState,
+        TransactionInfo,
+        TransactionListing,
+    )
 
 _HOMES = {
     "admin": ("Admin",),
@@ -156,6 +162,7 @@ _HOMES = {
     "sync_cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
     "sync_transactions": ("SyncTransactions", "TransactionHandle", "end_transactions"),
     "transaction": ("PreparedTransaction",),
+    "transaction_types": ("HangingTransaction", "ProducerState", "TransactionInfo", "TransactionListing"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -189,6 +196,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "GroupNotEmptyError",
+    "HangingTransaction",
     "LogDirInfo",
     "NewTopic",
     "Node",
@@ -201,6 +209,7 @@ __all__ = [
     "PreparedTransaction",
     "Producer",
     "ProducerFencedError",
+    "ProducerState",
     "QuorumInfo",
     "QuorumReplica",
     "Reassignment",
@@ -218,6 +227,8 @@ __all__ = [
     "TopicState",
     "TransactionFailedError",
     "TransactionHandle",
+    "TransactionInfo",
+    "TransactionListing",
     "UnknownGroupError",
     "UnknownTopicError",
     "UnknownTransactionalIdError",

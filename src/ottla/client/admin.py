@@ -1,4 +1,4 @@
-"""The admin client: topics and partitions, their configs, offsets and sizes; groups and the cluster."""
+"""The admin client: topics and partitions, their configs and sizes; groups, transactions and the cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ottla.client.admin_cluster import ClusterAdmin
 from ottla.client.admin_groups import GroupAdmin
+from ottla.client.admin_txn import TransactionAdmin
 from ottla.client.admin_types import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
@@ -46,7 +47,7 @@ OPERATION_DELETE = 1
 Response = TypeVar("Response", bound=Message)
 
 
-class Admin(GroupAdmin, ClusterAdmin):
+class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
     """Changes and describes a cluster.
 
     async with Admin("localhost:9092") as admin:

@@ -1,0 +1,75 @@
+"""Transactions as the admin client gives them: plain values, no wire structures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TopicPartition = tuple[str, int]
+
+ONGOING = "Ongoing"
+STATES = (
+    "Empty",
+    ONGOING,
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+# The time-out of transactions that only their client may end (two-phase commit).
+NO_TIMEOUT_MS = 2**31 - 1
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id in a list."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+class TransactionInfo(NamedTuple):
+    """A transactional id; `started_ms` is -1 while no transaction is open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int
+    partitions: list[TopicPartition]
+    coordinator: int
+
+    @property
+    def is_ongoing(self) -> bool:
+        return self.state == ONGOING
+
+    @property
+    def has_timeout(self) -> bool:
+        """Without one it waits for the word of its client, perhaps prepared for a two-phase commit."""
+        return 0 <= self.timeout_ms < NO_TIMEOUT_MS
+
+
+class ProducerState(NamedTuple):
+    """What the leader of a partition remembers of a producer; `txn_start_offset` is -1 without an open
+    transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    txn_start_offset: int
+
+
+class HangingTransaction(NamedTuple):
+    """Open in a partition, and no coordinator will ever end it; `transactional_id` is None if nobody has its
+    producer id."""
+
+    topic: str
+    partition: int
+    producer: ProducerState
+    transactional_id: str | None
+    idle_ms: int
