@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.installed-to-run
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help run test test-cluster-long check fmt bench fuzz simulate clean
+.PHONY: help run test test-cluster-long check fmt bench bench-peers bench-quick fuzz simulate clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,12 @@ fmt: $(STAMP)  ## format the code
 
 bench: $(STAMP)  ## measure speed and size; prints a table, writes bench/results/*.json
 	$(BIN)/python -m bench
+
+bench-peers: $(STAMP)  ## Ottla and Apache Kafka in turns; writes docs/BENCHMARKS.md (KAFKA_HOME, or mvn gets it)
+	$(BIN)/python -m bench.peers --report docs/BENCHMARKS.md
+
+bench-quick: $(STAMP)  ## the same in a few minutes: produce, small requests, start; writes no report
+	$(BIN)/python -m bench.peers --quick --only start --only produce-replicated --only latency --only small
 
 fuzz: $(STAMP)  ## mutate recorded frames against a live broker for a minute (FUZZ_SECONDS=60)
 	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)

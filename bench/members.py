@@ -26,6 +26,7 @@ from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGr
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
+from ottla.protocol.messages.heartbeat_response import HeartbeatResponse
 from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
@@ -42,6 +43,11 @@ ANSWER_SECONDS_MAX = 60
 CLASSIC_INTERVAL_MS = 3000  # what clients of the classic protocol have by default
 LOOK_SECONDS = 0.02
 CONNECTING_MAX = 64  # at a time, which the backlog of a listener holds
+NOT_YET = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 _SIZE = Struct(">i")
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
@@ -229,9 +235,16 @@ async def find_coordinator(wire: MemberWire, group_id: str) -> None:
     async with asyncio.timeout(ANSWER_SECONDS_MAX):
         while True:
             answer = await wire.call(FIND_COORDINATOR_VERSION, request, FindCoordinatorResponse)
-            if not answer.coordinators[0].error_code:
+            if not answer.coordinators[0].error_code and await _coordinates(wire, group_id):
                 return
             await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _coordinates(wire: MemberWire, group_id: str) -> bool:
+    """It may be named before it knows of it, and before it has read its partition."""
+    knock = HeartbeatRequest(group_id=group_id, member_id="nobody")
+    answer = await wire.call(HEARTBEAT_VERSION, knock, HeartbeatResponse)
+    return answer.error_code not in NOT_YET
 
 
 def _is_refused(

@@ -102,10 +102,10 @@ def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         cluster.create_topic(NewTopic(TOPIC, PARTITIONS, 3))
         with Load(cluster) as load:
             for number in range(sizes.kills):
-                controller = _steady(cluster, load)
+                controller = steady(cluster, load)
                 others = [node_id for node_id in range(len(cluster.brokers)) if node_id != controller]
-                leader_gaps_s.append(_gap_s(cluster, load, others[number % len(others)]))
-                controller_gaps_s.append(_gap_s(cluster, load, _steady(cluster, load), changes_s))
+                leader_gaps_s.append(gap_s(cluster, load, others[number % len(others)]))
+                controller_gaps_s.append(gap_s(cluster, load, steady(cluster, load), changes_s))
         if load.failures:
             raise BenchError(f"librdkafka: {len(load.failures)} records failed: {load.failures[0]}")
     seen = f"gap seen by an idempotent librdkafka producer, {PARTITIONS} partitions"
@@ -114,7 +114,7 @@ def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     yield from _distribution("fail-over, controller killed", changes_s, "until a topic is created")
 
 
-def _steady(cluster: Cluster, load: Load) -> int:
+def steady(cluster: Cluster, load: Load) -> int:
     """Until the cluster is as it was in the beginning and all is acknowledged; returns the controller."""
     cluster.await_in_sync(TOPIC, preferred=True)
     time.sleep(STEADY_SECONDS)
@@ -123,7 +123,7 @@ def _steady(cluster: Cluster, load: Load) -> int:
     return controller
 
 
-def _gap_s(cluster: Cluster, load: Load, victim: int, changes_s: list[float] | None = None) -> float:
+def gap_s(cluster: Cluster, load: Load, victim: int, changes_s: list[float] | None = None) -> float:
     """Kill and start again; adds to `changes_s` when the cluster's metadata could be changed again."""
     killed_at = time.monotonic()
     cluster.brokers[victim].kill()
@@ -132,9 +132,9 @@ def _gap_s(cluster: Cluster, load: Load, victim: int, changes_s: list[float] | N
         changes_s.append(time.monotonic() - killed_at)
     wait_until(lambda: load.has_acked_since(killed_at), "every partition takes records again")
     time.sleep(AFTER_SECONDS)
-    gap_s = load.longest_gap_s(killed_at)
+    longest_s = load.longest_gap_s(killed_at)
     cluster.brokers[victim].start()
-    return gap_s
+    return longest_s
 
 
 def _creates_topic(cluster: Cluster) -> bool:

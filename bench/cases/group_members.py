@@ -56,7 +56,7 @@ def join(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     with Broker(launch, settings(sizes)) as broker:
         with Wire(broker) as wire:
             wire.create_topic(TOPIC, count * PARTITIONS_PER_MEMBER)
-        for protocol, joined in ((CLASSIC, _classic_join), (CONSUMER, _consumer_join)):
+        for protocol, joined in ((CLASSIC, classic_join), (CONSUMER, consumer_join)):
             took_s, cpu_s = [], []
             for number in range(sizes.joining_rounds):
                 meter = CpuMeter(broker)
@@ -72,7 +72,7 @@ def join(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             yield figure_of(f"{name}: CPU", cpu_s, "CPU s", None, "with connecting")
 
 
-async def _classic_join(broker: Broker, group_id: str, count: int) -> float:
+async def classic_join(broker: Broker, group_id: str, count: int) -> float:
     wires = await open_wires(broker, count)
     await find_coordinator(wires[0], group_id)
     members = [ClassicMember(wire, group_id, TOPIC, count * PARTITIONS_PER_MEMBER) for wire in wires]
@@ -86,7 +86,7 @@ async def _classic_join(broker: Broker, group_id: str, count: int) -> float:
     return took_s
 
 
-async def _consumer_join(broker: Broker, group_id: str, count: int) -> float:
+async def consumer_join(broker: Broker, group_id: str, count: int) -> float:
     wires = await open_wires(broker, count)
     await find_coordinator(wires[0], group_id)
     members = [ConsumerMember(wire, group_id, TOPIC, number) for number, wire in enumerate(wires)]

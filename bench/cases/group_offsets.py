@@ -75,8 +75,12 @@ def check_commit(answer: bytes) -> int:
 
 
 def prepare(wire: Wire, group_id: str) -> None:
-    """Until the group has a coordinator."""
+    """The topic, and a coordinator of the group."""
     wire.create_topic(TOPIC, 1)
+    await_coordinator(wire, group_id)
+
+
+def await_coordinator(wire: Wire, group_id: str) -> None:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
     deadline_s = time.monotonic() + WAIT_SECONDS_MAX
     while wire.call(4, request, FindCoordinatorResponse).coordinators[0].error_code:

@@ -1,0 +1,1 @@
+"""Ottla beside Apache Kafka: same machine, same clients, same settings, in turns. `make bench-peers`."""

@@ -1,0 +1,193 @@
+"""A contest: both peers do the same in turns, A B A B A B, and the medians are set against each other."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, TypeAlias
+
+from bench.peers.fleet import Fleet, Peer
+from bench.peers.usage import Usage, usage
+
+GB = 1e9
+
+
+class Measure(NamedTuple):
+    """What a figure means: its unit, whether less of it is better, and where Ottla has to be."""
+
+    unit: str
+    less_is_better: bool = True
+    goal: float | None = None  # of the advantage: 1 is level, 2 is twice as good
+
+
+Figures: TypeAlias = dict[str, tuple[float, Measure]]
+"""What one round of one peer gives."""
+
+
+class Effort(NamedTuple):
+    """How much is done."""
+
+    rounds: int
+    produce_bytes: int
+    consume_bytes: int
+    latency_seconds: float
+    requests: int
+    idle_seconds: float
+    partitions: tuple[int, ...]
+    kills: int
+    members: int
+    commits: int
+    transaction_seconds: float
+    spark_rows: int
+    thorough: bool  # every combination of a scenario, not one dimension after the other
+
+
+FULL = Effort(
+    rounds=3,
+    produce_bytes=500_000_000,
+    consume_bytes=1_000_000_000,
+    latency_seconds=10,
+    requests=30_000,
+    idle_seconds=10,
+    partitions=(1_000, 10_000),
+    kills=3,
+    members=100,
+    commits=20_000,
+    transaction_seconds=10,
+    spark_rows=2_000_000,
+    thorough=False,
+)
+QUICK = FULL._replace(
+    rounds=2,
+    produce_bytes=150_000_000,
+    consume_bytes=300_000_000,
+    latency_seconds=3,
+    requests=10_000,
+    idle_seconds=3,
+    partitions=(1_000,),
+    kills=1,
+    members=30,
+    commits=5_000,
+    transaction_seconds=3,
+    spark_rows=500_000,
+)
+SMOKE = Effort(
+    rounds=1,
+    produce_bytes=2_000_000,
+    consume_bytes=2_000_000,
+    latency_seconds=0.3,
+    requests=100,
+    idle_seconds=0.1,
+    partitions=(10,),
+    kills=1,
+    members=3,
+    commits=100,
+    transaction_seconds=0.5,
+    spark_rows=2_000,
+    thorough=False,
+)
+
+Play: TypeAlias = Callable[[Fleet, Effort], Figures]
+
+
+class Scenario(NamedTuple):
+    """`play` is one round on servers that stay up, `alone` one that starts its own; one of them is given."""
+
+    name: str
+    title: str
+    play: Play | None = None
+    alone: Callable[[Peer, Effort], Figures] | None = None
+    brokers: int = 1
+    settings: Mapping[str, str] = {}
+    warm_ups: int = 1  # rounds that do not count: a JVM compiles what it runs
+    quick: bool = True  # part of the short subset
+
+
+class Entry(NamedTuple):
+    """One figure of both peers; `theirs` is empty where only Ottla was measured."""
+
+    scenario: str
+    figure: str
+    measure: Measure
+    ours: Sequence[float]
+    theirs: Sequence[float]
+
+    @property
+    def advantage(self) -> float | None:
+        """How many times better Ottla is, by the medians."""
+        if not self.theirs:
+            return None
+        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
+        good, bad = (theirs, ours) if self.measure.less_is_better else (ours, theirs)
+        return good / bad if bad else None
+
+    @property
+    def verdict(self) -> str:
+        if self.measure.goal is None or self.advantage is None:
+            return ""
+        return "ok" if self.advantage >= self.measure.goal else "BEHIND"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario,
+            "figure": self.figure,
+            **self.measure._asdict(),
+            "ottla": list(self.ours),
+            "kafka": list(self.theirs),
+            "advantage": self.advantage,
+            "verdict": self.verdict,
+        }
+
+
+def contest(scenario: Scenario, peers: Sequence[Peer], effort: Effort) -> list[Entry]:
+    """The first peer is Ottla."""
+    rounds: list[list[Figures]] = [[] for _ in peers]
+    with ExitStack() as stack:
+        turns = [_turn(scenario, peer, effort, stack) for peer in peers]
+        if scenario.play is not None:
+            for turn in turns:
+                for _ in range(scenario.warm_ups):
+                    turn()
+        for number in range(effort.rounds):
+            for seat, turn in enumerate(turns):
+                _tell(f"\r{scenario.name}: round {number + 1} of {effort.rounds}, {peers[seat].name}      ")
+                rounds[seat].append(turn())
+    _tell("\r" + " " * 70 + "\r")
+    return list(_entries(scenario.name, rounds))
+
+
+def _turn(scenario: Scenario, peer: Peer, effort: Effort, stack: ExitStack) -> Callable[[], Figures]:
+    alone, play = scenario.alone, scenario.play
+    if alone is not None:
+        return lambda: alone(peer, effort)
+    assert play is not None, f"{scenario.name} does nothing"
+    _tell(f"\r{scenario.name}: starting {peer.name}      ")
+    fleet = stack.enter_context(peer.fleet(scenario.brokers, scenario.settings))
+    return lambda: play(fleet, effort)
+
+
+def _entries(name: str, rounds: Sequence[Sequence[Figures]]) -> Iterator[Entry]:
+    for figure, (_, measure) in rounds[0][0].items():
+        columns = [[found[figure][0] for found in seat if figure in found] for seat in rounds]
+        yield Entry(name, figure, measure, columns[0], columns[1] if len(columns) > 1 else ())
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+class Stopwatch:
+    """Time and server usage of one piece of work."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._pids = fleet.pids
+        self._before = usage(self._pids)
+        self._began_s = time.perf_counter()
+
+    def stop(self) -> tuple[float, Usage]:
+        took_s = time.perf_counter() - self._began_s
+        return took_s, usage(self._pids).since(self._before)

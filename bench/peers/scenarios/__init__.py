@@ -1,0 +1,29 @@
+"""What is measured, in the order of the report."""
+
+from __future__ import annotations
+
+from bench.peers.contest import Scenario
+from bench.peers.scenarios import (
+    consume,
+    failover,
+    groups,
+    latency,
+    partitions,
+    produce,
+    small,
+    start,
+    transactions,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    *start.SCENARIOS,
+    *produce.SCENARIOS,
+    *consume.SCENARIOS,
+    *latency.SCENARIOS,
+    *small.SCENARIOS,
+    *failover.SCENARIOS,
+    *partitions.SCENARIOS,
+    *groups.SCENARIOS,
+    *transactions.SCENARIOS,
+)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

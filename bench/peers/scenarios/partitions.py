@@ -1,0 +1,86 @@
+"""Many partitions on one broker: creating them, starting with them, resting with them, naming them."""
+
+from __future__ import annotations
+
+import time
+
+from bench.batches import QUIET
+from bench.broker import BenchError
+from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.fleet import METADATA_VERSION, Fleet, Peer
+from bench.peers.usage import resident_bytes
+from bench.wire import Wire
+from ottla.client import NewTopic
+from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.metadata_response import MetadataResponse
+
+TOPIC = "many"
+SETTLE_SECONDS = 3.0
+METADATA_CALLS = 20
+DELIVERY_SECONDS_MAX = 120.0
+
+
+def partitions(peer: Peer, effort: Effort) -> Figures:
+    found: Figures = {}
+    for count in effort.partitions:
+        with peer.fleet() as fleet:
+            found |= _with(fleet, effort, count)
+    return found
+
+
+def _with(fleet: Fleet, effort: Effort, count: int) -> Figures:
+    name = f"{count:,} partitions"
+    watch = Stopwatch(fleet)
+    began_s = time.perf_counter()
+    fleet.create_topic(NewTopic(TOPIC, count, 1))
+    _write_to(fleet, [0, count // 2, count - 1])
+    created_s, create_used = time.perf_counter() - began_s, watch.stop()[1]
+    fleet.stop()
+    began_s = time.perf_counter()
+    fleet.brokers[0].begin_start()
+    fleet.brokers[0].await_ready()
+    _write_to(fleet, [0, count // 2, count - 1])
+    restart_s = time.perf_counter() - began_s
+    time.sleep(SETTLE_SECONDS)
+    watch = Stopwatch(fleet)
+    time.sleep(effort.idle_seconds)
+    idle_s, idle = watch.stop()
+    with Wire(fleet.brokers[0]) as wire:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+        wire.call(METADATA_VERSION, request, MetadataResponse)
+        watch = Stopwatch(fleet)
+        for _ in range(METADATA_CALLS):
+            answer = wire.call(METADATA_VERSION, request, MetadataResponse)
+        _, named = watch.stop()
+    if len(answer.topics[0].partitions) != count:
+        raise BenchError(f"{len(answer.topics[0].partitions)} of {count} partitions are named")
+    return {
+        f"{name}: created and written to": (created_s, Measure("s", goal=1)),
+        f"{name}: CPU to create": (create_used.cpu_s, Measure("CPU s")),
+        f"{name}: restart until written to": (restart_s, Measure("s", goal=1)),
+        f"{name}: idle CPU": (idle.cpu_s / idle_s * 1000, Measure("ms per s", goal=1)),
+        f"{name}: memory": (resident_bytes(fleet.pids) / 1e6, Measure("MB RSS", goal=1)),
+        f"{name}: metadata request": (
+            named.cpu_s / METADATA_CALLS * 1000,
+            Measure("server CPU ms", goal=1),
+        ),
+    }
+
+
+def _write_to(fleet: Fleet, numbers: list[int]) -> None:
+    from confluent_kafka import Producer
+
+    failures: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({**QUIET, "bootstrap.servers": fleet.address, "linger.ms": 0})
+    for number in numbers:
+        producer.produce(TOPIC, b"there", partition=number, on_delivery=delivered)
+    if producer.flush(DELIVERY_SECONDS_MAX) or failures:
+        raise BenchError(f"not written: {failures}")
+
+
+SCENARIOS = (Scenario("partitions", "Many partitions on one broker", alone=partitions),)

@@ -1,0 +1,142 @@
+"""Produce on one broker: record and batch sizes, codecs, partitions, acks; and on three, replicated."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from bench.batches import BATCH_SIZES, QUIET, produce_records
+from bench.meter import ready_page_cache
+from bench.peers.contest import GB, Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.fleet import Fleet
+from ottla.client import NewTopic
+
+RECORD_SIZES = {"100 B": 100, "1 KB": 1024, "100 KB": 102_400}
+CODECS = ("none", "lz4", "zstd")
+PARTITIONS = (1, 100)
+ACKS = ("1", "all")
+REPLICAS_IN_SYNC = {"min.insync.replicas": "2"}
+SMALL_RECORD_SHARE = 5  # of the bytes: the client, not the server, takes its time with small records
+CPU_PER_GB = Measure("server CPU s per GB", goal=1)
+CPU_SHOWN = Measure("server CPU s per GB")
+RATE = Measure("MB/s", less_is_better=False)
+SWITCHES = Measure("context switches per MB")
+WRITTEN = Measure("bytes written per byte")
+
+
+class Shape(NamedTuple):
+    record: str = "1 KB"
+    batch: str = "64 KB"
+    codec: str = "none"
+    partitions: int = 1
+    acks: str = "all"
+
+    def __str__(self) -> str:
+        noun = "partition" if self.partitions == 1 else "partitions"
+        codec = "" if self.codec == "none" else f", {self.codec}"
+        return f"{self.record} in {self.batch}, {self.partitions} {noun}, acks={self.acks}{codec}"
+
+
+def shapes(effort: Effort) -> Iterator[Shape]:
+    """One dimension after the other around the middle, or every combination there is."""
+    if effort.thorough:
+        every = itertools.product(RECORD_SIZES, BATCH_SIZES, CODECS, PARTITIONS, ACKS)
+        yield from itertools.starmap(Shape, every)
+        return
+    middle = Shape()
+    yield middle
+    for field, choices in (
+        ("batch", BATCH_SIZES),
+        ("record", RECORD_SIZES),
+        ("codec", CODECS),
+        ("partitions", PARTITIONS),
+        ("acks", ACKS),
+    ):
+        for choice in choices:
+            if getattr(middle, field) != choice:
+                yield Shape(**{**middle._asdict(), field: choice})
+
+
+def one_broker(fleet: Fleet, effort: Effort) -> Figures:
+    found: Figures = {}
+    for shape in shapes(effort):
+        found |= _produce(fleet, effort, shape, replicas=1)
+    return found
+
+
+def replicated(fleet: Fleet, effort: Effort) -> Figures:
+    found: Figures = {}
+    for batch in BATCH_SIZES:
+        found |= _produce(fleet, effort, Shape(batch=batch, partitions=6), replicas=3)
+    return found
+
+
+def _produce(fleet: Fleet, effort: Effort, shape: Shape, replicas: int) -> Figures:
+    topic = f"produce-{os.urandom(6).hex()}"
+    fleet.create_topic(NewTopic(topic, shape.partitions, replicas))
+    fleet.await_in_sync(topic)
+    record_bytes = RECORD_SIZES[shape.record]
+    nbytes = effort.produce_bytes // (SMALL_RECORD_SHARE if shape.record == "100 B" else 1)
+    records = max(1, nbytes // record_bytes)
+    client = _client(fleet, shape)
+    pool = texts(record_bytes)
+    produce_records(client, topic, pool, min(records, 200))  # connected, and the topic is known
+    ready_page_cache(fleet.directory, nbytes * replicas, 1_000_000)
+    watch = Stopwatch(fleet)
+    produce_records(client, topic, pool, records)
+    took_s, used = watch.stop()
+    client.flush(10)
+    fleet.delete_topic(topic)
+    gigabytes = records * record_bytes / GB
+    return {
+        f"{shape}: CPU": (used.cpu_s / gigabytes, CPU_PER_GB if shape.record != "100 B" else CPU_SHOWN),
+        f"{shape}: rate": (gigabytes * 1000 / took_s, RATE),
+        f"{shape}: switches": (used.switches / gigabytes / 1000, SWITCHES),
+        f"{shape}: written": (used.written_bytes / gigabytes / GB, WRITTEN),
+    }
+
+
+def _client(fleet: Fleet, shape: Shape) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            **QUIET,
+            "bootstrap.servers": fleet.address,
+            "batch.size": max(BATCH_SIZES[shape.batch], RECORD_SIZES[shape.record] + 1000),
+            "batch.num.messages": 1_000_000,
+            "linger.ms": 50,
+            "acks": shape.acks,
+            "compression.type": shape.codec,
+            "queue.buffering.max.kbytes": 400_000,
+            "queue.buffering.max.messages": 2_000_000,
+        }
+    )
+
+
+def texts(nbytes: int, distinct: int = 256) -> list[bytes]:
+    """Values that compress about as well as JSON does: to a third or so."""
+    chance = random.Random(nbytes)
+    words = [bytes(chance.choices(b"abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(200)]
+    if nbytes > 10_000:
+        distinct = 32
+    found = []
+    for _ in range(distinct):
+        text = b" ".join(chance.choices(words, k=nbytes // 8 + 1))
+        found.append(text[:nbytes])
+    return found
+
+
+SCENARIOS = (
+    Scenario("produce", "Produce to one broker, librdkafka", one_broker),
+    Scenario(
+        "produce-replicated",
+        "Produce to three brokers, RF 3, acks=all, min ISR 2, 6 partitions, librdkafka",
+        replicated,
+        brokers=3,
+        settings=REPLICAS_IN_SYNC,
+    ),
+)
