@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.cli import consume, format, groups, partitions, produce, topics, txn
+from ottla.cli import consume, format, groups, partitions, pipeline, produce, topics, txn
 
 app = typer.Typer(
     name="ottla",
@@ -78,6 +78,7 @@ app.add_typer(topics.app, name="topic")
 app.add_typer(partitions.app, name="partition")
 app.add_typer(groups.app, name="group")
 app.add_typer(txn.app, name="txn")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
 app.command("format", help=format.HELP)(format.format_node)

@@ -1,0 +1,36 @@
+"""What `ottla pipeline list` finds out from the offsets that queries have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.client.admin import Admin
+from ottla.client.group_types import PartitionLag
+from ottla.pipeline.plan import parse_group
+
+
+async def list_queries(admin: Admin) -> list[dict[str, Any]]:
+    """One row for each query of each pipeline, as JSON would have it."""
+    groups = [row.group_id for row in await admin.list_groups([], [])]
+    named = {group: found for group in groups if (found := parse_group(group)) is not None}
+    if not named:
+        return []
+    lags = await admin.group_lags({group: {} for group in named})
+    return [
+        _row(group, pipeline, query, lags.get(group, []))
+        for group, (pipeline, query) in sorted(named.items(), key=lambda item: item[1])
+    ]
+
+
+def _row(group: str, pipeline: str, query: str, lags: Sequence[PartitionLag]) -> dict[str, Any]:
+    known = [row.lag for row in lags if row.lag >= 0]
+    places = {row.metadata: None for row in lags if row.metadata}
+    return {
+        "pipeline": pipeline,
+        "query": query,
+        "group": group,
+        "topics": sorted({row.topic for row in lags}),
+        "lag": sum(known) if known else None,
+        "where": ", ".join(places),
+    }

@@ -1,0 +1,138 @@
+"""What `ottla pipeline run` does: Java, topics, session, queries, signals, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.output import CONNECT_TIMEOUT_MS, RETRY_TIMEOUT_MS, fail
+from ottla.cli.pipeline_view import View, view_for
+from ottla.client.cluster import ClusterClient
+from ottla.client.errors import ClientError
+from ottla.pipeline.document import Problems
+from ottla.pipeline.model import Pipeline
+from ottla.pipeline.plan import spark_conf
+from ottla.pipeline.topics import prepare_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+
+def run_file(pipeline: Pipeline, *, once: bool, as_json: bool) -> int:
+    """The exit code: 0 done or stopped as asked, 1 failed."""
+    view = view_for(pipeline, as_json=as_json)
+    problems = Problems()
+    try:
+        created = asyncio.run(_prepare(pipeline, problems))
+    except ClientError as error:
+        fail(str(error), as_json=as_json)
+    for each in problems:
+        print(each.shown(pipeline.path), file=sys.stderr)
+    if problems.errors:
+        return EXIT_FAILED
+    for topic in created:
+        view.tell("topic-created", f"created topic {topic}", topic=topic)
+    view.tell("starting", f"starting Spark ({pipeline.options.master})", master=pipeline.options.master)
+    spark = quiet_spark(pipeline, as_json=as_json)
+    try:
+        return run_in(spark, pipeline, view, once=once)
+    finally:
+        spark.stop()
+
+
+def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -> int:
+    """Run the queries in a session until they end or a signal asks for it."""
+    from ottla.pipeline.build import CannotBuild
+    from ottla.pipeline.document import Problem
+    from ottla.pipeline.run import PipelineFailed, RunningPipeline
+
+    running = RunningPipeline(spark, pipeline, once=once, on_rows=view.rows)
+
+    def asked() -> None:
+        view.tell("stopping", "stopping when the running batches are done")
+        running.ask_to_stop()
+
+    with stopped_by_signals(asked):
+        try:
+            running.start()
+            view.tell("started", f"{len(running.plans)} queries run", queries=[p.name for p in running.plans])
+            with view:
+                running.watch(view.progress)
+        except CannotBuild as error:
+            view.fail(Problem(error.mark, str(error)).shown(pipeline.path))
+            return EXIT_FAILED
+        except PipelineFailed as error:
+            view.fail(str(error), query=error.query)
+            return EXIT_FAILED
+    view.finished(list(running.progress.values()))
+    return EXIT_OK
+
+
+async def _prepare(pipeline: Pipeline, problems: Problems) -> list[str]:
+    cluster = ClusterClient(
+        pipeline.bootstrap,
+        client_id="ottla-pipeline",
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        retry_timeout_ms=RETRY_TIMEOUT_MS,
+    )
+    async with cluster:
+        await cluster.any_connection()
+        return await prepare_topics(cluster, pipeline, problems)
+
+
+def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = False) -> SparkSession:
+    """A session that leaves the terminal to us; one sentence and an end if there is no Java or no PySpark."""
+    try:
+        import pyspark
+    except ImportError:
+        fail("pipelines run on Spark: pip install 'ottla[pipeline]'", as_json=as_json)
+    del pyspark
+    from ottla.pipeline import masters
+    from ottla.pipeline.java import JavaMissing, find_java
+    from ottla.pipeline.run import spared_from_ctrl_c
+
+    # PySpark warns of every pandas that is newer than itself.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        **spark_conf(pipeline),
+    }
+    try:
+        if not pipeline.options.master.startswith("sc://") or local:
+            find_java()
+        with spared_from_ctrl_c():
+            return masters.session("local[1]" if local else pipeline.options.master, str(pipeline.name), conf)
+    except JavaMissing as error:
+        fail(str(error), as_json=as_json)
+
+
+@contextmanager
+def stopped_by_signals(asked: Any) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to stop; a second one is not waited with."""
+    count = 0
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise KeyboardInterrupt
+        asked()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,139 @@
+"""Which queries a pipeline becomes, with their groups, checkpoints and options: all of it without Spark.
+
+One query for each sink. One more for each source whose values may be bad and for each `map` step that may
+fail on a row: these write the dead-letter topic. Every query has its own checkpoint and its own consumer
+group, so one can be added or removed without touching the others.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.pipeline.graph import Graph
+from ottla.pipeline.model import Pipeline, Sink, Source, Step
+from ottla.pipeline.reading import AS_SOON_AS_POSSIBLE
+from ottla.pipeline.words import duration_ms, is_remote
+
+GROUP_PREFIX = "ottla-pipeline"
+DEAD_LETTERS = "dead-letters"
+# Under these names Spark counts what went to the dead-letter topic, and what a source or step dropped.
+COUNTED = "dead_letters"
+DROPPED = "dropped_"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+
+class QueryPlan(NamedTuple):
+    """One streaming query. Without a sink it writes dead letters of the source or step `input`."""
+
+    name: str
+    input: str
+    sink: Sink | None
+    output: str
+    group: str
+    checkpoint: str
+    trigger_ms: int
+
+    @property
+    def is_dead_letters(self) -> bool:
+        return self.sink is None
+
+
+def queries_of(pipeline: Pipeline) -> list[QueryPlan]:
+    """In the order of the file, dead letters last."""
+    graph = Graph(pipeline)
+    plans = []
+    needed: dict[str, None] = {}
+    for sink in pipeline.sinks.values():
+        name = graph.find(sink.input)
+        assert name is not None, "only a valid pipeline is planned"
+        needed.update(dict.fromkeys(graph.needed_by(sink)))
+        plans.append(_plan(pipeline, str(sink.name), name, sink))
+    bad = [name for name in needed if has_dead_letters(pipeline, pipeline.named(name))]
+    return plans + [_plan(pipeline, f"{DEAD_LETTERS}-{name}", name, None) for name in bad]
+
+
+def has_dead_letters(pipeline: Pipeline, named: Source | Step | None) -> bool:
+    if isinstance(named, Source):
+        return named.can_be_bad and named.on_bad_record == "dead-letter"
+    return named is not None and named.can_fail_on_a_row and pipeline.options.on_bad_record == "dead-letter"
+
+
+def _plan(pipeline: Pipeline, name: str, input_name: str, sink: Sink | None) -> QueryPlan:
+    trigger = (sink.trigger if sink is not None else None) or pipeline.options.trigger
+    return QueryPlan(
+        name=name,
+        input=input_name,
+        sink=sink,
+        output=sink.output if sink is not None else "append",
+        group=group_of(pipeline.name, name),
+        checkpoint=checkpoint_of(pipeline, name),
+        trigger_ms=0 if trigger == AS_SOON_AS_POSSIBLE else duration_ms(trigger) or 0,
+    )
+
+
+def group_of(pipeline: str, query: str) -> str:
+    return f"{GROUP_PREFIX}.{pipeline}.{query}"
+
+
+def parse_group(group: str) -> tuple[str, str] | None:
+    """The pipeline and the query that a group belongs to."""
+    parts = group.split(".")
+    return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == GROUP_PREFIX else None
+
+
+def checkpoint_of(pipeline: Pipeline, query: str) -> str:
+    base = pipeline.resolved(pipeline.options.checkpoint)
+    return posixpath.join(base, query) if is_remote(base) else f"{base}/{query}"
+
+
+def connection_options(pipeline: Pipeline) -> dict[str, str]:
+    found = {f"kafka.{name}": value for name, value in pipeline.kafka.items()}
+    return found | {"kafka.bootstrap.servers": pipeline.bootstrap}
+
+
+def source_options(pipeline: Pipeline, source: Source, group: str | None) -> dict[str, str]:
+    """The options of the data source; `group` is None for tables, which have no place to remember."""
+    options = connection_options(pipeline) | {"subscribe": ",".join(source.topics)}
+    if group is not None:
+        options |= {"kafka.group.id": group, "startingOffsets": source.start}
+    if source.format != "raw":
+        options["valueFormat"] = source.format
+        options["badRecords"] = "fail" if source.on_bad_record == "fail" else "columns"
+    if source.schema is not None:
+        options["valueSchema"] = source.schema.strip()
+    if source.with_headers:
+        options["includeHeaders"] = "true"
+    if source.rows_max is not None:
+        options["maxOffsetsPerTrigger"] = str(source.rows_max)
+    return options | dict(source.options)
+
+
+def sink_options(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
+    if sink.kind == "topic":
+        options = connection_options(pipeline) | {"topic": str(sink.target), "mode": sink.mode}
+    else:
+        options = {"path": pipeline.resolved(sink.target)}
+        if sink.partition_by:
+            options["partitionBy"] = ",".join(sink.partition_by)
+    return options | dict(sink.options)
+
+
+def spark_conf(pipeline: Pipeline) -> Mapping[str, str]:
+    """Settings of the session. What the file says under `options: spark:` comes last."""
+    options = pipeline.options
+    return {
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB
+        if options.state_store == "rocksdb"
+        else MEMORY,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        # A cast that fails is a null in one row, not the end of the query.
+        "spark.sql.ansi.enabled": "true" if options.ansi else "false",
+        # Queries share the cores instead of waiting for each other's batches.
+        "spark.scheduler.mode": "FAIR",
+        **options.spark,
+    }

@@ -1,0 +1,169 @@
+"""Runs a pipeline: starts its queries, watches them, and stops them between two batches."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ottla.pipeline.build import Builder, CannotBuild, OnRows, first_line
+from ottla.pipeline.model import Pipeline
+from ottla.pipeline.plan import QueryPlan, queries_of, spark_conf
+from ottla.pipeline.progress import QueryProgress
+
+POLL_S = 0.5
+# A batch that takes longer than this is not waited for: it is done again at the next start.
+STOP_TIMEOUT_S = 60.0
+
+
+class PipelineFailed(Exception):
+    """A query ended with an error."""
+
+    def __init__(self, query: str, message: str) -> None:
+        super().__init__(f"query '{query}' failed: {message}")
+        self.query = query
+
+
+def no_rows(sink: str, batch_id: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """For whoever does not look at console sinks."""
+
+
+class RunningPipeline:
+    """All queries of a pipeline in one session. `watch` runs until `stop` is called or the work is done."""
+
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, *, once: bool = False, on_rows: OnRows = no_rows
+    ) -> None:
+        self.pipeline = pipeline
+        self.plans = queries_of(pipeline)
+        self.progress = {plan.name: QueryProgress(plan.name) for plan in self.plans}
+        self._spark = spark
+        self._once = once
+        self._on_rows = on_rows
+        self._queries: dict[str, StreamingQuery] = {}
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Raises CannotBuild; then nothing runs."""
+        apply_conf(self._spark, self.pipeline)
+        builder = Builder(self._spark, self.pipeline)
+        for plan in self.plans:
+            if self._stopping.is_set():
+                return
+            try:
+                self._queries[plan.name] = self._start_one(builder, plan)
+            except CannotBuild:
+                self._stop_queries(0)
+                raise
+
+    def _start_one(self, builder: Builder, plan: QueryPlan) -> StreamingQuery:
+        return builder.start(plan, once=self._once, on_rows=self._on_rows)
+
+    def ask_to_stop(self) -> None:
+        """From a signal handler: `watch` then finishes the batches that run."""
+        self._stopping.set()
+
+    def watch(self, on_progress: Callable[[Sequence[QueryProgress]], None] | None = None) -> None:
+        """Until the end. Raises PipelineFailed with the first query that failed; the others are stopped."""
+        try:
+            while not self._stopping.is_set():
+                running = self.look()
+                if on_progress is not None:
+                    on_progress(list(self.progress.values()))
+                if not running:
+                    return
+                self._stopping.wait(POLL_S)
+        except PipelineFailed:
+            self._stop_queries(STOP_TIMEOUT_S)
+            raise
+        self._stop_queries(STOP_TIMEOUT_S)
+        self.look()
+        if on_progress is not None:
+            on_progress(list(self.progress.values()))
+
+    def look(self) -> bool:
+        """Take in what is new; whether any query still runs."""
+        running = False
+        for name, query in self._queries.items():
+            progress = self.progress[name]
+            active = query.isActive
+            progress.see(json.loads(report.json) for report in query.recentProgress)
+            if active:
+                progress.state = "waiting for data" if progress.batch_id < 0 else "running"
+                running = True
+                continue
+            error = query.exception()
+            if error is not None:
+                progress.state = "failed"
+                raise PipelineFailed(name, failure_text(error))
+            progress.state = "done" if self._once else "stopped"
+        return running
+
+    def _stop_queries(self, timeout_s: float) -> None:
+        """Stop each query when its batch is done: what it wrote is then committed, nothing is done twice."""
+        deadline_s = time.monotonic() + timeout_s
+        started = {name: self._batch(query) for name, query in self._queries.items()}
+        waiting = dict(self._queries)
+        while waiting:
+            for name, query in list(waiting.items()):
+                between = not query.isActive or self._is_between(query, started[name])
+                if between or time.monotonic() > deadline_s:
+                    query.stop()
+                    del waiting[name]
+            if waiting:
+                time.sleep(0.02)
+
+    def _batch(self, query: StreamingQuery) -> int:
+        last = query.lastProgress
+        return int(last.batchId) if last is not None else -1
+
+    def _is_between(self, query: StreamingQuery, batch: int) -> bool:
+        return not query.status["isTriggerActive"] or self._batch(query) > batch
+
+
+def apply_conf(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Settings that can change while a session lives; the rest was given to it when it was made."""
+    for name, value in spark_conf(pipeline).items():
+        if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+
+
+def failure_text(error: BaseException) -> str:
+    """The line of a failed query that says why: the last Python error, or else Spark's first line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    for line in reversed(lines):
+        head = line.split(":", 1)[0]
+        if (
+            ":" in line
+            and head.endswith(("Error", "Exception"))
+            and " " not in head
+            and "org.apache" not in head
+        ):
+            return line
+    return first_line(error)
+
+
+@contextmanager
+def spared_from_ctrl_c() -> Iterator[None]:
+    """Let the JVM and its Python workers live in a session of their own while it is started.
+
+    A Ctrl-C in a terminal reaches every process of the foreground group: workers would break off the batch
+    that we want to finish. The JVM still ends with us, when the pipe to its standard input closes.
+    """
+    import functools
+
+    import pyspark.java_gateway
+
+    java_gateway: Any = pyspark.java_gateway
+    original = java_gateway.Popen
+    java_gateway.Popen = functools.partial(original, start_new_session=True)
+    try:
+        yield
+    finally:
+        java_gateway.Popen = original
