@@ -10,8 +10,9 @@ from pyspark.sql.types import StructType
 
 from ottla.client.arrow_read import OffsetRange
 from pyspark_ottla.client_options import fetch_options
-from pyspark_ottla.places import ending_place, starting_place
-from pyspark_ottla.planning import Planner, source_options
+from pyspark_ottla.group_progress import group_to_tell
+from pyspark_ottla.places import check_pair, ending_place, starting_place
+from pyspark_ottla.planning import Planner, shown, source_options
 from pyspark_ottla.ranges import split
 from pyspark_ottla.reading import RangePartition, RangeReading
 from pyspark_ottla.values import value_formats
@@ -21,9 +22,11 @@ class OttlaReader(DataSourceReader):
     """Plans on the driver, reads on executors."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._options = source_options(options)
+        self._options = source_options(options, streaming=False)
+        group_to_tell(options, streaming=False)
         self._start = starting_place(options, streaming=False)
         self._end = ending_place(options, streaming=False)
+        check_pair(self._start, self._end)
         self._reading = RangeReading(
             self._options.cluster,
             fetch_options(options),
@@ -38,11 +41,17 @@ class OttlaReader(DataSourceReader):
         planner.check_there(there)
         start = planner.resolve(self._start, there)
         end = planner.resolve(self._end, there, ending=True)
+        for key in there:
+            if start[key] > end[key]:
+                raise ValueError(
+                    f"{shown([key])} would be read from {start[key]} to {end[key]}: options "
+                    f"{self._start.option!r} and {self._end.option!r} say to end before the beginning"
+                )
         ranges = [OffsetRange(*key, start[key], end[key]) for key in there]
         pieces = split(ranges, self._options.pieces_min, self._options.piece_rows_max)
-        return [RangePartition(span) for span in pieces]
+        return [RangePartition(span, planner.topic_ids.get(span.topic)) for span in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands out one empty partition where the plan has none.
         if isinstance(partition, RangePartition):
-            yield from self._reading.read(partition.span)
+            yield from self._reading.read(partition)

@@ -66,7 +66,7 @@ def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
     if retries is not None:
         # Kafka's connector counts attempts, this client watches the clock.
         interval_ms = whole_number(
-            "fetchOffset.retryIntervalMs", options.get("fetchoffset.retryintervalms", "10")
+            "fetchOffset.retryIntervalMs", options.get("fetchoffset.retryintervalms", "1000")
         )
         found["retry_timeout_ms"] = whole_number("fetchOffset.numRetries", retries) * max(interval_ms, 1)
     return ClusterOptions(servers, **found)

@@ -15,6 +15,7 @@ EARLIEST = -2
 LATEST = -1
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 BY_TIMESTAMP_STRATEGIES = ("error", "latest")
+BY_GROUP_STRATEGIES = {"earliest": EARLIEST, "latest": LATEST, "error": None}
 
 
 class Topics(NamedTuple):
@@ -29,7 +30,7 @@ class Place(NamedTuple):
     """Where to begin or to end.
 
     `everywhere` is EARLIEST or LATEST; or `timestamp_ms` holds for all partitions; or offsets, or timestamps,
-    are given for each. Exactly one of these counts.
+    are given for each; or it is where a group has read to. Exactly one of these counts.
     """
 
     option: str
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     timestamp_ms: int | None = None
     offsets: dict[TopicPartition, int] | None = None
     timestamps_ms: dict[TopicPartition, int] | None = None
+    of_group: bool = False
 
 
 def topics_of(options: Mapping[str, str]) -> Topics:
@@ -79,6 +81,8 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 def starting_place(options: Mapping[str, str], *, streaming: bool) -> Place:
     """startingTimestamp before startingOffsetsByTimestamp before startingOffsets."""
     place = _place(options, "starting", LATEST if streaming else EARLIEST)
+    if place.of_group and not group_id_of(options):
+        raise ValueError("option 'startingOffsets' is 'group': set 'kafka.group.id' to say of which group")
     if not streaming and (place.everywhere == LATEST or LATEST in (place.offsets or {}).values()):
         raise ValueError("option 'startingOffsets': a batch query cannot start at the latest offset")
     return place
@@ -96,6 +100,25 @@ def ending_place(options: Mapping[str, str], *, streaming: bool) -> Place:
     return place
 
 
+def check_pair(start: Place, end: Place) -> None:
+    """Raise ValueError where a batch query is told to end before it begins."""
+    for first, last in ((start.offsets, end.offsets), (start.timestamps_ms, end.timestamps_ms)):
+        if first is None or last is None:
+            continue
+        only = [key for key in (*first, *last) if (key in first) != (key in last)]
+        if only:
+            raise ValueError(
+                f"options {start.option!r} and {end.option!r} must name the same partitions: "
+                f"only one of them names {only[0][0]}-{only[0][1]}"
+            )
+        for key, begin in first.items():
+            if begin > last[key] >= 0:
+                raise ValueError(
+                    f"option {start.option!r} is {begin} for {key[0]}-{key[1]}, "
+                    f"after the {last[key]} of {end.option}"
+                )
+
+
 def by_timestamp_strategy(options: Mapping[str, str]) -> str:
     """What to do where no record is as late as a starting timestamp."""
     name = "startingOffsetsByTimestampStrategy"
@@ -103,6 +126,20 @@ def by_timestamp_strategy(options: Mapping[str, str]) -> str:
     if value not in BY_TIMESTAMP_STRATEGIES:
         raise ValueError(f"option {name!r} is {value!r}: expected error or latest")
     return value
+
+
+def group_id_of(options: Mapping[str, str]) -> str:
+    """The group that is read from or committed to; empty where none is named."""
+    return options.get("kafka.group.id", "").strip()
+
+
+def by_group_strategy(options: Mapping[str, str], *, streaming: bool) -> int | None:
+    """Where to begin where the group has committed nothing; None: that is an error."""
+    name = "startingOffsetsByGroupStrategy"
+    value = options.get(name.lower(), "latest" if streaming else "earliest").strip().lower()
+    if value not in BY_GROUP_STRATEGIES:
+        raise ValueError(f"option {name!r} is {value!r}: expected earliest, latest or error")
+    return BY_GROUP_STRATEGIES[value]
 
 
 def _place(options: Mapping[str, str], which: str, otherwise: int) -> Place:
@@ -119,6 +156,8 @@ def _place(options: Mapping[str, str], which: str, otherwise: int) -> Place:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return Place(name, everywhere=EARLIEST if word == "earliest" else LATEST)
+    if word == "group" and which == "starting":
+        return Place(name, of_group=True)
     return Place(name, offsets=_per_partition(name, text, EARLIEST))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
+from ottla.client.sync_groups import SyncGroup
+from ottla.protocol.message import ZERO_UUID
 from pyspark_ottla.client_options import (
     cluster_options,
     fetch_options,
@@ -19,7 +22,9 @@ from pyspark_ottla.places import (
     Place,
     TopicPartition,
     Topics,
+    by_group_strategy,
     by_timestamp_strategy,
+    group_id_of,
     topics_of,
 )
 from pyspark_ottla.ranges import Offsets
@@ -41,9 +46,11 @@ class SourceOptions(NamedTuple):
     pieces_min: int | None
     piece_rows_max: int | None
     read_committed: bool
+    group_id: str
+    by_group_strategy: int | None
 
 
-def source_options(options: Mapping[str, str]) -> SourceOptions:
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises ValueError."""
     return SourceOptions(
         cluster=cluster_options(options),
@@ -53,6 +60,8 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         pieces_min=_positive(options, "minPartitions"),
         piece_rows_max=_positive(options, "maxRecordsPerPartition"),
         read_committed=fetch_options(options).read_committed,
+        group_id=group_id_of(options),
+        by_group_strategy=by_group_strategy(options, streaming=streaming),
     )
 
 
@@ -66,6 +75,9 @@ class Planner:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
+        # By name, as of the last look at the partitions; empty where brokers have no ids of topics.
+        self.topic_ids: dict[str, bytes] = {}
+        self.partition_counts: dict[str, int] = {}
 
     @property
     def cluster(self) -> SyncCluster:
@@ -81,9 +93,22 @@ class Planner:
         else:
             names = list(dict.fromkeys(topic for topic, _ in topics.assigned))
         infos = self.cluster.existing_topics(names)
+        self.topic_ids = {name: info.id for name, info in infos.items() if info.id != ZERO_UUID}
+        self.partition_counts = {name: len(info.partitions) for name, info in infos.items()}
         if topics.assigned:
             return [key for key in topics.assigned if key[0] in infos and key[1] in infos[key[0]].partitions]
         return [(name, partition) for name, info in infos.items() for partition in sorted(info.partitions)]
+
+    def report_deleted(self, begun: Offsets, until: Offsets) -> None:
+        """Partitions that the query has read from, and that are not there any more."""
+        for key in begun:
+            if key in until:
+                continue
+            count = self.partition_counts.get(key[0])
+            why = "its topic was deleted"
+            if count is not None:
+                why = f"its topic has {count} partitions now, so it was deleted and made anew"
+            self.report_loss(f"{shown([key])} was read up to offset {begun[key]} and is gone: {why}")
 
     def check_there(self, partitions: list[TopicPartition]) -> None:
         """Raise ValueError if something that the options name is missing: a typo must not wait forever."""
@@ -105,6 +130,8 @@ class Planner:
         """The offset of a place in each partition. Raises ValueError where the place says too little."""
         if place.everywhere is not None:
             return self._list(dict.fromkeys(partitions, place.everywhere))
+        if place.of_group:
+            return self._of_group(place, partitions)
         if place.timestamp_ms is not None:
             return self._at_times(place, dict.fromkeys(partitions, place.timestamp_ms), ending)
         if place.timestamps_ms is not None:
@@ -114,6 +141,18 @@ class Planner:
         self._check_complete(place, place.offsets, partitions)
         symbolic = {key: place.offsets[key] for key in partitions if place.offsets[key] < 0}
         return {key: place.offsets[key] for key in partitions} | self._list(symbolic)
+
+    def _of_group(self, place: Place, partitions: list[TopicPartition]) -> Offsets:
+        group_id, otherwise = self.options.group_id, self.options.by_group_strategy
+        committed = SyncGroup(self.cluster, group_id).committed(partitions)
+        found = {key: committed[key].offset for key in partitions if key in committed}
+        missing = [key for key in partitions if key not in found]
+        if missing and otherwise is None:
+            raise ValueError(
+                f"option {place.option!r}: group {group_id!r} has committed nothing for {shown(missing)}; "
+                "set startingOffsetsByGroupStrategy to earliest or latest to begin there"
+            )
+        return found | (self._list(dict.fromkeys(missing, otherwise)) if otherwise is not None else {})
 
     def _check_complete(
         self, place: Place, given: Mapping[TopicPartition, int], partitions: list[TopicPartition]
@@ -151,8 +190,8 @@ class Planner:
 def report_loss(what: str, *, fail: bool) -> None:
     if fail:
         raise DataLoss(
-            f"{what}. The query cannot have these records: retention or a deletion has removed them, or the "
-            "topic was made anew. Set the option failOnDataLoss to false to go on with what is there"
+            f"{what}. The query cannot have these records; set the option failOnDataLoss to false to go on "
+            "with what is there"
         )
     log.warning("%s; going on, because failOnDataLoss is false", what)
 
@@ -162,3 +201,8 @@ def shown(partitions: list[TopicPartition]) -> str:
     names = [f"{topic}-{partition}" for topic, partition in partitions[:5]]
     more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
     return ", ".join(names) + more
+
+
+def shown_id(topic_id: bytes) -> str:
+    """The id of a topic as Kafka's tools write it."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -24,8 +24,9 @@ from pyspark.sql.types import StructType
 
 from ottla.client.arrow_read import OffsetRange
 from pyspark_ottla.client_options import fetch_options, whole_number
+from pyspark_ottla.group_progress import METADATA_OPTION, GroupProgress, group_to_tell
 from pyspark_ottla.places import EARLIEST, LATEST, ending_place, starting_place
-from pyspark_ottla.planning import Planner, shown, source_options
+from pyspark_ottla.planning import Planner, shown, shown_id, source_options
 from pyspark_ottla.ranges import INITIAL, Offsets, from_json, limited, split, to_json
 from pyspark_ottla.reading import RangePartition, RangeReading
 from pyspark_ottla.values import value_formats
@@ -37,7 +38,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches with the offsets of Spark's own Kafka connector in the checkpoint."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._options = source_options(options)
+        self._options = source_options(options, streaming=True)
         self._start = starting_place(options, streaming=True)
         ending_place(options, streaming=True)
         self._rows_max = _rows(options, "maxOffsetsPerTrigger")
@@ -56,6 +57,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
         self._planner = Planner(self._options)
+        self._progress = GroupProgress(
+            self._options.cluster,
+            group_to_tell(options, streaming=True),
+            options.get(METADATA_OPTION.lower(), ""),
+        )
+        self._topic_ids: dict[str, bytes] = {}
+        # Offsets that topics were read up to before they were made anew; until the next batch has begun.
+        self._anew: Offsets = {}
+        self._anew_planned = False
         self._initial: Offsets | None = None
         self._latest: Offsets | None = None
         self._available_now: Offsets | None = None
@@ -68,8 +78,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             there = self._planner.partitions()
             self._planner.check_there(there)
+            self._topic_ids |= self._planner.topic_ids
             found = self._planner.resolve(self._start, there)
-            if self._start.offsets is not None:
+            if self._start.offsets is not None or self._start.of_group:
                 self._check_initial(found)
             self._initial = found
         return to_json(self._initial)
@@ -83,7 +94,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begun = from_json(start)
+        # Spark asks for more when it has finished what was before, also at the end of Trigger.AvailableNow;
+        # its call of `commit` comes a batch later, and for the last one never.
+        self._progress.tell(begun)
         latest = self._latest_now(begun)
+        begun = self._rebased(begun)
         begun = begun | self._first_offsets([key for key in latest if key not in begun])
         if not isinstance(limit, ReadAllAvailable):
             if self._must_wait(begun, latest):
@@ -102,6 +117,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._available_now = self._planner.latest(self._planner.partitions())
+        self._topic_ids |= self._planner.topic_ids
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else to_json(self._latest)
@@ -112,15 +128,36 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest_now(self, begun: Offsets) -> Offsets:
         latest = self._available_now
         if latest is None:
-            latest = self._planner.latest(self._planner.partitions())
-        self._report_deleted(begun, latest)
+            there = self._planner.partitions()
+            self._notice_new_ids(begun)
+            latest = self._planner.latest(there)
+        self._planner.report_deleted(begun, latest)
         self._latest = latest
         return dict(latest)
 
-    def _report_deleted(self, begun: Offsets, until: Offsets) -> None:
-        gone = [key for key in begun if key not in until]
-        if gone:
-            self._planner.report_loss(f"{shown(gone)} was deleted before the query had read it all")
+    def _notice_new_ids(self, begun: Offsets) -> None:
+        """A topic that was deleted and made anew has the name of the old one, and records of its own."""
+        if self._anew_planned:
+            self._anew, self._anew_planned = {}, False
+        for topic, topic_id in self._planner.topic_ids.items():
+            known = self._topic_ids.get(topic)
+            self._topic_ids[topic] = topic_id
+            read = {key: offset for key, offset in begun.items() if key[0] == topic}
+            if known is None or known == topic_id or not read:
+                continue
+            ends = ", ".join(f"{shown([key])} up to {offset}" for key, offset in sorted(read.items())[:5])
+            self._planner.report_loss(
+                f"topic {topic!r} was deleted and made anew: its id was {shown_id(known)} and is "
+                f"{shown_id(topic_id)} now; of the old one {ends} was read, what came after is gone"
+            )
+            self._anew |= read
+
+    def _rebased(self, begun: Offsets) -> Offsets:
+        """Topics that were made anew are read from their beginning, if the query is to go on."""
+        if not self._anew:
+            return begun
+        there = self._latest or {}
+        return begun | self._planner.earliest([key for key in self._anew if key in begun and key in there])
 
     def _first_offsets(self, new: list[tuple[str, int]]) -> Offsets:
         """Partitions that came later are read from their beginning."""
@@ -134,14 +171,19 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows < self._rows_min and waited_ms < self._delay_max_ms
 
     def _check_initial(self, found: Offsets) -> None:
-        given = self._start.offsets or {}
-        asked = {key: offset for key, offset in found.items() if given[key] not in (EARLIEST, LATEST)}
+        """Offsets that somebody has named may not be there."""
+        given = self._start.offsets
+        asked = {
+            key: offset
+            for key, offset in found.items()
+            if given is None or given[key] not in (EARLIEST, LATEST)
+        }
+        who = f"group {self._options.group_id!r}" if given is None else f"option {self._start.option!r}"
         first, last = self._planner.earliest(list(asked)), self._planner.latest(list(asked))
         for key, offset in asked.items():
             if not first[key] <= offset <= last[key]:
                 self._planner.report_loss(
-                    f"option 'startingOffsets' names offset {offset} of {shown([key])}, "
-                    f"which has {first[key]} to {last[key]}"
+                    f"{who} names offset {offset} of {shown([key])}, which has {first[key]} to {last[key]}"
                 )
                 found[key] = min(max(offset, first[key]), last[key])
 
@@ -158,24 +200,26 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._planner.report_loss(
                     f"{shown([key])} is new to the query and begins at {offset}: what was before is gone"
                 )
-        begun = begun | first
-        self._report_deleted(begun, until)
+        begun = self._rebased(begun) | first
+        self._anew_planned = bool(self._anew)
+        self._planner.report_deleted(begun, until)
         for key, last in until.items():
             if last < begun[key]:
                 self._planner.report_loss(
                     f"{shown([key])} was read up to {begun[key]} and now ends at {last}: "
-                    "it was truncated or made anew"
+                    "it was truncated, or its topic was deleted and made anew"
                 )
         ranges = [OffsetRange(*key, begun[key], last) for key, last in sorted(until.items())]
         pieces = split(ranges, self._options.pieces_min, self._options.piece_rows_max)
-        return [RangePartition(span) for span in pieces]
+        return [RangePartition(span, self._topic_ids.get(span.topic)) for span in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, RangePartition):
-            yield from self._reading.read(partition.span)
+            yield from self._reading.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark needs nothing before `end` any more; its checkpoint remembers that, not the cluster."""
+        self._progress.tell(from_json(end))
 
 
 def _rows(options: Mapping[str, str], name: str) -> int | None:

@@ -169,7 +169,7 @@ def test_options_that_reach_the_client():
     cluster, fetch = clients.cluster_options(options), clients.fetch_options(options)
     assert (cluster.client_id, cluster.request_timeout_ms, cluster.retry_timeout_ms) == ("me", 77, 100)
     assert (fetch.partition_max_bytes, fetch.read_committed, fetch.poll_timeout_ms) == (123, False, 9)
-    assert source_options(BASE).read_committed
+    assert source_options(BASE, streaming=True).read_committed
     given = {"kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.max.request.size": "5"}
     writer = clients.writer_options(given)
     assert (writer.acks, writer.compression, writer.record_bytes_max) == ("1", "zstd", 5)

@@ -44,19 +44,11 @@ async def commit_offsets(
     timeout_ms: float,
 ) -> None:
     """Raises the first error of a partition."""
-    request = OffsetCommitRequest(
-        group_id=group_id,
-        generation_id_or_member_epoch=identity.epoch,
-        member_id=identity.member_id,
-        group_instance_id=identity.instance_id,
-        topics=commit_topics(offsets),
-    )
+    request = commit_request(group_id, offsets, identity)
     response = await connection.request(
         request, OffsetCommitResponse, timeout_ms=timeout_ms, at_most=NAMES_UNTIL
     )
-    for topic in response.topics:
-        for row in topic.partitions:
-            raise_for(row.error_code, group=group_id, topic=topic.name, partition=row.partition_index)
+    check_committed(response, group_id)
 
 
 async def fetch_offsets(
@@ -69,9 +61,48 @@ async def fetch_offsets(
     timeout_ms: float,
 ) -> dict[TopicPartition, CommittedOffset]:
     """What is committed for these partitions (None: for all); those without an offset are left out."""
+    version = connection.version_for(offset_fetch_request.OffsetFetchRequest.API_KEY, NAMES_UNTIL)
+    request = fetch_request(version, group_id, partitions, identity, require_stable=require_stable)
+    response = await connection.request(
+        request, offset_fetch_response.OffsetFetchResponse, timeout_ms=timeout_ms, at_most=NAMES_UNTIL
+    )
+    return committed_in(response, group_id)
+
+
+# What goes over the wire, for clients with an event loop and for those without one.
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset | int],
+    identity: MemberIdentity = MemberIdentity(),  # noqa: B008
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=identity.epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        topics=commit_topics(offsets),
+    )
+
+
+def check_committed(response: OffsetCommitResponse, group_id: str) -> None:
+    """Raises the first error of a partition."""
+    for topic in response.topics:
+        for row in topic.partitions:
+            raise_for(row.error_code, group=group_id, topic=topic.name, partition=row.partition_index)
+
+
+def fetch_request(
+    version: int,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    identity: MemberIdentity = MemberIdentity(),  # noqa: B008
+    *,
+    require_stable: bool = False,
+) -> offset_fetch_request.OffsetFetchRequest:
     wire = offset_fetch_request
     chosen = None if partitions is None else partitions_by_topic(partitions)
-    version = connection.version_for(wire.OffsetFetchRequest.API_KEY, NAMES_UNTIL)
     request = wire.OffsetFetchRequest(require_stable=require_stable and version >= STABLE_FROM)
     if version >= GROUPS_FROM:
         topics = None
@@ -94,29 +125,14 @@ async def fetch_offsets(
                 wire.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
                 for topic, numbers in chosen.items()
             ]
-    response = await connection.request(
-        request, offset_fetch_response.OffsetFetchResponse, timeout_ms=timeout_ms, at_most=NAMES_UNTIL
-    )
-    raise_for(response.error_code, group=group_id)
-    return _committed(response, group_id)
+    return request
 
 
-async def while_epoch_is_stale(work: Callable[[], Awaitable[Result]], timeout_ms: float) -> Result:
-    """The group has a new epoch that we have not heard of yet: with the next heartbeat we will."""
-    deadline = Deadline(timeout_ms)
-    backoff = Backoff(STALE_EPOCH_PAUSE_MS, 500)
-    while True:
-        try:
-            return await work()
-        except BrokerError as error:
-            if error.code != ErrorCode.STALE_MEMBER_EPOCH or deadline.passed:
-                raise
-        await backoff.pause(deadline)
-
-
-def _committed(
+def committed_in(
     response: offset_fetch_response.OffsetFetchResponse, group_id: str
 ) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets of a response. Raises the first error in it."""
+    raise_for(response.error_code, group=group_id)
     found: dict[TopicPartition, CommittedOffset] = {}
     for group in response.groups:
         raise_for(group.error_code, group=group_id)
@@ -130,3 +146,16 @@ def _committed(
                     row.committed_offset, row.committed_leader_epoch, row.metadata
                 )
     return found
+
+
+async def while_epoch_is_stale(work: Callable[[], Awaitable[Result]], timeout_ms: float) -> Result:
+    """The group has a new epoch that we have not heard of yet: with the next heartbeat we will."""
+    deadline = Deadline(timeout_ms)
+    backoff = Backoff(STALE_EPOCH_PAUSE_MS, 500)
+    while True:
+        try:
+            return await work()
+        except BrokerError as error:
+            if error.code != ErrorCode.STALE_MEMBER_EPOCH or deadline.passed:
+                raise
+        await backoff.pause(deadline)
