@@ -32,6 +32,11 @@ class Sizes(NamedTuple):
     commits: int  # per round
     committing_groups: int
     offset_records: int  # to be loaded
+    transactions: int  # per round, in one partition
+    commits_timed: int
+    txn_rounds: int
+    txn_seconds: float  # per round
+    finished_transactions: int
 
 
 FULL = Sizes(
@@ -61,6 +66,11 @@ FULL = Sizes(
     commits=30_000,
     committing_groups=200,
     offset_records=1_000_000,
+    transactions=2_000,
+    commits_timed=1_000,
+    txn_rounds=5,
+    txn_seconds=4,
+    finished_transactions=100_000,
 )
 QUICK = FULL._replace(
     starts=5,
@@ -80,6 +90,11 @@ QUICK = FULL._replace(
     rebalances=1,
     commits=10_000,
     offset_records=300_000,
+    transactions=500,
+    commits_timed=300,
+    txn_rounds=3,
+    txn_seconds=2,
+    finished_transactions=20_000,
 )
 SMOKE = Sizes(
     starts=1,
@@ -108,4 +123,9 @@ SMOKE = Sizes(
     commits=200,
     committing_groups=4,
     offset_records=2_000,
+    transactions=20,
+    commits_timed=10,
+    txn_rounds=1,
+    txn_seconds=0.3,
+    finished_transactions=100,
 )

@@ -90,6 +90,21 @@ def test_measures_groups(tmp_path: Path) -> None:
     assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
 
 
+def test_measures_transactions(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    run_bench("--json", str(path), "--data", str(tmp_path), "--only", "txn")
+    figures = figures_of(path)
+    for records in ("1 record", "10 records", "100 records"):
+        for partitions in ("1 partition", "10 partitions"):
+            assert figures[f"transaction of {records} x {partitions}"]["value"] > 0
+    for name in ("1 broker", "3 brokers"):
+        assert figures[f"commit, {name}: whole transaction, p99"]["value"] > 0, name
+    assert figures["produce in transactions of 100 ms, slower by"]["goal"] == pytest.approx(1 / 0.9)
+    for what in ("memory", "produce", "read_committed fetch"):
+        assert figures[f"100 finished transactions: {what}, growth"]["goal"] > 0, what
+    assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
+
+
 @pytest.mark.slow
 def test_measures_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
@@ -124,7 +139,7 @@ def test_every_case_is_run_here() -> None:
         timeout=60,
     )
     assert [
-        name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "group", "cluster"))
+        name for name in done.stdout.split() if not name.startswith((*ONE_BROKER, "group", "txn", "cluster"))
     ] == []
 
 
