@@ -25,6 +25,7 @@ class Consumer(Client):
     """Reads every partition of its leader, from the beginning, and goes on for as long as the world does."""
 
     rack = ""
+    isolation_level = 0
 
     def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
         super().__init__(world, name, topic)
@@ -108,7 +109,12 @@ class Consumer(Client):
         else:
             topic = FetchTopic(topic=self.topic, partitions=[partition])
         request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic], rack_id=self.rack
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=self.isolation_level,
+            topics=[topic],
+            rack_id=self.rack,
         )
         try:
             answer = await connection.request(request, FetchResponse, timeout_ms=REQUEST_TIMEOUT_MS)

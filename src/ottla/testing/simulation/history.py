@@ -12,6 +12,7 @@ from ottla.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from ottla.testing.simulation.group_history import GroupHistory
+    from ottla.testing.simulation.txn_ledger import TxnLedger
 
 PRODUCE = "produce"  # idempotent, acks=all: must not get lost
 PRODUCE_LOOSE = "produce-loose"  # acks=1: may get lost until it is read
@@ -109,6 +110,7 @@ class History:
         self.watermarks: list[Watermark] = []
         self.leaders: dict[LeaderSeen, int] = {}  # when it was first seen
         self.groups: dict[str, GroupHistory] = {}
+        self.ledger: TxnLedger | None = None  # of transactions
         self.raft_leaders: dict[tuple[int, int], None] = {}  # (epoch, node id)
         # (offset, epoch) of the last record that some node held for committed in the metadata log.
         self.committed_metadata: dict[tuple[int, int], None] = {}

@@ -317,11 +317,15 @@ class _Attempt:
             when_ns = self._network.loop.now_ns + (CONNECT_RETRY_NS << (self._tries - 1))
             self._network.loop.kernel_at(when_ns, self.send)
         else:
-            self._answer(lambda: self._answered.set_exception(TimeoutError(errno.ETIMEDOUT, "timed out")))
+            self._answer(lambda: self._fail(TimeoutError(errno.ETIMEDOUT, "timed out")))
 
     def _refused(self) -> None:
         error = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        self._answer(lambda: self._answered.set_exception(error))
+        self._answer(lambda: self._fail(error))
+
+    def _fail(self, error: OSError) -> None:
+        self._answered.set_exception(error)
+        self._answered.exception()  # the process may die before it looks: then nobody has to hear of it
 
     def _accepted(self, transport: SimulatedTransport) -> None:
         if self._done():

@@ -7,7 +7,7 @@ of a broker is in this file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.controller.image import ClusterImage
@@ -203,3 +203,15 @@ def _batches(log: PartitionLog, upper: int) -> Iterator[tuple[bytes, int, BatchH
             yield data[position : position + header.size_bytes], 0, header
         if offset == before:
             return
+
+
+def undecided(world: World, topics: Collection[str]) -> list[str]:
+    """Partitions that somebody leads in which transactions are open, or not decided for sure."""
+    found = []
+    for node in world.nodes_up:
+        for partition in () if node.broker is None else node.broker.partitions:
+            if partition.topic in topics and partition.leader_id == node.id:
+                stable, high = partition.last_stable_offset, partition.high_watermark
+                if stable < high:
+                    found.append(f"{partition.topic}-{partition.index} is decided to {stable} of {high}")
+    return found

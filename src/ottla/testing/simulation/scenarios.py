@@ -28,6 +28,8 @@ from ottla.testing.simulation.history import OK, PRODUCE
 from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
 from ottla.testing.simulation.nemesis import NodeDoesNotStart
 from ottla.testing.simulation.stories import bit_rot, one_node, unflushed
+from ottla.testing.simulation.txn_checkers import TRANSACTIONS as TRANSACTION_CHECKERS
+from ottla.testing.simulation.txn_stories import transactions
 from ottla.testing.simulation.world import Story, World
 
 LIMIT_S = 400.0
@@ -202,7 +204,34 @@ GROUPS: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS, **GROUPS}
+TRANSACTIONS: dict[str, Scenario] = {
+    "txn-kill": Scenario(
+        "three nodes, transactions of both versions: leaders, coordinators and producers die and come back",
+        transactions(("kill", "kill", "lag", "kill-all", "stop", "rolling", "pause", "reset", "island")),
+        TRANSACTION_CHECKERS,
+    ),
+    "txn-net": Scenario(
+        "three nodes, transactions of both versions: late and reordered requests, late markers, cuts",
+        transactions(
+            ("cut", "cut", "slow-net", "slow-net", "split", "island", "reset", "pause", "skew"), weather=3
+        ),
+        TRANSACTION_CHECKERS,
+    ),
+    "txn-power": Scenario(
+        "three nodes that flush, transactions of both versions: without power, one or all; slow, full disks",
+        transactions(
+            ("power", "slow-power", "power-all", "usurp", "kill", "slow-disk", "full-disk"), flushed=True
+        ),
+        TRANSACTION_CHECKERS,
+    ),
+    "txn-chaos": Scenario(
+        "three nodes that flush, transactions of both versions: every fault there is",
+        transactions((*EVERY_FAULT, "lag", "usurp"), flushed=True, weather=2, nemeses=(1, 2)),
+        TRANSACTION_CHECKERS,
+    ),
+}
+
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS}
 
 
 def run_scenario(
@@ -230,7 +259,8 @@ def run_scenario(
         fingerprint=world.trace.fingerprint,
         events=world.trace.count,
         acknowledged=sum(len(operation.value) for operation in history.of_kind(PRODUCE, OK))
-        + history.offset_commits,
+        + history.offset_commits
+        + (history.ledger.committed_count() if history.ledger is not None else 0),
         read=len(history.reads) + sum(map(len, history.final.values())),
         starts=sum(node.starts for node in world.nodes.values()),
         virtual_s=world.loop.now_ns / 1_000_000_000,
