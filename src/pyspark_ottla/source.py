@@ -29,11 +29,13 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyspark_ottla.batch import OttlaReader
 
+        self._check_fixed(schema)
         return OttlaReader(self._options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from pyspark_ottla.stream import OttlaStreamReader
 
+        self._check_fixed(schema)
         return OttlaStreamReader(self._options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -45,6 +47,15 @@ class OttlaDataSource(DataSource):
         from pyspark_ottla.sink import OttlaStreamWriter
 
         return OttlaStreamWriter(self._options(), schema)
+
+    def _check_fixed(self, schema: StructType) -> None:
+        """As with Spark's own connector, a schema that is given to the reader is a mistake."""
+        fixed = self.schema()
+        if schema.simpleString() != fixed.simpleString():
+            raise ValueError(
+                f"the columns of this source are {fixed.simpleString()}: no other schema can be given. "
+                "The option columns chooses some of them, valueFormat and valueSchema decode values"
+            )
 
     def _options(self) -> Mapping[str, str]:
         """Options by their names in lower case: Spark does not tell them apart either."""

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from ottla.client.arrow_read import OffsetRange
+from ottla.client.sync_cluster import shared_cluster
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.columns import schema_of
 from pyspark_ottla.planning import DataLoss
@@ -221,7 +222,7 @@ def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monk
     query.plan()
     administer(ottla_cluster, lambda admin: admin.delete_topics([ottla_topic]))
     if fails:
-        with pytest.raises(DataLoss, match="offsets 0 to 2"):
+        with pytest.raises(DataLoss, match="offsets 0 to 2 were to be read: the topic was deleted"):
             query.run()
         query.done.append(query.planned[-1])
         with pytest.raises(DataLoss, match="deleted"):
@@ -232,13 +233,78 @@ def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monk
         assert query.batch() is None
 
 
-def test_a_topic_made_anew_is_noticed(ottla_topic, options, write):
+def test_offsets_that_end_before_they_began(ottla_topic, options, write):
     write(0, 3)
     query = Query(options, startingOffsets="earliest")
     query.batch()
     query.planned.append(json.dumps({ottla_topic: {"0": 1}}))
-    with pytest.raises(DataLoss, match="read up to 3 and now ends at 1"):
+    with pytest.raises(DataLoss, match=r"read up to 3 and now ends at 1: it was truncated, or .* made anew"):
         query.run()
+
+
+def make_anew(cluster, topic: str, partitions: int = 1) -> None:
+    administer(cluster, lambda admin: admin.delete_topics([topic]))
+    cluster.create_topic(topic, partitions)
+    # A task may be on another machine, which hears of it by itself.
+    shared_cluster(cluster.bootstrap_servers).view.expire(topic)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_made_anew_between_batches(ottla_cluster, ottla_topic, options, write, fails):
+    write(0, 3)
+    query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
+    query.batch()
+    make_anew(ottla_cluster, ottla_topic)
+    # It has more records than were read of the old one: offsets alone would show nothing.
+    write(10, 5)
+    if fails:
+        expected = (
+            f"'{ottla_topic}' was deleted and made anew: its id was .{{22}} and is .{{22}} now; .* up to 3"
+        )
+        with pytest.raises(DataLoss, match=expected):
+            query.batch()
+    else:
+        assert query.batch() == [10, 11, 12, 13, 14]
+        write(15, 1)
+        assert query.batch() == [15]
+        assert query.batch() is None
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_made_anew_before_a_task_reads_it(ottla_cluster, ottla_topic, options, write, fails):
+    write(0, 3)
+    query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
+    query.plan()
+    make_anew(ottla_cluster, ottla_topic)
+    write(10, 5)
+    if fails:
+        with pytest.raises(
+            DataLoss, match=r"made anew: its id was .* of partition 0, offsets 0 to 2 .* gone"
+        ):
+            query.run()
+    else:
+        assert query.run() == []
+
+
+@pytest.mark.ottla_topic(partitions=2)
+def test_a_partition_that_vanished(ottla_cluster, ottla_topic, options, write, monkeypatch):
+    monkeypatch.setattr("ottla.client.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
+    for partition in (0, 1):
+        write(0, 3, partition)
+    query = Query(options, startingOffsets="earliest")
+    query.batch()
+    make_anew(ottla_cluster, ottla_topic)
+    again = Query(options)
+    again.done, again.planned = query.done, query.planned
+    with pytest.raises(
+        DataLoss, match=f"{ottla_topic}-1 was read up to offset 3 and is gone: .* 1 partitions"
+    ):
+        again.batch()
+    task = RangePartition(OffsetRange(ottla_topic, 1, 1, 3))
+    with pytest.raises(
+        DataLoss, match=r"partition 1 does not exist any more; offsets 1 to 2 .* 1 partitions"
+    ):
+        list(query.reader.read(task))
 
 
 @pytest.mark.ottla_topic(partitions=2)
@@ -258,6 +324,10 @@ def test_batch_queries(ottla_topic, options, write):
     assert spans(endingOffsets=ends, startingOffsets=starts) == [(1, 99, 100)]
     assert spans(endingTimestamp="99999999999999") == [(0, 0, 100), (1, 0, 100)]
     assert spans(endingTimestamp="1") == []
+    late = json.dumps({ottla_topic: {"0": 100, "1": 0}})
+    for fixed in ({"endingoffsets": ends}, {"endingtimestamp": "1"}):
+        with pytest.raises(ValueError, match=r"startingOffsets.*(10 of endingOffsets|'endingTimestamp' say)"):
+            spans(startingOffsets=late, **fixed)
     with pytest.raises(ValueError, match="no topic or partition no-such"):
         OttlaReader(options | {"subscribe": "no-such"}, schema_of({})).partitions()
 
