@@ -1,4 +1,4 @@
-"""Transactional producers of four libraries, with one face for the tests."""
+"""Transactional producers of five libraries, with one face for the tests."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ import aiokafka
 import confluent_kafka
 import kafka
 from interop_java import JVM_OPTIONS, jars
+
+import ottla.client
 
 WAIT_S = 30
 LOST_S = 5
@@ -246,6 +248,61 @@ class Aiokafka(TxnProducer):
             stopping.cancel()
 
 
+class Ottla(TxnProducer):
+    """Our own, in the version of the protocol that the cluster has."""
+
+    _loop: ClassVar[asyncio.AbstractEventLoop | None] = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if Ottla._loop is None:
+            loop = Ottla._loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, daemon=True).start()
+        self._await(self._start())
+
+    async def _start(self) -> None:
+        self._producer = ottla.client.Producer(
+            self.servers, transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
+        )
+        await self._producer.init_transactions()
+
+    def _await(self, work: Any) -> Any:
+        assert self._loop is not None
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * WAIT_S)
+        except ottla.client.ProducerFencedError as error:
+            raise Fenced(repr(error)) from error
+        except ottla.client.ClientError as error:
+            raise Failed(repr(error)) from error
+
+    def begin(self) -> None:
+        self._await(self._producer.begin_transaction())
+
+    def send(self, topic: str, rows: Rows, *, wait: bool = False) -> None:
+        async def send() -> None:
+            sent = [
+                await self._producer.send(topic, value.encode(), partition=partition)
+                for partition, value in rows
+            ]
+            if wait:
+                await self._producer.flush()
+                await asyncio.gather(*sent)
+
+        self._await(send())
+
+    def offsets(self, group: str, offsets: Offsets) -> None:
+        self._await(self._producer.send_offsets_to_transaction(offsets, group))
+
+    def commit(self) -> None:
+        self._await(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._await(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        self._await(self._producer.close(flush=False))
+
+
 class TxnJvm:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -296,7 +353,7 @@ def txn_jvm() -> Iterator[TxnJvm]:
 
 
 class Java(TxnProducer):
-    """The only one with the second version of the protocol."""
+    """With ours, the only one that has the second version of the protocol."""
 
     jvm: ClassVar[TxnJvm]
 
@@ -335,6 +392,7 @@ KINDS: dict[str, type[TxnProducer]] = {
     "kafka-python": KafkaPython,
     "aiokafka": Aiokafka,
     "java": Java,
+    "ottla": Ottla,
 }
 
 

@@ -159,7 +159,7 @@ def check(writer: Writer, servers: str, topic: str) -> None:
 @pytest.mark.parametrize("victim", ["coordinator", "leader"])
 # Without kafka-python: it drops a transactional request if its coordinator refuses the connection, and then
 # waits for the answer for ever.
-@pytest.mark.parametrize("kind", ["confluent", "aiokafka", "java"])
+@pytest.mark.parametrize("kind", ["confluent", "aiokafka", "java", "ottla"])
 def test_a_broker_dies(txn_trio: Cluster, request: pytest.FixtureRequest, kind: str, victim: str) -> None:
     if kind == "java":
         request.getfixturevalue("trio_java")
