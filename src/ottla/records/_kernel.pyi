@@ -43,3 +43,59 @@ def encode(
     bytes_max: int,
 ) -> tuple[bytearray, int, int, int]: ...
 def partitions_of_keys(key_buffers: Column, partition_count: int, out: Buffer) -> None: ...
+
+class KeyMap:
+    ENTRY_BYTES: int
+    slots: int
+    def __init__(self, slots: int, secret: bytes) -> None: ...
+    def __len__(self) -> int: ...
+    def get(self, key: bytes) -> int: ...
+    def hashed(self, key: bytes) -> tuple[int, int]: ...
+
+def map_records(
+    keys: KeyMap,
+    buf: Buffer,
+    pos: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    start_offset: int,
+    limit: int,
+) -> tuple[int, int]: ...
+def map_batches(
+    keys: KeyMap, buf: Buffer, pos: int, end: int, start_offset: int, limit: int
+) -> tuple[int, int, int]: ...
+def filter_records(
+    keys: KeyMap,
+    buf: Buffer,
+    pos: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    latest_offset: int,
+    keep_tombstones: bool,
+) -> tuple[int, int, int, int, bytearray | None]: ...
+def filter_batches(
+    keys: KeyMap,
+    buf: Buffer,
+    pos: int,
+    end: int,
+    latest_offset: int,
+    now_ms: int,
+    look_offset: int,
+    out: bytearray | memoryview,
+    out_pos: int,
+) -> tuple[int, int, int, int, int, int]: ...
+def rebase_records(
+    buf: Buffer, pos: int, end: int, count: int, shift: int
+) -> tuple[int, bytearray | None]: ...
+def index_points(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    interval_bytes: int,
+    since_bytes: int,
+    max_timestamp: int,
+    max_offset: int,
+) -> tuple[list[tuple[int, int, int, int]], int, int, int, int]: ...

@@ -295,3 +295,6 @@ def pack(records, Py_ssize_t prefix_bytes):
             p = write_field(write_field(p, header_key), header_value)
         index += 1
     return out, base_timestamp, max_timestamp
+
+
+include "_cleaning.pxi"

@@ -20,6 +20,7 @@ Bytes = bytes | bytearray | memoryview
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _PWRITE_BYTES_MAX = 1 << 30
+OPEN_BESIDE_MAX = 16  # another thread works on few files at a time
 
 
 class SyncHandle(ABC):
@@ -117,6 +118,9 @@ class Files(ABC):
     def modified_ms(self, path: str) -> int: ...
 
     @abstractmethod
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
+    @abstractmethod
     def listdir(self, path: str) -> list[str]: ...
 
     @abstractmethod
@@ -160,6 +164,10 @@ class Files(ABC):
     @abstractmethod
     def lock(self, path: str) -> Lock:
         """Take the lock file, or raise DirectoryInUse."""
+
+    def beside(self) -> Files:
+        """The same files for another thread: it has handles of its own."""
+        return self
 
 
 def storage_error(path: str, error: OSError) -> StorageError:
@@ -348,6 +356,9 @@ class OsFiles(Files):
     def open_count(self) -> int:
         return len(self._open)
 
+    def beside(self) -> Files:
+        return OsFiles(OPEN_BESIDE_MAX)
+
     def opened(self, file: OsFile) -> None:
         self._open[file] = None
         while len(self._open) > self.open_max:
@@ -386,6 +397,10 @@ class OsFiles(Files):
     def modified_ms(self, path: str) -> int:
         with _Naming(path):
             return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        with _Naming(path):
+            os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def listdir(self, path: str) -> list[str]:
         with _Naming(path):

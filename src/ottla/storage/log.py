@@ -32,6 +32,7 @@ from ottla.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from ottla.records.validate import CheckedRecords
+    from ottla.storage.cleaning.job import CleanedGroup
 
 
 class AppendResult(NamedTuple):
@@ -373,6 +374,7 @@ class PartitionLog(LogBase):
     def _lower_recovery_point(self, offset: int) -> None:
         """The checkpoint must not claim as durable what will be written anew behind the cut."""
         self._generation += 1
+        self.abort_cleaning()
         if offset < self.recovery_point:
             self.recovery_point = offset
             if self.log_dir.on_recovery_point_lowered is not None:
@@ -382,6 +384,7 @@ class PartitionLog(LogBase):
         self.log_end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.cleaned_offset = min(self.cleaned_offset, self._segments.active.base_offset)
         self.leader_epochs.truncate_from_end(end_offset)
         self._snapshots.remove_above(end_offset)
         self._producer_state = None
@@ -422,6 +425,7 @@ class PartitionLog(LogBase):
                 return 0
             if count == len(self._segments):
                 self._roll(self.log_end_offset, now_ms)
+            self.abort_cleaning()
             start = max(self.log_start_offset, self._segments[count].base_offset)
             self.log_start_offset = start
             self.leader_epochs.truncate_from_start(start)
@@ -433,6 +437,28 @@ class PartitionLog(LogBase):
             self._changed = True
         logger.info("%s: %d segments deleted, log starts at %d", self.directory, count, start)
         return count
+
+    def replace_segments(self, group: CleanedGroup, now_ms: int) -> bool:
+        """Swap in what the cleaner made of some segments; False if these have changed meanwhile."""
+        self._require_usable()
+        if self.cleaning is None or self.cleaning.aborted or not self._segments.holds(group.old):
+            return False
+        from ottla.storage.cleaning.swap import swap_in
+
+        try:
+            self._names_version += 1
+            segment, replaced = swap_in(
+                self._files, self.directory, group.base_offset, group.old, now_ms, f".{self._names_version}"
+            )
+        except StorageError as error:
+            raise self.log_dir.fail(error) from error  # the next start finishes it, or undoes it
+        self._segments.replace(group.old, segment)
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        self._due_removals += [(due_ms, path) for path in replaced]
+        if self._memo is not None:
+            self._memo.clear()
+        self._changed = True
+        return True
 
     def take_due_removals(self, now_ms: int) -> list[str]:
         """The files whose delay has passed: the caller removes them."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.storage import log_read
 from ottla.storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
@@ -19,6 +21,10 @@ from ottla.storage.producer_recovery import replay
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.recovery import LoadedLog
 from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+
+if TYPE_CHECKING:
+    from ottla.storage.cleaning.job import CleanJob
 
 
 class LogBase:
@@ -35,6 +41,8 @@ class LogBase:
         "_snapshots",
         "_synced_names_version",
         "_topic_id",
+        "cleaned_offset",
+        "cleaning",
         "config",
         "directory",
         "last_flush_ms",
@@ -80,6 +88,9 @@ class LogBase:
         self._changed = loaded.recovered or loaded.created
         self._generation = 0
         self._closed = False
+        # Everything below was compacted.
+        self.cleaned_offset = 0
+        self.cleaning: CleanJob | None = None
 
     # -- identity and figures --------------------------------------------------------------------------------
 
@@ -113,6 +124,19 @@ class LogBase:
     @property
     def segments(self) -> list[Segment]:
         return list(self._segments)
+
+    @property
+    def segment_list(self) -> Segments:
+        return self._segments
+
+    def files_beside(self) -> Files:
+        """For a job in another thread."""
+        return self._files.beside()
+
+    def abort_cleaning(self) -> None:
+        """What the cleaner reads is about to change."""
+        if self.cleaning is not None:
+            self.cleaning.abort()
 
     @property
     def producer_state(self) -> ProducerState:
@@ -263,12 +287,14 @@ class LogBase:
 
     def abandon(self) -> None:
         """Let go of the files without writing anything."""
+        self.abort_cleaning()
         self._closed = True
         for segment in self._segments:
             segment.close()
 
     def rename_directory(self, directory: str) -> None:
         """Move the whole partition, as deletion does; the log cannot be used any more."""
+        self.abort_cleaning()
         with guarded(self.log_dir):
             self._files.rename(self.directory, directory)
             self._files.sync_dir(parent(directory))

@@ -13,11 +13,15 @@ class LogConfig:
     __slots__ = (
         "cleanup_compact",
         "cleanup_delete",
+        "delete_retention_ms",
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
         "has_flush_policy",
         "index_interval_bytes",
+        "max_compaction_lag_ms",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
         "producer_id_expiration_ms",
         "retention_bytes",
         "retention_ms",
@@ -51,3 +55,10 @@ class LogConfig:
         self.segment_index_bytes = number("segment.index.bytes", 10_485_760)
         self.segment_jitter_ms = number("segment.jitter.ms", 0)
         self.segment_ms = number("segment.ms", 604_800_000)
+        self.delete_retention_ms = number("delete.retention.ms", 86_400_000)
+        self.max_compaction_lag_ms = number("max.compaction.lag.ms", LONG_MAX)
+        self.min_compaction_lag_ms = number("min.compaction.lag.ms", 0)
+        self.min_cleanable_dirty_ratio = float(str(configs.get("min.cleanable.dirty.ratio", 0.5)))
+        if self.cleanup_compact:
+            # What is in the active segment is not compacted: it must not stay there for longer.
+            self.segment_ms = min(self.segment_ms, self.max_compaction_lag_ms)

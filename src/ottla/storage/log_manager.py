@@ -45,6 +45,7 @@ class ManagedDir(LogDir):
         "broker_epoch",
         "checkpointing",
         "clean",
+        "cleaned",
         "high_watermarks",
         "lock",
         "log_starts",
@@ -68,9 +69,13 @@ class ManagedDir(LogDir):
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaned: dict[TopicPartition, int] = {}
         self.partition_count = 0
         # Partitions that are gone, but perhaps not from the checkpoint files.
         self.stale: dict[TopicPartition, None] = {}
+
+    def checkpointed(self) -> tuple[dict[TopicPartition, int], ...]:
+        return (self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned)
 
 
 class CheckpointJob:
@@ -189,6 +194,11 @@ class LogManager:
                 # Without it the logs are read in full, which is slow but right.
                 logger.error("%s/%s cannot be read, going on without: %s", log_dir.path, name, error)
                 log_dir.clean = False
+        try:
+            cleaned = checkpoints.read_offsets(self._files, log_dir.path, checkpoints.CLEANED_OFFSETS)
+            log_dir.cleaned = cleaned
+        except CorruptCheckpoint as error:
+            logger.error("%s: what was compacted is compacted again: %s", log_dir.path, error)
 
     def live_dirs(self) -> list[ManagedDir]:
         return [log_dir for log_dir in self.dirs if log_dir.error is None]
@@ -236,7 +246,7 @@ class LogManager:
 
     def _forget_what_is_gone(self, log_dir: ManagedDir) -> None:
         """A partition may have been deleted after the checkpoints were written."""
-        for offsets in (log_dir.recovery_points, log_dir.log_starts, log_dir.high_watermarks):
+        for offsets in log_dir.checkpointed():
             for key in list(offsets):
                 known = key in self.corrupt or (key in self.logs and self.logs[key].log_dir is log_dir)
                 if not known and key[0] != METADATA_TOPIC:
@@ -290,6 +300,7 @@ class LogManager:
             log_start_offset=log_dir.log_starts.get(key, 0),
             log_dir=log_dir,
         )
+        log.cleaned_offset = log_dir.cleaned.get(key, 0)
         self.logs[key] = log
         log_dir.partition_count += 1
         return log
@@ -376,7 +387,7 @@ class LogManager:
 
     def _forget(self, key: TopicPartition, log_dir: ManagedDir) -> None:
         """A later partition of that name must not inherit the old offsets."""
-        for offsets in (log_dir.recovery_points, log_dir.log_starts, log_dir.high_watermarks):
+        for offsets in log_dir.checkpointed():
             offsets.pop(key, None)
         log_dir.stale[key] = None
 
@@ -384,7 +395,7 @@ class LogManager:
         """Nor may it inherit them from a file after a crash: a log that ends before its recovery point
         counts as damaged."""
         with guarded(log_dir):
-            for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS):
+            for name in checkpoints.OFFSET_CHECKPOINTS:
                 try:
                     offsets = checkpoints.read_offsets(self._files, log_dir.path, name)
                 except CorruptCheckpoint:
@@ -464,7 +475,8 @@ class LogManager:
         return None
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> CheckpointJob:
-        """Recovery points, log start offsets and, if given, high watermarks, ready to be written."""
+        """Recovery points, log start offsets, what was compacted and, if given, high watermarks: ready to be
+        written."""
         writes = []
         for log_dir in self.live_dirs():
             logs = [(key, log) for key, log in self.logs.items() if log.log_dir is log_dir]
@@ -475,6 +487,10 @@ class LogManager:
                 if log.log_start_offset > log.segments[0].base_offset
             }
             writes.append((log_dir, checkpoints.LOG_STARTS, checkpoints.render_offsets(starts)))
+            cleaned = {key: log.cleaned_offset for key, log in logs if log.cleaned_offset}
+            if cleaned or log_dir.cleaned:
+                log_dir.cleaned = cleaned
+                writes.append((log_dir, checkpoints.CLEANED_OFFSETS, checkpoints.render_offsets(cleaned)))
             if high_watermarks is not None:
                 own = {key: high_watermarks[key] for key, _ in logs if key in high_watermarks}
                 writes.append((log_dir, checkpoints.HIGH_WATERMARKS, checkpoints.render_offsets(own)))

@@ -162,7 +162,21 @@ def find_max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOf
     if found is None:
         return None
     position, header = found
-    return _first_record(best, position, header, best.max_timestamp, log_start_offset)
+    record = _first_record(best, position, header, best.max_timestamp, log_start_offset)
+    return record or _find_max_left(segments, log_start_offset)
+
+
+def _find_max_left(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
+    """The same where compaction has left nothing of the batch but its header."""
+    largest: tuple[int, Segment, int, BatchHeader] | None = None
+    for segment in segments:
+        for position, header in iter_batches(segment.log, 0, segment.size):
+            if header.records_count and (largest is None or header.max_timestamp > largest[0]):
+                largest = (header.max_timestamp, segment, position, header)
+    if largest is None:
+        return None
+    timestamp, segment, position, header = largest
+    return _first_record(segment, position, header, timestamp, log_start_offset)
 
 
 def find_aborted(segments: Segments, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:

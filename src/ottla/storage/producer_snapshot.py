@@ -12,7 +12,7 @@ from struct import Struct
 
 from ottla.records.batch import SEQUENCE_MAX
 from ottla.records.checksum import crc32c
-from ottla.storage.producer_state import NO_OFFSET, KeptBatch, ProducerEntry
+from ottla.storage.producer_state import KeptBatch, ProducerEntry
 
 _HEAD = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")
@@ -40,7 +40,7 @@ def _pack(entry: ProducerEntry) -> bytes:
         entry.producer_id,
         entry.producer_epoch,
         last.last_sequence if last else -1,
-        last.last_offset if last else NO_OFFSET,
+        last.last_offset if last else entry.last_data_offset,
         last.last_offset - last.first_offset if last else 0,
         entry.last_timestamp,
         entry.coordinator_epoch,
@@ -67,6 +67,7 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
     entry.last_timestamp = timestamp
     entry.coordinator_epoch = coordinator_epoch
     entry.current_txn_first_offset = txn_first
+    entry.last_data_offset = last_offset
     if last_sequence >= 0:
         entry.complete = False
         first_sequence = (last_sequence - delta) & SEQUENCE_MAX

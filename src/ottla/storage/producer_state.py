@@ -49,6 +49,7 @@ class ProducerEntry:
         "complete",
         "coordinator_epoch",
         "current_txn_first_offset",
+        "last_data_offset",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -61,6 +62,7 @@ class ProducerEntry:
         self.complete = True  # False: the log may hold earlier batches that would be kept
         self.coordinator_epoch = -1
         self.current_txn_first_offset = NO_OFFSET
+        self.last_data_offset = NO_OFFSET  # of this epoch, also of batches without a sequence
         self.last_timestamp = -1
 
     @property
@@ -93,6 +95,7 @@ class ProducerEntry:
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches.clear()
+            self.last_data_offset = NO_OFFSET
             self.complete = True
 
     def keep(self, batch: KeptBatch) -> None:
@@ -177,7 +180,7 @@ class ProducerState:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
         else:
             entry.take_epoch(header.producer_epoch)
-        last_offset = first_offset + header.last_offset_delta
+        last_offset = entry.last_data_offset = first_offset + header.last_offset_delta
         sequence = header.base_sequence
         if sequence >= 0:
             last_sequence = increment_sequence(sequence, header.last_offset_delta)

@@ -302,6 +302,13 @@ class Segment:
         """The last offset of the first batch that has the largest timestamp."""
         return self._max_timestamp_offset if self.max_timestamp >= 0 else self.base_offset
 
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 if there is none."""
+        if self._first_timestamp == _UNKNOWN:
+            self._load_first_timestamp()
+        return self._first_timestamp
+
     def retention_timestamp(self) -> int:
         """When the segment's newest record was written: by its timestamp, or the file's if it has none."""
         newest = self.max_timestamp
@@ -407,18 +414,19 @@ class Segment:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
 
-    def rename_deleted(self) -> list[str]:
+    def rename_deleted(self, mark: str = "") -> list[str]:
         """Mark the files for removal; returns their new paths. Regions being sent stay readable."""
         moved = []
         for suffix in SUFFIXES:
             path = self.path(suffix)
+            gone = path + mark + DELETED_SUFFIX
             if suffix == LOG_SUFFIX:
-                self.log.rename(path + DELETED_SUFFIX)
+                self.log.rename(gone)
             elif self._files.exists(path):
-                self._files.rename(path, path + DELETED_SUFFIX)
+                self._files.rename(path, gone)
             else:
                 continue
-            moved.append(path + DELETED_SUFFIX)
+            moved.append(gone)
         self.close()
         return moved
 

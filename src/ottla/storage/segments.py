@@ -64,6 +64,20 @@ class Segments:
         self.active = self._list[-1]
         return dropped
 
+    def replace(self, old: list[Segment], segment: Segment) -> None:
+        """Put one segment in the place of neighbours, see `holds`."""
+        first = self._bases.index(old[0].base_offset)
+        assert segment.base_offset == old[0].base_offset
+        assert old[-1] is not self.active, "the active segment stays"
+        self._list[first : first + len(old)] = [segment]
+        self._bases[first : first + len(old)] = [segment.base_offset]
+
+    def holds(self, run: list[Segment]) -> bool:
+        """Are these segments, the very same, still here side by side?"""
+        first = self.floor(run[0].base_offset)
+        here = self._list[first : first + len(run)]
+        return len(here) == len(run) and all(a is b for a, b in zip(here, run, strict=True))
+
     def replace_all(self, segment: Segment) -> list[Segment]:
         dropped = self._list
         self._list = [segment]

@@ -289,6 +289,10 @@ class FaultyFiles(Files):
         self.check(path)
         return self.nodes[path].modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.check(path)
+        self.nodes[path].modified_ms = modified_ms
+
     def listdir(self, path: str) -> list[str]:
         self.check(path)
         if path not in self.dirs:

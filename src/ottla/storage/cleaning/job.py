@@ -1,0 +1,236 @@
+"""Cleaning one log: read its dirty part for keys, then write its segments anew without what is obsolete.
+
+    job = CleanJob(log, plan, settings)       on the thread that owns the log
+    while (step := job.step()) is not DONE:   in any thread, one at a time
+        if isinstance(step, CleanedGroup):    wants to be swapped in, on the owner's thread
+            log.replace_segments(step, now_ms)
+    log.cleaned_offset = job.end_offset
+
+The job has files of its own and reads closed segments only. Whatever else happens to these (truncation,
+retention, deletion of the partition) aborts it: it ends with its next step, and leaves the log as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.storage.cleaning.chunks import Chunks, SegmentView
+from ottla.storage.cleaning.key_offsets import KeyOffsets
+from ottla.storage.cleaning.record_filter import LastOfProducer, RecordFilter
+from ottla.storage.cleaning.segment_files import CleanedSegment
+from ottla.storage.cleaning.transactions import CleanedTransactions
+from ottla.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+)
+from ottla.storage.txn_index import AbortedTransaction, TxnIndex
+
+if TYPE_CHECKING:
+    from ottla.storage.cleaning.plan import CleanPlan
+    from ottla.storage.log import PartitionLog
+
+STEP_CHUNKS = 8  # one step reads so many pieces: a change of threads costs as much as reading a small one
+
+
+class CleanSettings(NamedTuple):
+    """The broker's side: log.cleaner.*"""
+
+    buffer_bytes: int = 134_217_728
+    load_factor: float = 0.9
+    chunk_bytes: int = 262_144
+    secret: bytes = bytes(16)
+
+
+class CleaningAborted(Exception):
+    """The log has changed below the job."""
+
+
+class CleanedGroup(NamedTuple):
+    """A new segment on the disk, and what it replaces."""
+
+    base_offset: int
+    old: list[Segment]
+
+
+class Pause(NamedTuple):
+    """Between two steps: what was read and written in this one."""
+
+    moved_bytes: int
+
+
+DONE = None
+Step = CleanedGroup | Pause | None
+
+
+class CleanJob:
+    __slots__ = (
+        "_aborted_later",
+        "_config",
+        "_directory",
+        "_files",
+        "_now_ms",
+        "_plan",
+        "_producers",
+        "_segments",
+        "_settings",
+        "_target",
+        "_views",
+        "_work",
+        "aborted",
+        "bytes_after",
+        "bytes_before",
+        "end_offset",
+        "records_kept",
+        "records_read",
+    )
+
+    def __init__(self, log: PartitionLog, plan: CleanPlan, settings: CleanSettings, now_ms: int) -> None:
+        assert plan.first_dirty < plan.upper_offset
+        segments = log.segment_list
+        self._directory = log.directory
+        self._config = log.config
+        self._files = log.files_beside()
+        self._plan = plan
+        self._settings = settings
+        self._now_ms = now_ms
+        self._segments = [segment for segment in segments if segment.base_offset < plan.upper_offset]
+        self._views = [
+            SegmentView(
+                segment.path(LOG_SUFFIX),
+                segment.base_offset,
+                segments.end_offset(index, log.log_end_offset),
+                segment.size,
+            )
+            for index, segment in enumerate(self._segments)
+        ]
+        # Markers above the range may end transactions in it.
+        self._aborted_later = log.aborted_transactions(plan.upper_offset, plan.upper_offset)
+        self._producers = {
+            entry.producer_id: LastOfProducer(entry.last_data_offset, entry.producer_epoch)
+            for entry in log.producer_state.entries.values()
+        }
+        self._target: CleanedSegment | None = None
+        self._work = self._steps()
+        self.aborted = False
+        self.end_offset = plan.first_dirty
+        self.bytes_before = sum(view.size for view in self._views)
+        self.bytes_after = 0
+        self.records_read = 0
+        self.records_kept = 0
+
+    def abort(self) -> None:
+        """From the owner's thread: end soon, change nothing."""
+        self.aborted = True
+
+    def step(self) -> Step:
+        """Go on for a moment. Raises CleaningAborted, StorageError, CorruptLog."""
+        if self.aborted:
+            raise CleaningAborted(self._directory)
+        return next(self._work, DONE)
+
+    def discard(self) -> None:
+        """Remove what was not swapped in."""
+        self._work.close()
+        if self._target is not None:
+            self._target.discard()
+            self._target = None
+
+    def _steps(self) -> Generator[Step, None, None]:
+        known = KeyOffsets(
+            self._plan.first_dirty,
+            self._plan.upper_offset,
+            buffer_bytes=self._settings.buffer_bytes,
+            load_factor=self._settings.load_factor,
+            secret=self._settings.secret,
+            transactions=CleanedTransactions(self._aborted()),
+        )
+        dirty = [view for view in self._views if view.end_offset > self._plan.first_dirty]
+        moved = 0
+        for nbytes in known.read(self._files, dirty, self._settings.chunk_bytes):
+            moved += nbytes
+            if moved >= STEP_CHUNKS * self._settings.chunk_bytes:
+                yield Pause(moved)
+                moved = 0
+        record_filter = RecordFilter(
+            known,
+            CleanedTransactions(self._aborted()),
+            self._producers,
+            now_ms=self._now_ms,
+            delete_retention_ms=self._config.delete_retention_ms,
+        )
+        transactions = record_filter.transactions
+        for first, last in self._groups(known.end_offset):
+            target = self._target = CleanedSegment(
+                self._files,
+                self._directory,
+                self._views[first].base_offset,
+                self._config.index_interval_bytes,
+            )
+            record_filter.begin(target)
+            yield from self._filter(record_filter, self._views[first : last + 1])
+            record_filter.end()
+            target.finish(transactions.take_still_needed(), self._files.modified_ms(self._views[last].path))
+            self.bytes_after += target.size
+            if self.aborted:
+                raise CleaningAborted(self._directory)
+            yield CleanedGroup(target.base_offset, self._segments[first : last + 1])
+            self._target = None
+            self._files.sync_dir(self._directory)
+        self.records_read, self.records_kept = record_filter.records_read, record_filter.records_kept
+        self.end_offset = known.end_offset
+
+    def _filter(self, record_filter: RecordFilter, views: list[SegmentView]) -> Iterator[Step]:
+        moved = 0
+        for view in views:
+            chunks = Chunks(self._files, view, self._settings.chunk_bytes)
+            for data in chunks:
+                written = record_filter.target.size
+                chunks.used = record_filter.take(view.path, data)
+                moved += len(data) + record_filter.target.size - written
+                if moved >= STEP_CHUNKS * self._settings.chunk_bytes:
+                    yield Pause(moved)
+                    moved = 0
+        yield Pause(moved)
+
+    def _aborted(self) -> list[AbortedTransaction]:
+        """All aborted transactions that have records here."""
+        found = list(self._aborted_later)
+        for view in self._views:
+            path = view.path[: -len(LOG_SUFFIX)] + TXN_INDEX_SUFFIX
+            if self._files.size(path) > 0:
+                index = TxnIndex(self._files, path, view.base_offset)
+                found += index.entries()
+                index.file.close()
+        return found
+
+    def _groups(self, end_offset: int) -> Iterator[tuple[int, int]]:
+        """Neighbours that fit into one segment, as (first, last): what is small is merged."""
+        config, views = self._config, self._views
+        count = sum(view.base_offset < end_offset for view in views)
+        first = 0
+        while first < count:
+            sizes = self._sizes(first)
+            last = first
+            while last + 1 < count:
+                grown = [a + b for a, b in zip(sizes, self._sizes(last + 1), strict=True)]
+                reach = views[last + 1].end_offset - 1 - views[first].base_offset
+                if (
+                    grown[0] > config.segment_bytes
+                    or max(grown[1:]) > config.segment_index_bytes
+                    or reach > RELATIVE_OFFSET_MAX
+                ):
+                    break
+                sizes, last = grown, last + 1
+            yield first, last
+            first = last + 1
+
+    def _sizes(self, index: int) -> list[int]:
+        view = self._views[index]
+        stem = view.path[: -len(LOG_SUFFIX)]
+        indexes = (max(0, self._files.size(stem + suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        return [view.size, *indexes]
