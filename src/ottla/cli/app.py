@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.cli import consume, format, groups, partitions, pipeline, produce, topics, txn
+from ottla.cli import consume, format, groups, lake, partitions, pipeline, produce, topics, txn
 
 app = typer.Typer(
     name="ottla",
@@ -77,6 +77,7 @@ def cluster(context: typer.Context) -> None:
 app.add_typer(topics.app, name="topic")
 app.add_typer(partitions.app, name="partition")
 app.add_typer(groups.app, name="group")
+app.add_typer(lake.app, name="lake")
 app.add_typer(txn.app, name="txn")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("produce", help=produce.HELP)(produce.produce)
