@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import aiokafka
 import confluent_kafka
-import kafka
+from interop_clients import kafka
 from interop_java import JVM_OPTIONS, jars
 
 import ottla.client

@@ -1,0 +1,23 @@
+"""Transactions under minutes of failures: `make test-soak` runs them, `make test` does not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+LONG = "OTTLA_LONG_TESTS"
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "interop"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if LONG in os.environ:
+        return
+    skip = pytest.mark.skip(reason=f"takes minutes: {LONG}=1 or make test-soak")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(skip)
