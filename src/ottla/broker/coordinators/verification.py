@@ -1,7 +1,8 @@
 """A leader's question to the coordinator of a transaction: does this partition belong to it?
 
 Of clients with the second version of the protocol the leader adds the partition itself; of older ones it asks
-whether they have done so. The coordinator may be this broker: then it is asked directly.
+whether they have done so. The coordinator may be this broker: then it is asked directly. What is asked of
+another broker in one turn of the loop goes there in one request.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ ANSWER_WITHIN_MS = 5000
 FIRST_PAUSE_MS = 1
 # The version of AddPartitionsToTxn in which brokers speak with each other.
 VERSION_OF_BROKERS = 5
+# Of one request: an answer waits for all of its transactions.
+TRANSACTIONS_MAX = 50
 
 TopicPartition = tuple[str, int]
 Codes = dict[TopicPartition, ErrorCode]
+Question = tuple[AddPartitionsToTxnTransaction, "asyncio.Future[Codes]"]
 
 
 class Verification:
@@ -42,8 +46,14 @@ class Verification:
         self._links = Links(broker)
         self._pause_ms_max = broker.config.get_int("add.partitions.to.txn.retry.backoff.ms")
         self._patience_ms = broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
+        self._waiting: dict[int, list[Question]] = {}
+        self._calls: dict[asyncio.Task[None], None] = {}
+        self._closed = False
 
     def close(self) -> None:
+        self._closed = True
+        for call in self._calls:
+            call.cancel()
         self._links.close()
 
     def is_wanted(self, adds: bool) -> bool:
@@ -77,14 +87,44 @@ class Verification:
         if node_id == self._broker.node_id:
             found = self._ask_here(asked)
             return _codes_of(await found if isinstance(found, asyncio.Future) else found)
-        request = AddPartitionsToTxnRequest(transactions=[asked])
+        return await self._ask_there(node_id, asked)
+
+    def _ask_there(self, node_id: int, asked: AddPartitionsToTxnTransaction) -> asyncio.Future[Codes]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Codes] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._send)
+        self._waiting.setdefault(node_id, []).append((asked, answer))
+        return answer
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        loop = asyncio.get_running_loop()
+        for node_id, questions in waiting.items():
+            if self._closed:
+                for asked, answer in questions:
+                    answer.set_result(_all(asked, ErrorCode.NETWORK_EXCEPTION))
+                continue
+            for part in _requests_of(questions):
+                call = loop.create_task(self._call(node_id, part), name="txn-verification")
+                self._calls[call] = None
+                call.add_done_callback(self._calls.__delitem__)
+
+    async def _call(self, node_id: int, questions: dict[str, Question]) -> None:
+        request = AddPartitionsToTxnRequest(transactions=[asked for asked, _ in questions.values()])
+        codes: dict[str, Codes] = {}
+        failure = ErrorCode.NETWORK_EXCEPTION
         try:
             answer = await self._links.call(node_id, request, AddPartitionsToTxnResponse, ANSWER_WITHIN_MS)
+            if answer.error_code:
+                failure = ErrorCode(answer.error_code)
+            codes = {each.transactional_id: _codes_of(each) for each in answer.results_by_transaction}
         except PeerLost:
-            return _all(asked, ErrorCode.NETWORK_EXCEPTION)
-        if answer.error_code:
-            return _all(asked, ErrorCode(answer.error_code))
-        return {**_all(asked, ErrorCode.NETWORK_EXCEPTION), **_codes_of(*answer.results_by_transaction)}
+            pass  # told below, as is what an answer leaves out
+        finally:
+            for name, (asked, waiter) in questions.items():
+                if not waiter.done():
+                    waiter.set_result({**_all(asked, failure), **codes.get(name, {})})
 
     def _coordinator_id(self, transactional_id: str) -> int | None:
         coordinator = self._broker.transactions
@@ -112,6 +152,16 @@ def question(
         verify_only=not adds,
         topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()],
     )
+
+
+def _requests_of(questions: list[Question]) -> list[dict[str, Question]]:
+    """Each with so many at most, and with no transactional id twice: it is what answers are told by."""
+    requests: list[dict[str, Question]] = [{}]
+    for asked, waiter in questions:
+        if len(requests[-1]) >= TRANSACTIONS_MAX or asked.transactional_id in requests[-1]:
+            requests.append({})
+        requests[-1][asked.transactional_id] = (asked, waiter)
+    return requests
 
 
 def _all(asked: AddPartitionsToTxnTransaction, code: ErrorCode) -> Codes:
