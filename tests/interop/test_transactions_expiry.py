@@ -1,0 +1,71 @@
+"""Transactional ids that nobody uses are forgotten; whoever comes back begins anew."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import interop_txn
+import pytest
+from interop_txn import Failed, Fenced, read_committed
+
+from ottla.client import Admin
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
+
+FORGETFUL = {
+    "transactional.id.expiration.ms": 1500,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": 200,
+}
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[Cluster]:
+    with Cluster(config=FORGETFUL) as cluster:
+        yield cluster
+
+
+def states(servers: str) -> dict[str, str]:
+    async def ask() -> dict[str, str]:
+        async with Admin(servers) as admin:
+            return {row.transactional_id: row.state for row in await admin.list_transactions()}
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", ["confluent", "ottla"])
+def test_ids_that_nobody_uses_are_forgotten(
+    forgetful: Cluster, request: pytest.FixtureRequest, kind: str
+) -> None:
+    servers = forgetful.bootstrap_servers
+    name = topic_name_for(request.node.name)
+    forgetful.create_topic(name, 1)
+    idle = interop_txn.KINDS[kind](servers, name)
+    idle.begin()
+    idle.send(name, [(0, "first")])
+    idle.commit()
+    busy = interop_txn.KINDS[kind](servers, f"{name}-busy")
+    busy.begin()
+    busy.send(name, [(0, "open")], wait=True)
+    assert name in states(servers)
+    limit = time.monotonic() + 20
+    while name in states(servers):
+        assert time.monotonic() < limit, "never forgotten"
+        time.sleep(0.1)
+    assert states(servers)[f"{name}-busy"] == "Ongoing", "who has an open transaction is not idle"
+    busy.commit()
+    with pytest.raises((Fenced, Failed)):
+        idle.begin()
+        idle.send(name, [(0, "late")], wait=True)
+        idle.commit()
+    heir = interop_txn.KINDS[kind](servers, name)
+    heir.begin()
+    heir.send(name, [(0, "second")])
+    heir.commit()
+    limit = time.monotonic() + 10
+    while read_committed(servers, name, 1) != ["first", "open", "second"]:
+        assert time.monotonic() < limit, read_committed(servers, name, 1)
+        time.sleep(0.1)
+    for producer in (idle, busy, heir):
+        producer.close()
