@@ -177,6 +177,7 @@ class ClassicMember(GroupMember):
     async def _take_share(self, share: list[int]) -> None:
         revoked = [index for index in self.holds if index not in share]
         if revoked:
+            await self.dawdle()
             # Others wait for these: one more rebalance gives them away.
             if not self._missed_some:
                 await self.commit(revoked)

@@ -28,6 +28,7 @@ LEAVES_WITHIN_S = 6.0
 PAUSE_SESSIONS = (0.1, 2.5)
 SLOW_CHANCE = 0.25
 SLOWNESS_S = (0.0, 4.0)
+LAST_DIES_CHANCE = 0.6
 STABLE_WITHIN_S = 20.0
 STAYS_S = 2.0
 DRAINED_WITHIN_S = 30.0
@@ -181,13 +182,16 @@ class Company:
     async def finish(self) -> None:
         """All is healed, nobody writes any more: the group comes to rest and has read everything.
 
-        One of its members dies before that and does not come back: the group has to find out.
+        One of its members may die before that and not come back: the group has to find out. If nobody does,
+        nothing covers up what the group has come to.
         """
         history, group = self.world.history, self.group
         for seat in self.seats:
             seat.stopping = True
         await asyncio.gather(*self._running)
-        self.world.rng(f"last {group.group_id}").choice(self.seats).close()
+        rng = self.world.rng(f"last {group.group_id}")
+        if rng.random() < LAST_DIES_CHANCE:
+            rng.choice(self.seats).close()
         operation = history.invoke(group.group_id, "group-stable", group.topic)
         if await self._within(STABLE_WITHIN_S, self._is_stable, stays_s=STAYS_S):
             operation.ok()

@@ -191,7 +191,7 @@ class GroupMember(GroupClient):
         self.siblings: list[GroupMember] = []  # of the same seat, itself among them
         self.is_superseded = False
         self.lost = ""  # why nothing is its own any more
-        self.slowness_s = (0.0, 0.0)  # of the program, each time it has read something
+        self.slowness_s = (0.0, 0.0)  # of the program, each time it has read or must give up something
         self._good_ns = self._clean_ns = -1
         self._commit_at_s = 0.0
 
@@ -278,6 +278,11 @@ class GroupMember(GroupClient):
 
     # -- the program
 
+    async def dawdle(self) -> None:
+        """As long as the program takes for what it does between two requests."""
+        if self.slowness_s[1]:
+            await asyncio.sleep(self.rng.uniform(*self.slowness_s))
+
     async def poll(self) -> None:
         """One round: read of every partition, process, commit now and then."""
         await self._find_positions()
@@ -286,8 +291,8 @@ class GroupMember(GroupClient):
             await asyncio.sleep(IDLE_S)
             return
         found = await asyncio.gather(*(self._read(index, hold) for index, hold in ready.items()))
-        if any(data is not None and data.records for data in found) and self.slowness_s[1]:
-            await asyncio.sleep(self.rng.uniform(*self.slowness_s))
+        if any(data is not None and data.records for data in found):
+            await self.dawdle()
         for (index, hold), data in zip(ready.items(), found, strict=True):
             if data is None:
                 continue

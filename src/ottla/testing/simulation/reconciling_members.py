@@ -138,6 +138,7 @@ class ReconcilingMember(GroupMember):
         if self._must_act:
             revoked = [index for index in self.holds if index not in (self._target or ())]
             if revoked:
+                await self.dawdle()
                 await self.commit(revoked)
             if not self.lost and self._target is not None:
                 self.release([index for index in self.holds if index not in self._target], "revoked")
