@@ -185,7 +185,7 @@ def state(
     help="""List the pipelines that have committed offsets to a cluster: their queries, topics and lag.
 
     Every query of a pipeline commits what it has finished to the group `ottla-pipeline.PIPELINE.QUERY`, so
-    this needs neither the files nor Spark, wherever they run. `ottla group describe` shows a group's partitions.
+    this needs neither the files nor Spark, wherever they run. `ottla group describe` shows more of a group.
 
     Examples:
 

@@ -77,6 +77,10 @@ class Builder:
             writer = writer.format("ottla").options(**options)
         elif sink.kind == "console":
             writer = writer.foreachBatch(_Shown(str(sink.name), sink.rows, on_rows))
+        elif sink.kind == "topic" and plan.output != "append":
+            # Spark lets sinks in Python append only. A batch that is done again writes the same keys and
+            # values again, so the newest value of every key comes out the same.
+            writer = writer.foreachBatch(_Written(sink_options(self.pipeline, sink)))
         else:
             kind = "ottla" if sink.kind == "topic" else "ottla_lake"
             writer = writer.format(kind).options(**sink_options(self.pipeline, sink))
@@ -215,6 +219,16 @@ def first_line(error: BaseException) -> str:
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+class _Written:
+    """A topic sink of updates: every batch is written as one."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        frame.write.format("ottla").options(**self._options).mode("append").save()
 
 
 class _Shown:

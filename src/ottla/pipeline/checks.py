@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -30,6 +31,18 @@ def validate(path: str, settings: Mapping[str, str] | None = None) -> tuple[Pipe
     if pipeline is not None:
         check(pipeline, problems)
     return pipeline, problems
+
+
+def own_columns(source: Source) -> list[str] | None:
+    """The columns of a source's values in lower case; None where the schema is not understood."""
+    if source.schema is None:
+        return ["value"]
+    try:
+        if source.format == "avro":
+            return [str(field["name"]).lower() for field in json.loads(source.schema)["fields"]]
+        return column_names(source.schema)
+    except (DdlError, ValueError, KeyError, TypeError):
+        return None
 
 
 def check(pipeline: Pipeline, problems: Problems) -> None:
@@ -118,6 +131,10 @@ class _Checks:
     # One by one.
 
     def source(self, source: Source) -> None:
+        for name in own_columns(source) or ():
+            if name in (*RECORD_COLUMNS, "_headers") and source.schema is not None:
+                text = f"source '{source.name}': schema: every source has a column '{name}' of its own"
+                self.problems.add(source.schema.mark, text)
         mark = source.watermark
         if mark is None:
             return
@@ -130,12 +147,8 @@ class _Checks:
     def columns_of(self, source: Source) -> list[str] | None:
         """Names in lower case, or None where only Spark knows."""
         extra = [*RECORD_COLUMNS, "_headers"] if source.with_headers else [*RECORD_COLUMNS]
-        if source.format in ("string", "raw"):
-            return ["value", *extra]
-        try:
-            return [*column_names(source.schema or ""), *extra]
-        except DdlError:
-            return None
+        own = own_columns(source)
+        return None if own is None else [*own, *extra]
 
     def code(self, step: Step) -> None:
         place = code_place(step.code) if step.code is not None else None
@@ -158,6 +171,8 @@ class _Checks:
         if step.kind in ("dedup", "state", "map") and before and not before[0].is_stream:
             text = f"{what}: '{step.inputs[0]}' is a table; '{step.kind}' works on streams"
             self.problems.add(step.inputs[0].mark, text)
+        if step.kind == "state" and self.pipeline.options.state_store != "rocksdb":
+            self.problems.add(step.name.mark, f"{what}: 'state' needs 'state_store: rocksdb'")
         if step.kind == "state" and step.time == "event" and not marks:
             self.problems.add(
                 step.name.mark, f"{what}: 'time: event' needs a watermark on '{step.inputs[0]}'"
@@ -284,6 +299,11 @@ class _Checks:
             self.problems.add(sink.name.mark, text)
         if sink.output == "update" and any(step.facts and step.facts.sorts for step in aggregates):
             self.problems.add(sink.name.mark, f"{what}: sorting takes 'output: complete'")
+        if sink.mode == "exactly-once":
+            text = f"{what}: 'mode: exactly-once' takes 'output: append'; updates are written at least once, "
+            self.problems.add(
+                sink.name.mark, f"{text}and the newest value of a key is the same if written twice"
+            )
         if sink.kind == "topic" and sink.output == "update" and not sink.key:
             self.problems.warn(
                 sink.name.mark, f"{what}: updates without a 'key' cannot replace what they update"

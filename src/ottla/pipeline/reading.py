@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
 
 import yaml
@@ -151,8 +153,6 @@ class _Reader:
         )
 
     def entries(self, word: str, pattern: str, *, needed: bool = True) -> list[tuple[str, Text, yaml.Node]]:
-        import re
-
         if word not in self.top:
             if needed:
                 self.problems.add(self.top.mark, f"'{word}' is missing: a pipeline has at least one of them")
@@ -211,15 +211,19 @@ class _Reader:
         schema = section.text("schema", required=kind in ("json", "avro"))
         if schema is None:
             return None
-        if kind == "avro" and schema.lstrip().startswith(("{", "[", '"')):
-            import json
-
-            try:
-                json.loads(schema)
-            except ValueError as error:
-                self.problems.add(schema.mark, f"{what}: the Avro schema is not JSON: {error}")
+        if kind == "avro":
+            self.avro(schema, what)
             return schema
         return self.ddl(schema, what)
+
+    def avro(self, schema: Text, what: str) -> None:
+        try:
+            parsed = json.loads(schema)
+        except ValueError as error:
+            self.problems.add(schema.mark, f"{what}: an Avro schema is JSON: {error}")
+            return
+        if not isinstance(parsed, dict) or parsed.get("type") != "record":
+            self.problems.add(schema.mark, f"{what}: the Avro schema must be a record")
 
     def ddl(self, schema: Text, what: str) -> Text:
         try:
@@ -348,6 +352,8 @@ class _Reader:
         self.topic_name(sink.target, what)
         kind = section.choice("format", FORMATS, "json")
         schema = section.text("schema", required=kind == "avro")
+        if schema is not None and kind == "avro":
+            self.avro(schema, what)
         if schema is not None and kind != "avro":
             self.problems.add(schema.mark, f"{what}: 'schema' is for format avro; {kind} follows the columns")
         value = section.text("value")

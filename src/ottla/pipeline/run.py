@@ -20,6 +20,11 @@ from ottla.pipeline.progress import QueryProgress
 POLL_S = 0.5
 # A batch that takes longer than this is not waited for: it is done again at the next start.
 STOP_TIMEOUT_S = 60.0
+BEGIN_TIMEOUT_S = 30.0
+# What the status of a query says before its sources are there.
+BEGINNING = ("Initializing", "Getting offsets")
+TOO_LATE = "Python worker failed to connect back"
+RESTARTS_MAX = 3
 
 
 class PipelineFailed(Exception):
@@ -46,24 +51,37 @@ class RunningPipeline:
         self._spark = spark
         self._once = once
         self._on_rows = on_rows
+        self._builder: Builder | None = None
         self._queries: dict[str, StreamingQuery] = {}
+        self._restarts: dict[str, int] = {}
         self._stopping = threading.Event()
 
     def start(self) -> None:
         """Raises CannotBuild; then nothing runs."""
         apply_conf(self._spark, self.pipeline)
-        builder = Builder(self._spark, self.pipeline)
+        self._builder = Builder(self._spark, self.pipeline)
         for plan in self.plans:
             if self._stopping.is_set():
                 return
-            try:
-                self._queries[plan.name] = self._start_one(builder, plan)
-            except CannotBuild:
-                self._stop_queries(0)
-                raise
+            self._start_one(plan)
 
-    def _start_one(self, builder: Builder, plan: QueryPlan) -> StreamingQuery:
-        return builder.start(plan, once=self._once, on_rows=self._on_rows)
+    def _start_one(self, plan: QueryPlan) -> None:
+        assert self._builder is not None
+        try:
+            query = self._builder.start(plan, once=self._once, on_rows=self._on_rows)
+        except CannotBuild:
+            self._stop_queries(0)
+            raise
+        self._queries[plan.name] = query
+        self._wait_until_begun(query)
+
+    def _wait_until_begun(self, query: StreamingQuery) -> None:
+        """One after the other: each begins with Python processes of its own, and Spark gives up on one that
+        takes ten seconds to answer, as it may where many start at once."""
+        deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
+        while query.isActive and str(query.status["message"]).startswith(BEGINNING):
+            if query.lastProgress is not None or self._stopping.wait(0.05) or time.monotonic() > deadline_s:
+                return
 
     def ask_to_stop(self) -> None:
         """From a signal handler: `watch` then finishes the batches that run."""
@@ -90,7 +108,7 @@ class RunningPipeline:
     def look(self) -> bool:
         """Take in what is new; whether any query still runs."""
         running = False
-        for name, query in self._queries.items():
+        for name, query in list(self._queries.items()):
             progress = self.progress[name]
             active = query.isActive
             progress.see(json.loads(report.json) for report in query.recentProgress)
@@ -99,11 +117,20 @@ class RunningPipeline:
                 running = True
                 continue
             error = query.exception()
+            if error is not None and self._may_restart(name, str(error)):
+                self._start_one(next(plan for plan in self.plans if plan.name == name))
+                running = True
+                continue
             if error is not None:
                 progress.state = "failed"
                 raise PipelineFailed(name, failure_text(error))
             progress.state = "done" if self._once else "stopped"
         return running
+
+    def _may_restart(self, name: str, error: str) -> bool:
+        """On a machine that is very busy a Python process of Spark's may start too late; that is no error."""
+        self._restarts[name] = self._restarts.get(name, 0) + 1
+        return TOO_LATE in error and self._restarts[name] <= RESTARTS_MAX and not self._stopping.is_set()
 
     def _stop_queries(self, timeout_s: float) -> None:
         """Stop each query when its batch is done: what it wrote is then committed, nothing is done twice."""
