@@ -14,11 +14,13 @@ pytest.importorskip(
     "pyspark", reason="the tests of the Spark data source need pyspark: pip install ottla[spark]"
 )
 
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from ottla.client import read_arrow
+from ottla.client import SyncCluster, read_arrow, write_arrow
+from ottla.client.sync_groups import SyncGroup
 
 pytestmark = [
     pytest.mark.spark,
@@ -26,6 +28,7 @@ pytestmark = [
     # Py4J leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 
@@ -147,6 +150,71 @@ def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_pat
     assert seen == [3, 4, 5]
 
 
+def test_decoded_values_and_a_group_that_knows(spark, ottla_cluster, ottla_topic, options, tmp_path):
+    values = [
+        json.dumps({"id": number, "at": "2026-01-02T03:04:05Z", "tags": {"a": number}}) for number in range(9)
+    ]
+    values[4] = "no order"
+    write_arrow(
+        pa.table({"value": pa.array([value.encode() for value in values], pa.binary())}),
+        ottla_topic,
+        bootstrap_servers=ottla_cluster.bootstrap_servers,
+    )
+    group_id = f"{ottla_topic[:200]}-readers"
+    rows = []
+    query = (
+        spark.readStream.format("ottla")
+        .options(**options, startingOffsets="earliest", maxOffsetsPerTrigger="6")
+        .option("valueFormat", "json")
+        .option("valueSchema", "id bigint, at timestamp, tags map<string, int>")
+        .option("badRecords", "columns")
+        .option("kafka.group.id", group_id)
+        .option("commitOffsetsToGroup", "true")
+        .load()
+        .selectExpr("value.id", "hour(value.at) as hour", "value.tags['a'] as tag", "error", "raw")
+        .writeStream.foreachBatch(lambda frame, _: rows.extend(frame.collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    good = sorted((row.id, row.hour, row.tag) for row in rows if row.error is None)
+    assert good == [(number, 3, number) for number in range(9) if number != 4]
+    assert [bytes(row.raw) for row in rows if row.error is not None] == [b"no order"]
+    # Two batches, and the last one is told as well.
+    cluster = SyncCluster(ottla_cluster.bootstrap_servers)
+    assert SyncGroup(cluster, group_id).committed()[ottla_topic, 0].offset == 9
+    cluster.close()
+    progress = [json.loads(row.json) for row in query.recentProgress]
+    lags = [
+        row["sources"][0]["latestOffset"][ottla_topic]["0"] - row["sources"][0]["endOffset"][ottla_topic]["0"]
+        for row in progress
+        if row["numInputRows"]
+    ]
+    assert lags == [3, 0]
+
+
+def test_a_topic_that_grows_while_it_is_read(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
+    write(0, 10)
+    seen: list[int] = []
+    query = (
+        spark.readStream.format("ottla")
+        .options(**options, startingOffsets="earliest")
+        .load()
+        .writeStream.foreachBatch(lambda frame, _: seen.extend(int(row.value) for row in frame.collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .start()
+    )
+    query.processAllAvailable()
+    admin = AdminClient({"bootstrap.servers": ottla_cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(ottla_topic, 3)])[ottla_topic].result(10)
+    for partition in range(3):
+        write(10 * (partition + 1), 10, partition)
+    query.processAllAvailable()
+    query.stop()
+    assert sorted(seen) == list(range(40))
+
+
 def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkeypatch):
     assert spark.read.format("ottla").options(**options).load().count() == 0
     write(0, 3)
@@ -162,5 +230,7 @@ def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkey
 def test_errors_reach_the_user(spark, options):
     with pytest.raises(PySparkException, match="exactly one of the options subscribe"):
         spark.read.format("ottla").options(**options, assign='{"t": [0]}').load().count()
+    with pytest.raises(PySparkException, match="no other schema can be given"):
+        spark.read.schema("value string").format("ottla").options(**options).load().count()
     with pytest.raises(PySparkException, match="no topic or partition nowhere"):
         spark.read.format("ottla").options(**options | {"subscribe": "nowhere"}).load().count()
