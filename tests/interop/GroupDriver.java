@@ -15,6 +15,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -38,7 +39,11 @@ public class GroupDriver {
         @Override
         public void run() {
             try {
-                consumer.subscribe(List.of(topic), this);
+                if (topic.startsWith("^")) {
+                    consumer.subscribe(new SubscriptionPattern(topic), this);
+                } else {
+                    consumer.subscribe(List.of(topic), this);
+                }
                 while (running) {
                     var polled = consumer.poll(Duration.ofMillis(50));
                     synchronized (this) {

@@ -50,6 +50,8 @@ QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
+GROUPS = "org.apache.kafka.tools.GroupsCommand"
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 

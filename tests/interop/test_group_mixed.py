@@ -253,6 +253,21 @@ def test_one_is_killed_beside_another_make(group: Group, kind: str) -> None:
     assert_all_read(group.members, group.written, again_max=len(group.written))
 
 
+@pytest.mark.parametrize("kind", ["confluent-848", "java-848"])
+def test_topics_by_pattern_that_come_later(group: Group, kind: str) -> None:
+    """The coordinator resolves the pattern. One topic is there before, one comes when all is settled."""
+    where = (group.cluster.bootstrap_servers, group.name, f"^{group.name}(-later)?$")
+    leading = (group.jvm,) if kind.startswith("java") else ()
+    group._add(KINDS[kind](*leading, *where))
+    group.settle()
+    group.cluster.create_topic(f"{group.name}-later", PARTITIONS + 1)
+    group.cluster.create_topic(f"{group.name}-other", PARTITIONS + 2)
+    until(lambda: PARTITIONS in group.present[0].owned(), group.present)
+    (member,) = group.info().members
+    topics = sorted({topic for topic, _ in member.assignment})
+    assert topics == [group.name, f"{group.name}-later"]
+
+
 @pytest.mark.parametrize("kinds", [CLASSIC, ["confluent-848", "java-848"]])
 def test_static_members_of_all_makes_restart_one_by_one_without_a_rebalance(
     group: Group, kinds: list[str]
