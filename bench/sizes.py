@@ -68,8 +68,8 @@ FULL = Sizes(
     offset_records=1_000_000,
     transactions=2_000,
     commits_timed=1_000,
-    txn_rounds=5,
-    txn_seconds=4,
+    txn_rounds=10,
+    txn_seconds=2,
     finished_transactions=100_000,
 )
 QUICK = FULL._replace(
@@ -92,8 +92,8 @@ QUICK = FULL._replace(
     offset_records=300_000,
     transactions=500,
     commits_timed=300,
-    txn_rounds=3,
-    txn_seconds=2,
+    txn_rounds=6,
+    txn_seconds=1.5,
     finished_transactions=20_000,
 )
 SMOKE = Sizes(
