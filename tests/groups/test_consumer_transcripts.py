@@ -312,6 +312,23 @@ def test_a_static_member_restarts_and_nobody_notices() -> None:
     assert desk.group.state_name == "Stable"
 
 
+def test_a_static_member_restarts_before_it_has_revoked() -> None:
+    """What it had to give up is given up with it."""
+    desk = ConsumerDesk()
+    desk.join("a", "t", instance_id="i1")
+    desk.ack("a")
+    desk.wait(1000)
+    desk.join("b", "t")
+    desk.beat("a")
+    assert desk.group.members["a"].revoking
+    desk.leave("a", member_epoch=-2, instance_id="i1")
+    desk.wait(500)
+    desk.join("a2", "t", instance_id="i1")
+    desk.settle("a2", "b")
+    assert sorted(sum((desk.owned[who]["t"] for who in ("a2", "b")), [])) == [0, 1, 2, 3]
+    assert len(desk.owned["b"]["t"]) == 2
+
+
 def test_a_static_member_that_does_not_come_back_is_gone_after_its_session() -> None:
     desk = ConsumerDesk()
     desk.join("a", "t", instance_id="i1")
