@@ -62,6 +62,9 @@ class TxnIndex:
         what they have just been given."""
         count = self.file.size // _ENTRY.size
         low, high = 0, count
+        # Most readers are at the end of the log, behind the last one.
+        if count and self._read(count - 1, 1)[0].last_offset < offset:
+            low = count
         while low < high:
             middle = (low + high) // 2
             if self._read(middle, 1)[0].last_offset < offset:
