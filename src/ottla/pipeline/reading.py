@@ -387,8 +387,9 @@ class _Reader:
     def options(self, name: Text) -> Options:
         node = self.top.nodes.get("options") or yaml.MappingNode("", [], *_marks(self.top))
         section = Section(self.document, node, "options", OPTION_WORDS)
-        dead_letter = section.text("dead_letter") or text_at(f"{name}.dead-letter", section.mark)
-        self.topic_name(dead_letter, "options: dead_letter")
+        dead_letter = section.text("dead_letter")
+        if dead_letter is not None:
+            self.topic_name(dead_letter, "options: dead_letter")
         return Options(
             trigger=self.trigger(section, "options") or text_at(DEFAULT_TRIGGER, section.mark),
             checkpoint=section.text("checkpoint")
@@ -396,7 +397,7 @@ class _Reader:
             state_store=section.choice("state_store", STATE_STORES, "rocksdb"),
             master=str(section.text("master") or "local[*]"),
             shuffle_partitions=section.number("shuffle_partitions") or DEFAULT_SHUFFLE_PARTITIONS,
-            dead_letter=dead_letter,
+            dead_letter=dead_letter or text_at(f"{name}.dead-letter", section.mark),
             on_bad_record=section.choice("on_bad_record", ON_BAD_RECORD, "dead-letter"),
             ansi=section.flag("ansi"),
             spark=section.pairs("spark"),

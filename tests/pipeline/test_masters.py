@@ -1,0 +1,135 @@
+"""From `--master` to what Spark is told: no Spark is started here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from ottla.pipeline import masters
+from ottla.pipeline.masters import MasterError, kind_of, settings_for, shipping_for
+from ottla.pipeline.shipping import Shipment
+
+SHIPMENT = Shipment("/cache/code.zip", "/cache/needs.tar.gz")
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.mark.parametrize(
+    ("master", "kind"),
+    [
+        ("local", "local"),
+        ("local[*]", "local"),
+        ("local[4]", "local"),
+        ("local[4, 2]", "local"),
+        ("spark://host:7077", "standalone"),
+        ("spark://one:7077,two:7077", "standalone"),
+        ("k8s://https://host:6443", "kubernetes"),
+        ("yarn", "yarn"),
+        ("sc://host:15002/;token=x", "connect"),
+    ],
+)
+def test_kinds_of_masters(master, kind):
+    assert kind_of(master) == kind
+
+
+@pytest.mark.parametrize(
+    "master", ["", "local[", "local[x]", "spark://host", "http://host:1", "yarn-client", "mesos://h:1"]
+)
+def test_what_is_no_master(master):
+    with pytest.raises(MasterError, match="is no Spark master: expected local"):
+        kind_of(master)
+
+
+def test_local_ships_nothing_and_uses_this_python():
+    settings = settings_for("local[2]", "orders", {"spark.ui.enabled": "false"}, environment={})
+    assert settings.conf == {
+        "spark.app.name": "orders",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
+    assert settings.environment == {"PYSPARK_PYTHON": sys.executable}
+    assert shipping_for("local", {"OTTLA_SHIP": "all"}) == "nothing"
+
+
+def test_a_standalone_cluster_gets_archives():
+    settings = settings_for("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
+    assert settings.conf["spark.archives"] == "/cache/code.zip#ottla_code,/cache/needs.tar.gz#ottla_needs"
+    assert settings.conf["spark.executorEnv.PYTHONPATH"] == f"ottla_code{os.pathsep}ottla_needs"
+    assert "spark.driver.host" not in settings.conf
+    assert settings.environment["PYSPARK_PYTHON"] == f"python{VERSION}"
+    # Spark runs helpers of the driver with the executors' Python: they find our packages, not our library.
+    paths = settings.environment["PYTHONPATH"].split(os.pathsep)
+    assert any(os.path.isdir(os.path.join(path, "ottla")) for path in paths)
+    assert not any(os.path.exists(os.path.join(path, "asyncio")) for path in paths)
+
+
+def test_what_the_user_says_stands_first():
+    environment = {"PYSPARK_PYTHON": "/opt/python", "PYTHONPATH": "/mine"}
+    conf = {"spark.app.name": "other", "spark.driver.host": "10.0.0.1"}
+    settings = settings_for("spark://host:7077", "orders", conf, shipment=SHIPMENT, environment=environment)
+    assert settings.conf["spark.app.name"] == "other"
+    assert settings.conf["spark.driver.host"] == "10.0.0.1"
+    assert settings.environment["PYSPARK_PYTHON"] == "/opt/python"
+    assert settings.environment["PYTHONPATH"].startswith(f"/mine{os.pathsep}")
+
+
+def test_how_much_is_shipped():
+    assert shipping_for("standalone", {}) == "all"
+    assert shipping_for("yarn", {"OTTLA_SHIP": "code"}) == "code"
+    with pytest.raises(MasterError, match="OTTLA_SHIP is 'some': expected nothing, code, all"):
+        shipping_for("yarn", {"OTTLA_SHIP": "some"})
+    settings = settings_for("spark://host:7077", "orders", shipment=Shipment(None, None), environment={})
+    assert "spark.archives" not in settings.conf
+
+
+def test_kubernetes_wants_an_image():
+    with pytest.raises(MasterError, match=r"set spark\.kubernetes\.container\.image to an image with Spark"):
+        settings_for("k8s://https://host:6443", "orders", shipment=SHIPMENT)
+    conf = {"spark.kubernetes.container.image": "spark:4"}
+    settings = settings_for("k8s://https://host:6443", "orders", conf, shipment=SHIPMENT)
+    assert settings.conf["spark.archives"].startswith("/cache/code.zip#")
+
+
+def test_yarn_wants_its_configuration():
+    with pytest.raises(MasterError, match="set HADOOP_CONF_DIR"):
+        settings_for("yarn", "orders", shipment=SHIPMENT, environment={})
+    settings = settings_for(
+        "yarn", "orders", shipment=SHIPMENT, environment={"HADOOP_CONF_DIR": "/etc/hadoop"}
+    )
+    assert settings.conf["spark.yarn.dist.archives"] == ",".join(SHIPMENT.archives())
+    assert "spark.archives" not in settings.conf
+
+
+def test_connect_gets_artifacts_and_no_variables():
+    settings = settings_for(
+        "sc://host:15002", "orders", {"spark.sql.shuffle.partitions": "2"}, shipment=SHIPMENT
+    )
+    assert settings.environment == {}
+    assert set(settings.conf) == {"spark.app.name", "spark.sql.shuffle.partitions"}
+    told: list[object] = []
+
+    class Session:
+        dataSource = property(lambda self: self)
+
+        def addArtifacts(self, *paths: str, **kind: bool) -> None:  # noqa: N802
+            told.append((paths, kind))
+
+        def register(self, source: type) -> None:
+            told.append(source.name())
+
+    pytest.importorskip("pyspark")
+    masters.send_artifacts(Session(), SHIPMENT)
+    assert told == [
+        (("/cache/code.zip",), {"pyfile": True}),
+        (("/cache/needs.tar.gz#ottla_needs",), {"archive": True}),
+        "ottla",
+        "ottla_lake",
+    ]
+
+
+def test_errors_come_before_anything_is_packed(monkeypatch):
+    monkeypatch.setattr(masters, "build_shipment", lambda *_, **__: pytest.fail("packed"))
+    with pytest.raises(MasterError):
+        masters.session("k8s://https://host:6443", "orders")

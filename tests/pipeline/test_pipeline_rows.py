@@ -1,0 +1,65 @@
+"""`map` functions on rows, tables from topics, and the views, without a Spark session."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla.pipeline.row_map import RowMapper
+from ottla.pipeline.table_source import newest_per_key
+
+SCHEMA = pa.schema(
+    [("n", pa.int32()), ("_offset", pa.int64()), ("_error", pa.string()), ("_row", pa.string())]
+)
+
+
+def mapped(function, rows: list[dict]) -> list[dict]:
+    mapper = RowMapper(function, SCHEMA, ["_offset"])
+    return [row for batch in mapper(iter([pa.RecordBatch.from_pylist(rows)])) for row in batch.to_pylist()]
+
+
+def test_a_function_gives_one_row_several_or_none():
+    def function(row):
+        if row["kind"] == "none":
+            return None
+        if row["kind"] == "two":
+            return [{"n": 1}, {"n": 2}]
+        return {"n": 0}
+
+    rows = [{"kind": kind, "_offset": 7} for kind in ("one", "none", "two")]
+    assert [(row["n"], row["_offset"]) for row in mapped(function, rows)] == [(0, 7), (1, 7), (2, 7)]
+
+
+def test_a_row_that_fails_says_why_and_the_others_go_on():
+    def function(row):
+        return {"n": 10 // row["by"]}
+
+    good, bad = mapped(function, [{"by": 5, "_offset": 1}, {"by": 0, "_offset": 2}])
+    assert good["n"] == 2 and good["_error"] is None
+    assert bad["_error"] == "ZeroDivisionError: integer division or modulo by zero"
+    assert json.loads(bad["_row"]) == {"by": 0, "_offset": 2}
+    assert bad["_offset"] == 2
+
+
+def test_what_does_not_fit_the_schema_fails_alone():
+    values = iter([{"n": 1}, {"n": "many"}, {"n": 2**40}, 5, {"n": 3}])
+    rows = mapped(lambda row: next(values), [{"_offset": number} for number in range(5)])
+    assert [row["n"] for row in rows] == [1, None, None, None, 3]
+    assert [row["_error"] is None for row in rows] == [True, False, False, False, True]
+
+
+def test_the_newest_of_each_key():
+    rows = pa.table(
+        {
+            "key": [b"a", b"b", None, b"a", b"b", b"c"],
+            "value": ["1", "2", "3", "4", None, "6"],
+            "offset": [0, 1, 2, 3, 4, 5],
+            "error": [None, None, None, None, None, "bad"],
+        }
+    )
+    found = {row["key"]: row["value"] for row in newest_per_key(rows).to_pylist()}
+    assert found == {b"a": "4", b"b": None}

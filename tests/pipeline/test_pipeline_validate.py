@@ -1,0 +1,285 @@
+"""Every error of a file at once, where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+SINK = """
+sinks:
+  out:
+    from: {name}
+    topic: out
+    {more}
+"""
+
+
+def test_a_file_with_many_errors_tells_all_of_them(check):
+    found = check(
+        """\
+        pipeline: my pipeline
+        sorces: {}
+        sources:
+          orders:
+            topic: orders
+            format: jsn
+            schema: id BIGNIT
+            watermark: {column: at, dely: 10 seconds}
+          orders:
+            topic: again
+        steps:
+          big:
+            sql: |
+              SELECT *
+              FROM ordrs
+          both:
+            sql: SELECT 1
+            map: x.py:f
+        sinks:
+          out:
+            from: bgi
+            topic: out put
+            mode: exactly
+            partition_by: day
+        options:
+          trigger: often
+          shuffle_partitions: few
+        """
+    )
+    assert found == [
+        "1:11: error: the name 'my pipeline' may have letters, digits, - and _ only",
+        "2:1: error: the file: unknown word 'sorces'; did you mean 'sources'?",
+        "6:13: error: source 'orders': 'format' is 'jsn', expected json or avro or string or raw; "
+        "did you mean 'json'?",
+        "7:16: error: source 'orders': schema: unknown type 'BIGNIT'; did you mean 'BIGINT'?",
+        "8:16: error: source 'orders': watermark: 'delay' is missing",
+        "8:29: error: source 'orders': watermark: unknown word 'dely'; did you mean 'delay'?",
+        "9:3: error: sources: 'orders' is there twice; first on line 4",
+        "15:12: error: step 'big': no source or step is called 'ordrs'; did you mean 'orders'?",
+        "16:3: error: step 'both': expected one of sql, python, map, dedup, state; it has sql and map",
+        "21:11: error: sink 'out': no source or step is called 'bgi'; did you mean 'big'?",
+        "22:12: error: sink 'out': 'out put' is no name of a topic (letters, digits, '.', '_', '-')",
+        "23:11: error: sink 'out': 'mode' is 'exactly', expected at-least-once or exactly-once; "
+        "did you mean 'exactly-once'?",
+        "24:5: error: sink 'out': 'partition_by' does not go with 'topic'",
+        "26:12: error: options: 'trigger' is 'often', expected a time such as '30 seconds', '10 minutes', "
+        "'500ms' or 'as soon as possible'",
+        "27:23: error: options: 'shuffle_partitions' is 'few', expected a number from 1 on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "1:1: error: the file is empty; see docs/PIPELINES.md for what belongs in it"),
+        ("a: [1", "1:6: error: this is not YAML: "),
+        ("- a\n", "1:1: error: expected the words pipeline"),
+        ("pipeline: p\n", "1:1: error: 'sources' is missing: a pipeline has at least one of them"),
+        ("pipeline: p\nsources: nothing\n", "2:10: error: sources: expected words with values (a mapping)"),
+    ],
+)
+def test_files_that_are_no_pipelines(check, text, message):
+    assert any(each.startswith(message) for each in check(text)), check(text)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    from ottla.pipeline.checks import validate
+
+    pipeline, problems = validate(str(tmp_path / "nothing.yaml"))
+    assert pipeline is None
+    assert "No such file" in problems.errors[0].message
+
+
+def test_variables(check, load):
+    text = """\
+        pipeline: p
+        variables: {where: "localhost:1", topic: orders}
+        bootstrap: ${where}
+        sources: {s: {topic: "${topic}", format: raw}}
+        sinks: {o: {from: s, console: true}}
+        """
+    assert load(text).bootstrap == "localhost:1"
+    assert load(text, where="other:2").bootstrap == "other:2"
+    assert load(text).sources["s"].topics == ("orders",)
+    assert check(text, tpic="x") == [
+        "2:1: error: --set tpic=...: there is no such variable; did you mean 'topic'?"
+    ]
+    assert check(text.replace("${where}", "${were}")) == [
+        "3:12: error: unknown variable ${were}; did you mean 'where'?"
+    ]
+
+
+def test_rings(checked):
+    found = checked(
+        """
+        steps:
+          a: {sql: SELECT * FROM c JOIN orders}
+          b: {sql: SELECT * FROM a}
+          c: {sql: SELECT * FROM B}
+        """,
+        SINK.format(name="c", more=""),
+    )
+    assert found == ["steps read each other in a ring: a -> c -> b -> a"]
+
+
+def test_names_are_one_family_and_case_does_not_matter(checked):
+    found = checked("steps: {Orders: {sql: SELECT * FROM clicks}}", SINK.format(name="ORDERS", more=""))
+    assert found == ["the name 'Orders' is taken by 'orders' on line 3"]
+
+
+def test_code(checked, tmp_path):
+    (tmp_path / "steps.py").write_text("def clean(row):\n    return row\n")
+    found = checked(
+        """
+        steps:
+          a: {map: steps.py:clean, from: orders, schema: id BIGINT}
+          b: {map: steps.py:cleen, from: a, schema: id BIGINT}
+          c: {python: clean, from: b}
+          d: {map: steps.py:clean, from: [a, b]}
+        """,
+        SINK.format(name="d", more=""),
+    )
+    assert found == [
+        "step 'b': steps.py has no 'cleen'; did you mean 'clean'?",
+        "step 'c': 'python' is 'clean', expected file.py:name or module:name",
+        "step 'd': 'schema' is missing",
+        "step 'd': 'from' takes one name here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "message"),
+    [
+        ("{sql: 'SELECT count(*) AS n FROM orders'}", "", "aggregates a stream without a watermark"),
+        ("{sql: 'SELECT count(*) AS n FROM orders'}", "output: update", None),
+        ("{sql: \"SELECT count(*) FROM clicks GROUP BY window(at, '1 minute')\"}", "", None),
+        ("{sql: 'SELECT * FROM orders ORDER BY id'}", "", "sorts a stream, which takes 'output: complete'"),
+        ("{sql: 'SELECT count(*) n FROM orders ORDER BY n'}", "output: complete", None),
+        ("{sql: 'SELECT count(*) n FROM orders ORDER BY n'}", "output: update", "sorting takes"),
+        ("{sql: 'SELECT * FROM orders'}", "output: complete", "'output: complete' is for aggregates"),
+        (
+            "{sql: 'SELECT id, count(*) FROM orders GROUP BY id'}",
+            "{output: update, mode: exactly-once}",
+            "takes",
+        ),
+        ("{sql: 'SELECT * FROM clicks c LEFT JOIN views v ON c.id = v.id'}", "", None),
+        (
+            "{sql: 'SELECT * FROM clicks c LEFT JOIN orders o ON c.id = o.id'}",
+            "",
+            "needs a watermark on both",
+        ),
+        (
+            "{sql: 'SELECT * FROM clicks c JOIN views v ON c.id = v.id'}",
+            "output: update",
+            "joins two streams",
+        ),
+        ("{sql: 'SELECT * FROM orders LEFT JOIN customers USING (customer)'}", "", None),
+        ("{sql: 'SELECT * FROM orders JOIN customers USING (customer)'}", "", None),
+        (
+            "{sql: 'SELECT * FROM orders RIGHT JOIN customers USING (customer)'}",
+            "",
+            "would keep rows of a table",
+        ),
+        (
+            "{sql: 'SELECT * FROM customers LEFT JOIN orders USING (customer)'}",
+            "",
+            "would keep rows of a table",
+        ),
+        (
+            "{sql: 'SELECT * FROM orders FULL JOIN customers USING (customer)'}",
+            "",
+            "would keep rows of a table",
+        ),
+        ("{sql: 'SELECT * FROM customers'}", "", "is made of tables only"),
+        ("{dedup: id, from: clicks}", "", None),
+        ("{dedup: id, from: orders}", "", "'dedup' needs a watermark on 'orders'"),
+        ("{dedup: customer, from: customers}", "", "'customers' is a table; 'dedup' works on streams"),
+        ("{sql: SELECT 1 FROM orders, from: orders}", "", "the SQL itself names what it reads"),
+        ("{dedup: id, from: clicks, time: event}", "", "'time' does not go with 'dedup'"),
+        ("{sql: SELECT 1 FROM orders}", "delete_when: 'true'", "'delete_when' needs a 'key'"),
+        ("{sql: SELECT 1 FROM orders}", "compacted: true", "a compacted topic needs a 'key'"),
+        ("{sql: SELECT 1 FROM orders}", "format: avro", "'schema' is missing"),
+        ("{sql: SELECT 1 FROM orders}", "{format: avro, schema: id INT}", "an Avro schema is JSON"),
+        ("{sql: SELECT 1 FROM orders}", "value: id", "'value' is for format string and raw"),
+    ],
+)
+def test_what_spark_would_refuse(checked, step, more, message):
+    more = more.strip("{}").replace(", ", "\n    ")
+    found = checked(f"steps:\n  s: {step}\n", SINK.format(name="s", more=more))
+    if message is None:
+        assert found == []
+    else:
+        assert any(message in each for each in found), found
+
+
+def test_state_steps(checked, tmp_path):
+    (tmp_path / "p.py").write_text("class Count: ...\n")
+    found = checked(
+        """
+        steps:
+          s: {state: 'p.py:Count', from: orders, keys: id, schema: n INT, time: event, event_time: at}
+        options: {state_store: memory}
+        """,
+        SINK.format(name="s", more=""),
+    )
+    assert found == [
+        "step 's': 'state' needs 'state_store: rocksdb'",
+        "step 's': 'time: event' needs a watermark on 'orders'",
+        "step 's': event_time: its schema has no 'at'",
+    ]
+
+
+def test_state_after_state_takes_append(checked):
+    steps = """
+        steps:
+          once: {dedup: id, from: clicks}
+          n: {sql: "SELECT window, count(*) FROM once GROUP BY window(at, '1 minute')"}
+        """
+    assert checked(steps, SINK.format(name="n", more="")) == []
+    found = checked(steps, SINK.format(name="n", more="output: update"))
+    assert found == [
+        "sink 'out': steps once and n keep state one after the other, which takes 'output: append'"
+    ]
+
+
+def test_sources(check):
+    found = check(
+        """\
+        pipeline: p
+        sources:
+          a: {topic: t, schema: id INT, watermark: {column: add, delay: 1 second}}
+          b: {topic: t, schema: "id INT, _key STRING", table: true, start: latest}
+          c: {topic: t, format: string, schema: id INT}
+          d: {topic: t, start: middle, format: raw}
+          e: {topic: t}
+          f: {topic: t, format: avro, schema: '{"type": "record", "name": "x", "fields": []}'}
+        sinks:
+          o: {from: a, lake: x, output: update}
+          p: {from: d, lake: ./x}
+        options: {dead_letter: t}
+        """
+    )
+    assert found == [
+        "3:53: error: source 'a': watermark: no column 'add'; there are id, _key, _topic, _partition, "
+        "_offset, _timestamp",
+        "4:25: error: source 'b': schema: every source has a column '_key' of its own",
+        "4:61: error: source 'b': a table has no 'start': all of it counts, as it is now",
+        "5:41: error: source 'c': format string has one column 'value' and takes no schema",
+        "6:24: error: source 'd': 'start' is 'middle', expected earliest or latest or group",
+        "7:6: error: source 'e': 'schema' is missing",
+        "10:3: error: sink 'o': a lake table takes 'output: append' only",
+        "11:22: error: sink 'p': 'o' writes to ./x already",
+        "12:24: error: options: dead_letter is the topic that source 'f' reads: bad records would go round",
+    ]
+
+
+def test_warnings_are_no_errors(checked):
+    found = checked(
+        "steps: {s: {sql: SELECT * FROM orders JOIN clicks USING (id)}}",
+        SINK.format(name="s", more=""),
+        warnings=True,
+    )
+    assert found == [
+        "no sink needs 'views': it is not run",
+        "no sink needs 'customers': it is not run",
+        "step 's': a join of two streams without watermarks on both remembers every row for ever",
+    ]

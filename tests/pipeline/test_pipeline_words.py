@@ -1,0 +1,96 @@
+"""Durations, schemas, places of code."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.pipeline.code_check import why_not_there
+from ottla.pipeline.ddl import DdlError, column_names
+from ottla.pipeline.words import CodePlace, code_place, duration_ms, is_remote, spark_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30 seconds", 30_000),
+        ("500ms", 500),
+        ("1 hour 30 minutes", 5_400_000),
+        ("2d", 172_800_000),
+        ("10", None),
+        ("soon", None),
+        ("", None),
+        ("5 parsecs", None),
+        ("-1 second", None),
+    ],
+)
+def test_durations(text, expected):
+    assert duration_ms(text) == expected
+
+
+def test_a_duration_for_spark():
+    assert spark_duration("2 minutes") == "120000 milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "names"),
+    [
+        ("id BIGINT", ["id"]),
+        ("Id bigint NOT NULL, `odd name` string COMMENT 'so'", ["id", "odd name"]),
+        ("a: int, b array<struct<x: int, y map<string, double>>>", ["a", "b"]),
+        ("d DECIMAL(10, 2), v VARCHAR(5), i INTERVAL DAY TO SECOND, t TIMESTAMP_NTZ", ["d", "v", "i", "t"]),
+    ],
+)
+def test_schemas(ddl, names):
+    assert column_names(ddl) == names
+
+
+@pytest.mark.parametrize(
+    ("ddl", "offset", "message"),
+    [
+        ("", 0, "a schema needs columns"),
+        ("id", 2, "expected a type"),
+        ("id BIGNIT", 3, "unknown type 'BIGNIT'; did you mean 'BIGINT'?"),
+        ("id INT name STRING", 7, "expected ','"),
+        ("id INT, ID STRING", 8, "the column 'ID' is there twice"),
+        ("a ARRAY<INT", 11, "expected '>'"),
+        ("a INT, ", 7, "expected the name of a column"),
+        ("a INT; b INT", 5, "';' has no place in a schema"),
+    ],
+)
+def test_schemas_that_are_none(ddl, offset, message):
+    with pytest.raises(DdlError) as error:
+        column_names(ddl)
+    assert message in str(error.value)
+    assert error.value.offset == offset
+
+
+def test_places_of_code():
+    assert code_place("steps.py:clean") == CodePlace("steps.py", "clean")
+    assert code_place("shop.steps:clean") == CodePlace("shop.steps", "clean")
+    assert code_place("clean") is None
+    assert code_place("steps.py:") is None
+    assert code_place("not a module:f") is None
+
+
+def test_code_is_looked_up_but_not_run(tmp_path):
+    (tmp_path / "steps.py").write_text("raise SystemExit('I was run')\ndef clean(row): ...\n")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "inner.py").write_text("Counter = 1\n")
+    directory = str(tmp_path)
+    assert why_not_there(CodePlace("steps.py", "clean"), directory) is None
+    assert why_not_there(CodePlace("steps", "clean"), directory) is None
+    assert why_not_there(CodePlace("pack.inner", "Counter"), directory) is None
+    assert why_not_there(CodePlace("json", "dumps"), directory) is None
+    assert why_not_there(CodePlace("json.decoder", "JSONDecoder"), directory) is None
+    found = why_not_there(CodePlace("steps.py", "claen"), directory)
+    assert found == "steps.py has no 'claen'; did you mean 'clean'?"
+    assert why_not_there(CodePlace("nothing.py", "f"), directory) == "there is no file nothing.py"
+    assert why_not_there(CodePlace("no_such_module", "f"), directory) == "there is no module no_such_module"
+    assert why_not_there(CodePlace("json.nowhere", "f"), directory) == "there is no module json.nowhere"
+    assert "line 1" in (why_not_there(CodePlace("broken.py", "f"), directory) or "")
+
+
+def test_remote_paths():
+    assert is_remote("s3://bucket/x") and is_remote("file:/x") and not is_remote("../x")
