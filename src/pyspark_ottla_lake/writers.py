@@ -223,11 +223,18 @@ def committed_before(options: LakeOptions, task: TaskIdentity) -> int:
     assert task.query_id is not None, "only streams ask"
     key = (options.path, task.query_id, task.run_id)
     if key not in _committed:
-        from pyspark_ottla_lake.table import open_table
-
-        table = open_table(options)
-        newest = None if table is None else table.transaction_version(task.query_id)
+        newest = _newest_committed(options, task.query_id)
         if len(_committed) > 100:
             _committed.clear()
         _committed[key] = -1 if newest is None else newest
     return _committed[key]
+
+
+def _newest_committed(options: LakeOptions, query_id: str) -> int | None:
+    try:
+        from pyspark_ottla_lake.table import open_table
+    except ImportError:
+        # An executor without deltalake writes the batch again; the driver sees that it is committed.
+        return None
+    table = open_table(options)
+    return None if table is None else table.transaction_version(query_id)

@@ -111,7 +111,9 @@ def test_connect_gets_artifacts_and_no_variables():
     told: list[object] = []
 
     class Session:
-        dataSource = property(lambda self: self)
+        @property
+        def dataSource(self) -> Session:  # noqa: N802
+            return self
 
         def addArtifacts(self, *paths: str, **kind: bool) -> None:  # noqa: N802
             told.append((paths, kind))

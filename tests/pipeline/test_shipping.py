@@ -47,10 +47,10 @@ def test_the_pure_twin_works_from_the_zip(tmp_path):
     with zipfile.ZipFile(code) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
     program = (
-        "import ottla.records.kernel as kernel; from ottla.protocol.api_key import ApiKey; "
-        "import ottla; print(kernel.COMPILED, '.zip' in ottla.__file__)"
+        "import ottla, ottla.client.arrow_read, ottla.client.arrow_write, ottla.records.kernel as kernel; "
+        "print(kernel.COMPILED, '.zip' in ottla.__file__)"
     )
-    assert bare_python(program, code, *needs_of("crc32c", "cramjam")) == "False True"
+    assert bare_python(program, code, *needs_of("pyarrow")) == "False True"
 
 
 def needs_of(*names: str) -> list[str]:

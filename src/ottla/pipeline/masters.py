@@ -1,0 +1,195 @@
+"""From `--master` to a Spark session: what each kind of cluster wants to be told.
+
+| master | what runs where | how it was proved |
+| --- | --- | --- |
+| `local`, `local[N]`, `local[*]` | all in one JVM here, workers with this Python | run by tests |
+| `spark://host:port` | executors of a standalone cluster, the driver here | run by a test, on one machine |
+| `k8s://https://host:port` | executors in pods, the driver here | settings as Spark documents them |
+| `yarn` | executors in containers, the driver here | settings as Spark documents them |
+| `sc://host:port` | the driver is a Connect server elsewhere | settings as Spark documents them |
+
+Executors get code and needs as archives (see `shipping`), and a Python of this minor version by
+PYSPARK_PYTHON, which the user may set; `OTTLA_SHIP` says how much is shipped: nothing, code or all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.pipeline.shipping import SHIP, Shipment, build_shipment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IMAGE = "spark.kubernetes.container.image"
+EXECUTOR_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
+_KINDS = (
+    ("local", re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?")),
+    ("standalone", re.compile(r"spark://[^/\s:]+:\d+(,[^/\s:]+:\d+)*")),
+    ("kubernetes", re.compile(r"k8s://\S+")),
+    ("yarn", re.compile(r"yarn")),
+    ("connect", re.compile(r"sc://\S+")),
+)
+EXAMPLES = "local[*], spark://host:7077, k8s://https://host:6443, yarn or sc://host:15002"
+
+
+class MasterError(ValueError):
+    """The master, or what it needs, in one sentence for whoever named it."""
+
+
+class SessionSettings(NamedTuple):
+    """Everything that makes a session; nothing is started yet."""
+
+    kind: str
+    master: str
+    conf: dict[str, str]
+    # For the JVM that is started here, and through it for its Python processes.
+    environment: dict[str, str]
+    shipment: Shipment
+
+
+def kind_of(master: str) -> str:
+    """Raises MasterError for what is no master."""
+    for kind, shape in _KINDS:
+        if shape.fullmatch(master):
+            return kind
+    raise MasterError(f"{master!r} is no Spark master: expected {EXAMPLES}")
+
+
+def shipping_for(kind: str, environment: Mapping[str, str] = os.environ) -> str:
+    """How much is shipped: nothing where workers are our own, else all, unless OTTLA_SHIP says otherwise."""
+    if kind == "local":
+        return "nothing"
+    asked = environment.get("OTTLA_SHIP", "all")
+    if asked not in SHIP:
+        raise MasterError(f"OTTLA_SHIP is {asked!r}: expected {', '.join(SHIP)}")
+    return asked
+
+
+def settings_for(
+    master: str,
+    app_name: str,
+    conf: Mapping[str, str] | None = None,
+    *,
+    shipment: Shipment | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> SessionSettings:
+    """What to tell Spark. Settings of the user stand before ours. Raises MasterError."""
+    kind = kind_of(master)
+    shipment = shipment or Shipment(None, None)
+    ours = {"spark.app.name": app_name}
+    variables: dict[str, str] = {}
+    if kind != "connect":
+        variables = _python_variables(kind, environment)
+    if kind == "local":
+        # Nobody but this machine has to reach the driver: a laptop that changes its network keeps it.
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elif kind in ("standalone", "kubernetes", "yarn"):
+        ours |= _shipping_conf(kind, shipment)
+    merged = ours | dict(conf or {})
+    if kind == "kubernetes" and IMAGE not in merged:
+        raise MasterError(f"{master}: set {IMAGE} to an image with Spark and Python {_python_version()}")
+    if kind == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
+        raise MasterError("yarn: set HADOOP_CONF_DIR to the directory of the cluster's configuration")
+    return SessionSettings(kind, master, merged, variables, shipment)
+
+
+def _python_variables(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Which Python runs workers, and helpers of the driver, which need our packages where they are."""
+    if kind == "local":
+        return {"PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON", sys.executable)}
+    paths = [path for path in sys.path if os.path.isdir(path) and not _is_standard(path)]
+    given = environment.get("PYTHONPATH")
+    return {
+        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON", f"python{_python_version()}"),
+        "PYTHONPATH": os.pathsep.join([given, *paths] if given else paths),
+    }
+
+
+def _is_standard(path: str) -> bool:
+    """The standard library: it comes with whichever Python it is."""
+    roots = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    real = os.path.realpath(path)
+    return real in roots or os.path.basename(real) == "lib-dynload"
+
+
+def _python_version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _shipping_conf(kind: str, shipment: Shipment) -> dict[str, str]:
+    archives = ",".join(shipment.archives())
+    if not archives:
+        return {}
+    name = "spark.yarn.dist.archives" if kind == "yarn" else "spark.archives"
+    return {name: archives, EXECUTOR_PYTHON_PATH: shipment.python_path()}
+
+
+def session(
+    master: str,
+    app_name: str,
+    conf: Mapping[str, str] | None = None,
+    *,
+    files: Sequence[str] = (),
+    cache: str | None = None,
+) -> SparkSession:
+    """Start a session. `files` are Python files that executors import, beside our packages.
+
+    Raises MasterError for what can be said before Spark starts, and whatever Spark raises.
+    """
+    # Everything that can be wrong is found before the archives are packed.
+    kind = settings_for(master, app_name, conf).kind
+    shipment = build_shipment(shipping_for(kind), files=files, cache=cache)
+    return start(settings_for(master, app_name, conf, shipment=shipment))
+
+
+def start(settings: SessionSettings) -> SparkSession:
+    """Start what the settings say."""
+    from pyspark.sql import SparkSession
+
+    if settings.kind == "connect":
+        builder = SparkSession.builder.remote(settings.master)
+    else:
+        builder = SparkSession.builder.master(settings.master)
+        # SparkContext looks at it later, too; the rest is for the JVM alone, when it starts.
+        os.environ["PYSPARK_PYTHON"] = settings.environment["PYSPARK_PYTHON"]
+    for name, value in settings.conf.items():
+        builder = builder.config(name, value)
+    with _environment(settings.environment):
+        made = builder.getOrCreate()
+    if settings.kind == "connect":
+        send_artifacts(made, settings.shipment)
+    return made
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def send_artifacts(made: SparkSession, shipment: Shipment) -> None:
+    """Code as a zip to import from, needs as an archive; then the sources, which the server cannot find."""
+    if shipment.code is not None:
+        made.addArtifacts(shipment.code, pyfile=True)
+    if shipment.needs is not None:
+        made.addArtifacts(shipment.archives()[-1], archive=True)
+    from pyspark_ottla import OttlaDataSource
+    from pyspark_ottla_lake import LakeDataSource
+
+    made.dataSource.register(OttlaDataSource)
+    made.dataSource.register(LakeDataSource)
