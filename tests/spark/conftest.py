@@ -6,11 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from ottla.client import write_arrow
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,8 @@ from pyspark_ottla import places, ranges
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.columns import schema_of
 from pyspark_ottla.planning import source_options
-from pyspark_ottla.sink import OttlaStreamWriter, OttlaWriter, check_schema
+from pyspark_ottla.sink import OttlaStreamWriter, OttlaWriter
+from pyspark_ottla.sink_options import check_schema
 from pyspark_ottla.source import OttlaDataSource
 from pyspark_ottla.stream import OttlaStreamReader, duration_ms
 
@@ -221,7 +222,11 @@ def test_sink_options():
         ({"kafka.key.serializer": "x"}, "kafka.key.serializer"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer"),
         ({"mode": "twice"}, "at-least-once"),
-        ({"mode": "exactly-once"}, "at least once"),
+        ({"mode": "exactly-once", "kafka.acks": "1"}, "needs all"),
+        ({"mode": "exactly-once", "kafka.enable.idempotence": "false"}, "needs true"),
+        ({"kafka.transactional.id": "x"}, "transactional ids itself"),
+        ({"txnappid": "x"}, "both or none"),
+        ({"acceptlostbatch": "x"}, "whole number"),
     ]:
         refused(lambda options: OttlaStreamWriter(options, schema), base | more, word)
 

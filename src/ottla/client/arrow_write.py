@@ -176,6 +176,10 @@ class ArrowWriter:
             done.delivered_records, done.delivered_batches, done.delivered_bytes, dict(done.end_offsets)
         )
 
+    def close(self) -> None:
+        """Give up what is not delivered."""
+        self._deliverer.give_up()
+
     def flush(self) -> None:
         """Return when the brokers have everything."""
         self._deliverer.flush()
@@ -202,16 +206,17 @@ class ArrowWriter:
                 version_max=PRODUCE_THAT_ADDS - 1,
             )
 
-    def prepare(self) -> TransactionHandle:
+    def prepare(self, *, waits: bool = True) -> TransactionHandle:
         """Deliver everything and leave the transaction open: whoever has the handle may end it, anywhere.
 
-        Where brokers have two-phase commit (KIP-939) it waits for that without a time-out.
+        Where brokers have two-phase commit (KIP-939) it waits for that without a time-out, if it `waits`.
         """
         handle = self._open_handle()
         self.flush()
         if not self._deliverer.has_sent:
             raise ClientError(f"transactional id {self.transactional_id!r}: nothing was written to prepare")
-        handle = self._transactions.keep(handle)
+        if waits:
+            handle = self._transactions.keep(handle)
         self._open = None
         return handle
 

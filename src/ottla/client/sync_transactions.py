@@ -295,7 +295,8 @@ class SyncTransactions:
                 with self.cluster.connection_to(node.id) as connection:
                     request = ListTransactionsRequest(state_filters=["Ongoing"])
                     if connection.version_for(request.API_KEY) >= LIST_BY_PATTERN:
-                        request.transactional_id_pattern = re.escape(prefix) + ".*"
+                        # To ask for fewer; syntax of patterns differs, so what matters is looked at below.
+                        request.transactional_id_pattern = re.sub("[^A-Za-z0-9_-]", ".", prefix) + ".*"
                     response = self._ask(connection, request, ListTransactionsResponse)
                     raise_for(response.error_code)
                     for row in response.transaction_states:
