@@ -51,7 +51,7 @@ _SIMPLE: dict[str, type[DataType]] = {
     "timestamp_ntz": TimestampNTZType,
 }
 _DECIMALS = ("decimal", "dec", "numeric")
-_TEXTS = ("varchar", "char")
+_TEXTS = ("varchar", "char", "character")
 DECIMAL_DIGITS_MAX = 38
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(.))", re.DOTALL)
 
