@@ -248,7 +248,8 @@ def run_bank(
     while time.monotonic() < limit:
         disturb()
         for thread in (*made, inspector):
-            assert thread.crash is None, thread.crash
+            if thread.crash is not None:
+                raise AssertionError(f"{thread.name} ended") from thread.crash
     for teller in made:
         teller.stop()
     inspector.stop()

@@ -268,8 +268,12 @@ class Ottla(TxnProducer):
 
     def _await(self, work: Any) -> Any:
         assert self._loop is not None
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * WAIT_S)
+            return running.result(2 * WAIT_S)
+        except TimeoutError as error:
+            where = [str(task.get_stack()) for task in asyncio.all_tasks(self._loop)]
+            raise AssertionError(f"no end of {work} within {2 * WAIT_S} s: {where}") from error
         except ottla.client.ProducerFencedError as error:
             raise Fenced(repr(error)) from error
         except ottla.client.ClientError as error:
