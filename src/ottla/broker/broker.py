@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.cleaner import Cleaner
 from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.controller_loop import NotController
 from ottla.broker.coordinators.groups import GroupCoordinator
@@ -113,6 +114,7 @@ class Broker:
         self._executor = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="ottla-io")
         self._registration = Registration(self)
         self._upkeep: Upkeep | None = None
+        self._cleaner: Cleaner | None = None
         self._introduction: asyncio.Task[None] | None = None
 
     # -- what handlers ask
@@ -228,6 +230,9 @@ class Broker:
                 self.plane.go_live()
             self._upkeep = Upkeep(self, self._executor)
             self._upkeep.start()
+            if self.config.is_broker:
+                self._cleaner = Cleaner(self, self._executor)
+                self._cleaner.start()
         except BaseException:
             await self._abandon()
             raise
@@ -290,6 +295,8 @@ class Broker:
             await listener.stop()
         await self.replicas.stop()
         await self.directory_reports.stop()
+        if self._cleaner is not None:
+            await self._cleaner.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         await self._stop_quorum()

@@ -129,5 +129,6 @@ def _positions(broker: Broker) -> tuple[int, ...]:
         sum(partition.high_watermark for partition in broker.partitions),
         sum(each.recovery_point for each in logs),
         sum(each.log_start_offset for each in logs),
+        sum(each.cleaned_offset for each in logs),
         broker.image_offset,
     )
