@@ -44,7 +44,7 @@ def describe(path: Path, *, storage: Storage = None, as_json: Json = False) -> N
             print_json(found)
             return
         facts = table("", "")
-        facts.add_row("table", str(found["path"]))
+        facts.add_row("table", path)
         facts.add_row("version", f"{found['version']}, last written {found['modified'] or 'never'}")
         facts.add_row("rows", f"{found['rows']:,}" if found["rows"] is not None else "not known")
         facts.add_row("files", f"{found['files']:,}, {human_bytes(found['bytes'])}{_small(found)}")
