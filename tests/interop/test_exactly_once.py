@@ -3,6 +3,7 @@ every input is in the output exactly once."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop_txn import read_committed
 
+from ottla.client import ClientError, ConsumedRecord, Consumer, Producer, TransactionFailedError
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 
 PARTITIONS = 6
 WORKERS = 3
-INPUTS = 3000
 BATCH_MAX = 20
 PAUSE_S = 0.1  # in every transaction: so that it is a while until they are through
 DONE_WITHIN_S = 120
@@ -34,6 +35,8 @@ def eos_cluster() -> Iterator[Cluster]:
 class Worker(threading.Thread):
     """Reads a few, writes them, commits; after an error it goes back to what was committed. With `leaves` it
     drops everything in the middle of every so many transactions and begins anew as another instance."""
+
+    INPUTS = 3000
 
     def __init__(self, servers: str, source: str, target: str, number: int, leaves: int = 0) -> None:
         super().__init__(daemon=True)
@@ -141,9 +144,54 @@ class Worker(threading.Thread):
             consumer.seek(TopicPartition(place.topic, place.partition, offset))
 
 
-def fill(servers: str, topic: str) -> list[str]:
+class OurWorker(Worker):
+    """The same with our own client: the second version of the protocol, and groups of KIP-848."""
+
+    INPUTS = 1500
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._run_instance())
+        except ClientError as error:
+            raise KafkaException(KafkaError(KafkaError._FAIL, repr(error))) from error
+
+    async def _run_instance(self) -> None:
+        options = {"group_id": self._target, "auto_commit": False, "session_timeout_ms": 6000}
+        producer = Producer(self._servers, transactional_id=self._name, transaction_timeout_ms=10_000)
+        try:
+            async with Consumer(self._servers, isolation_level="read_committed", **options) as consumer:
+                consumer.subscribe(self._source)
+                while not self._stopped.is_set():
+                    records = await consumer.poll(BATCH_MAX, timeout_ms=200)
+                    if records and not await self._our_transaction(producer, consumer, records):
+                        return
+        finally:
+            await producer.close(flush=False)
+
+    async def _our_transaction(
+        self, producer: Producer, consumer: Consumer, records: list[ConsumedRecord]
+    ) -> bool:
+        self.transactions += 1
+        try:
+            await producer.begin_transaction()
+            for record in records:
+                await producer.send(self._target, record.value, partition=record.partition)
+            await asyncio.sleep(PAUSE_S)
+            if self._leaves and self.transactions % self._leaves == 0:
+                await producer.flush()
+                return False
+            await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer)
+            await producer.commit_transaction()
+        except TransactionFailedError as error:
+            self.errors.append(repr(error))
+            await producer.abort_transaction()
+            await consumer.seek_to_committed()
+        return True
+
+
+def fill(servers: str, topic: str, count: int) -> list[str]:
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-    values = [f"input-{number}" for number in range(INPUTS)]
+    values = [f"input-{number}" for number in range(count)]
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % PARTITIONS)
     assert producer.flush(30) == 0
@@ -151,17 +199,18 @@ def fill(servers: str, topic: str) -> list[str]:
 
 
 @pytest.mark.parametrize("dying", ["brokers", "workers"])
+@pytest.mark.parametrize("kind", [Worker, OurWorker])
 def test_every_input_is_in_the_output_exactly_once(
-    eos_cluster: Cluster, request: pytest.FixtureRequest, dying: str
+    eos_cluster: Cluster, request: pytest.FixtureRequest, dying: str, kind: type[Worker]
 ) -> None:
     servers = eos_cluster.bootstrap_servers
-    source, target = (topic_name_for(f"{dying}-{what}") for what in ("in", "out"))
+    source, target = (topic_name_for(f"{kind.__name__}-{dying}-{what}") for what in ("in", "out"))
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (source, target)]).values():
         future.result()
-    values = fill(servers, source)
+    values = fill(servers, source, kind.INPUTS)
     leaves = 5 if dying == "workers" else 0
-    workers = [Worker(servers, source, target, number, leaves) for number in range(WORKERS)]
+    workers = [kind(servers, source, target, number, leaves) for number in range(WORKERS)]
     for worker in workers:
         worker.start()
     limit = time.monotonic() + DONE_WITHIN_S
