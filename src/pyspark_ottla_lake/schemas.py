@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -127,12 +127,9 @@ def spelled_as(table: StructType, schema: StructType) -> StructType:
     fields = []
     for field in schema.fields:
         there = names.get(field.name.lower())
-        name, kind = field.name, field.dataType
-        if there is not None:
-            name = there.name
-            if isinstance(kind, StructType) and isinstance(there.dataType, StructType):
-                kind = spelled_as(there.dataType, kind)
-        fields.append(StructField(name, kind, field.nullable))
+        fields.append(
+            StructField(field.name if there is None else there.name, field.dataType, field.nullable)
+        )
     return StructType(fields)
 
 
@@ -169,6 +166,7 @@ def _growth(there: DataType, here: DataType, column: str) -> Iterator[str]:
             name = f"{column}.{field.name}"
             inner = by_name.get(field.name)
             if inner is None:
+                _check_spelling(by_name, field.name, name)
                 yield name
             else:
                 _check_nulls(field.nullable and not inner.nullable, name)
@@ -190,3 +188,12 @@ def _growth(there: DataType, here: DataType, column: str) -> Iterator[str]:
 def _check_nulls(looser: bool, column: str) -> None:
     if looser:
         raise ValueError(f"{column!r} may be null in the query and must not be in the table")
+
+
+def _check_spelling(there: Iterable[str], name: str, column: str) -> None:
+    """Inside of structs names cannot be mended: Arrow goes by them."""
+    for other in there:
+        if other.lower() == name.lower():
+            raise ValueError(
+                f"the field {column!r} is spelled {other!r} in the table: spell it so in the query"
+            )

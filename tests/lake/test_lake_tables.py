@@ -118,6 +118,12 @@ def test_names_that_differ_in_case_are_the_same_column(lake):
     assert sorted((row["Id"], row["day"]) for row in other.rows()) == [(1, "a"), (2, "b")]
 
 
+def test_fields_of_structs_are_spelled_as_in_the_table(lake):
+    lake("st struct<Inner: int>").run(0, [{"st": {"Inner": 1}}])
+    with pytest.raises(ValueError, match=r"'st\.inner' is spelled 'Inner' in the table"):
+        lake("st struct<inner: int>").writer()
+
+
 def made_elsewhere(query, fields: list[dict], **configuration: str) -> None:
     schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
     DeltaTable.create(query.path, schema, configuration=configuration)

@@ -1,0 +1,52 @@
+"""Files through deltalake's object store: the way to S3 and others, tried on a store that is a directory."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyspark_ottla_lake.files import FileShape, TaskFiles
+from pyspark_ottla_lake.options import parse_options
+from pyspark_ottla_lake.storage import LocalStorage, ObjectStorage, storage_of
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+
+
+def test_files_by_way_of_an_object_store(tmp_path):
+    storage = ObjectStorage(f"file://{tmp_path}", {})
+    with TaskFiles(storage, FileShape(SCHEMA, ("k",), 1 << 20, "zstd")) as files:
+        files.add(pa.record_batch({"k": ["a/b", "c"], "v": [1, 2]}, SCHEMA))
+        found = {file.partition_values["k"]: file for file in files.finish()}
+    for value, number in (("a/b", 1), ("c", 2)):
+        path = tmp_path / found[value].path
+        assert path.stat().st_size == found[value].size_bytes
+        assert pq.read_table(path, partitioning=None).to_pylist() == [{"v": number}]
+    storage.remove(found["c"].path)
+    assert not (tmp_path / found["c"].path).exists()
+    storage.remove(found["c"].path)
+
+
+def test_a_failure_on_the_way_leaves_nothing(tmp_path):
+    for storage in (ObjectStorage(f"file://{tmp_path}", {}), LocalStorage(str(tmp_path))):
+        with pytest.raises(RuntimeError), TaskFiles(storage, FileShape(SCHEMA, (), 1024, "none")) as files:
+            for first in range(0, 10_000, 1000):
+                numbers = list(range(first, first + 1000))
+                files.add(pa.record_batch({"k": [str(n) for n in numbers], "v": numbers}, SCHEMA))
+            raise RuntimeError
+        assert not [name for _, _, names in os.walk(tmp_path) for name in names]
+
+
+def test_names_are_never_used_twice(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    storage.finish(storage.create("a/b.parquet"), "a/b.parquet")
+    with pytest.raises(FileExistsError):
+        storage.create("a/b.parquet")
+
+
+def test_which_storage_is_for_which_path(tmp_path):
+    assert isinstance(storage_of(parse_options({"path": str(tmp_path)})), LocalStorage)
+    storage = {"storage.aws_region": "eu-central-1", "storage.aws_skip_signature": "true"}
+    assert isinstance(storage_of(parse_options({"path": "s3://bucket/table", **storage})), ObjectStorage)
