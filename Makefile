@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.installed-to-run
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help run test test-cluster-long test-soak check fmt bench bench-peers bench-quick fuzz simulate clean
+.PHONY: help run test test-cluster-long test-spark-long test-soak check fmt bench bench-peers bench-quick fuzz simulate clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ test-cluster-long: $(STAMP)  ## the tests of clusters, also those that take minu
 
 test-soak: $(STAMP)  ## transactions under failures for minutes (OTTLA_SOAK_SECONDS=180 for each of four)
 	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/txn_soak
+
+test-spark-long: $(STAMP)  ## the exactly-once sink of Spark while everything is killed, for minutes
+	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/spark/test_spark_sink_kills.py
 
 check: $(STAMP)  ## formatting, lint, types, room boundaries, tidiness
 	$(BIN)/ruff format --check .

@@ -410,7 +410,10 @@ class SyncTransactions:
 
 
 def _error(code: int, transactional_id: str) -> BrokerError:
-    return broker_error(code, detail=f"transactional id {transactional_id!r}")
+    detail = f"transactional id {transactional_id!r}"
+    if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+        detail += ": its time-out is above the brokers' transaction.max.timeout.ms"
+    return broker_error(code, detail=detail)
 
 
 def end_transactions(cluster: SyncCluster, handles: Sequence[TransactionHandle], *, commit: bool) -> None:

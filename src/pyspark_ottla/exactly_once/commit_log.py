@@ -37,6 +37,8 @@ CONFIGS = {
     "segment.bytes": str(16 * 1024 * 1024),
     "segment.ms": str(24 * 3600 * 1000),
 }
+# Before compression: transactional ids are alike, and shrink to a tenth of it.
+MARKER_BYTES_MAX = 8_000_000
 # Backwards from the end: a query that ran lately has its marker there.
 FIRST_LOOK_RECORDS = 256
 NEXT_LOOK_FACTOR = 16
@@ -146,7 +148,13 @@ class Committer:
         cluster = self.log.cluster
         handle = SyncTransactions(cluster).init(f"ottla-spark-commit/{self.key}")
         identity = Identity(handle.producer_id, handle.producer_epoch)
-        writer = ArrowWriter(cluster, self.log.topic, identity=identity, compression="gzip")
+        writer = ArrowWriter(
+            cluster,
+            self.log.topic,
+            identity=identity,
+            compression="gzip",
+            record_bytes_max=MARKER_BYTES_MAX,
+        )
         self._append(writer, f"{self.key}#taken", b"%d" % time.time())
         end = writer.written.end_offsets[self.log.topic, PARTITION]
         self._marker = self.log.last(self.key, end)

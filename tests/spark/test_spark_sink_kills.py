@@ -1,0 +1,95 @@
+"""Orders through a real Spark to a topic while the JVM, Python workers and brokers are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
+
+from sink_show import Show
+
+from ottla.testing import Cluster
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not shutil.which("java") and "JAVA_HOME" not in os.environ, reason="needs Java"),
+]
+LONG = os.environ.get("OTTLA_LONG_TESTS") == "1"
+
+
+@pytest.fixture
+def show(tmp_path):
+    shows = []
+
+    def make(cluster, **wanted: object) -> Show:
+        cluster.create_topic("orders", 3)
+        cluster.create_topic("copies", 2)
+        shows.append(Show(cluster, tmp_path, source="orders", target="copies", **wanted))
+        return shows[-1]
+
+    yield make
+    for one in shows:
+        one.stop()
+
+
+@pytest.mark.parametrize("two_phases", [True])
+def test_a_killed_driver_and_a_killed_worker(show, two_phases):
+    chance = random.Random()
+    with Cluster(config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
+        one = show(cluster, rows=250)
+        one.feed(0, 3000)
+        one.start()
+        one.wait_batches(1)
+        one.kill_worker(chance)
+        one.wait_batches(2)
+        time.sleep(chance.uniform(0, 0.8))
+        one.kill_jvm()
+        one.feed(3000, 500)
+        one.start(tasks=5, cores=3)
+        one.finish(3500, 400)
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes: make test-spark-long")
+@pytest.mark.parametrize("two_phases", [True, False], ids=["two phases", "with time-outs"])
+def test_minutes_of_kills(show, two_phases):
+    """One after the other, at random: the JVM, a Python worker, a broker for a while."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    kills = {"jvm": 0, "worker": 0, "broker": 0}
+    with Cluster(brokers=3, config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
+        one = show(cluster, rows=300)
+        fed = 0
+        one.start()
+        deadline = time.monotonic() + float(os.environ.get("OTTLA_KILL_SECONDS", "180"))
+        down = None
+        while time.monotonic() < deadline:
+            one.feed(fed, 1500)
+            fed += 1500
+            if not one.runs:
+                one.reap()
+                one.start(tasks=chance.randint(1, 6), cores=chance.randint(1, 3))
+            one.wait_batches(chance.randint(1, 3))
+            time.sleep(chance.uniform(0, 1.5))
+            what = chance.choice(["jvm", "worker", "broker"])
+            kills[what] += 1
+            if what == "jvm":
+                one.kill_jvm()
+            elif what == "worker":
+                one.kill_worker(chance)
+            elif down is None:
+                down = chance.randrange(3)
+                cluster.kill(down)
+            else:
+                cluster.start(down)
+                down = None
+        if down is not None:
+            cluster.start(down)
+        one.finish(fed, 300)
+        print("kills", kills, "lives", one.lives, "records", fed)
