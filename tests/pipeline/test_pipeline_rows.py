@@ -63,3 +63,17 @@ def test_the_newest_of_each_key():
     )
     found = {row["key"]: row["value"] for row in newest_per_key(rows).to_pylist()}
     assert found == {b"a": "4", b"b": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Traceback:\n  File x\nshop.errors.NoSuchShop: number 7\n", "NoSuchShop: number 7"),
+        ("pyspark.errors.PythonException: \nKeyError: 'a'\n  at org.apache.spark", "KeyError: 'a'"),
+        ("requirement failed: no\norg.apache.spark.X: y", "requirement failed: no"),
+    ],
+)
+def test_why_a_query_failed(text, expected):
+    from ottla.pipeline.run import failure_text
+
+    assert failure_text(Exception(text)) == expected

@@ -97,7 +97,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
         fail("pipelines run on Spark: pip install 'ottla[pipeline]'", as_json=as_json)
     del pyspark
     from ottla.pipeline import masters
-    from ottla.pipeline.java import JavaMissing, find_java
+    from ottla.pipeline.java import NoJava, use_java
     from ottla.pipeline.run import spared_from_ctrl_c
 
     # PySpark warns of every pandas that is newer than itself.
@@ -111,10 +111,10 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     }
     try:
         if not pipeline.options.master.startswith("sc://") or local:
-            find_java()
+            use_java()
         with spared_from_ctrl_c():
             return masters.session("local[1]" if local else pipeline.options.master, str(pipeline.name), conf)
-    except JavaMissing as error:
+    except (NoJava, masters.MasterError) as error:
         fail(str(error), as_json=as_json)
 
 

@@ -82,17 +82,18 @@ def _column(name: str) -> Column:
 
 def _avro(row: Column, schema: str) -> Column:
     parsed = json.loads(schema)
+    # Without annotations: Spark would take them for a wish.
+    return F.udf(lambda value: avro_bytes(value.asDict(recursive=True), parsed), BinaryType())(row)
 
-    def encoded(value: Any) -> bytes:
-        import io
 
-        from fastavro import schemaless_writer
+def avro_bytes(row: Mapping[str, Any], schema: Any) -> bytes:
+    import io
 
-        buffer = io.BytesIO()
-        schemaless_writer(buffer, parsed, value.asDict(recursive=True))
-        return buffer.getvalue()
+    from fastavro import schemaless_writer
 
-    return F.udf(encoded, BinaryType())(row)
+    buffer = io.BytesIO()
+    schemaless_writer(buffer, schema, row)
+    return buffer.getvalue()
 
 
 # Dead letters.

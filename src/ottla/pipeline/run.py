@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,9 @@ BEGIN_TIMEOUT_S = 30.0
 BEGINNING = ("Initializing", "Getting offsets")
 TOO_LATE = "Python worker failed to connect back"
 RESTARTS_MAX = 3
+# The last line of a Python traceback, and those that only say that there was one.
+RAISED = re.compile(r"([a-z_]\w*\.)*(?P<name>[A-Z]\w+): (?P<text>\S.*)")
+OF_SPARK = ("pyspark.", "org.apache.", "py4j.")
 
 
 class PipelineFailed(Exception):
@@ -163,16 +167,10 @@ def apply_conf(spark: SparkSession, pipeline: Pipeline) -> None:
 
 def failure_text(error: BaseException) -> str:
     """The line of a failed query that says why: the last Python error, or else Spark's first line."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    for line in reversed(lines):
-        head = line.split(":", 1)[0]
-        if (
-            ":" in line
-            and head.endswith(("Error", "Exception"))
-            and " " not in head
-            and "org.apache" not in head
-        ):
-            return line
+    for line in reversed(str(error).splitlines()):
+        found = RAISED.match(line)
+        if found is not None and not line.startswith(OF_SPARK):
+            return f"{found['name']}: {found['text']}"
     return first_line(error)
 
 
