@@ -207,26 +207,27 @@ GROUPS: dict[str, Scenario] = {
 TRANSACTIONS: dict[str, Scenario] = {
     "txn-kill": Scenario(
         "three nodes, transactions of both versions: leaders, coordinators and producers die and come back",
-        transactions(("kill", "kill", "lag", "kill-all", "stop", "rolling", "pause", "reset", "island")),
+        transactions(("kill", "orphan", "orphan", "lag", "kill-all", "stop", "rolling", "pause", "island")),
         TRANSACTION_CHECKERS,
     ),
     "txn-net": Scenario(
         "three nodes, transactions of both versions: late and reordered requests, late markers, cuts",
         transactions(
-            ("cut", "cut", "slow-net", "slow-net", "split", "island", "reset", "pause", "skew"), weather=3
+            ("cut", "slow-net", "slow-net", "split", "island", "orphan", "reset", "pause", "skew"),
+            slow_links=5,
         ),
         TRANSACTION_CHECKERS,
     ),
     "txn-power": Scenario(
         "three nodes that flush, transactions of both versions: without power, one or all; slow, full disks",
         transactions(
-            ("power", "slow-power", "power-all", "usurp", "kill", "slow-disk", "full-disk"), flushed=True
+            ("power", "slow-power", "power-all", "usurp", "orphan", "slow-disk", "full-disk"), flushed=True
         ),
         TRANSACTION_CHECKERS,
     ),
     "txn-chaos": Scenario(
         "three nodes that flush, transactions of both versions: every fault there is",
-        transactions((*EVERY_FAULT, "lag", "usurp"), flushed=True, weather=2, nemeses=(1, 2)),
+        transactions((*EVERY_FAULT, "lag", "usurp", "orphan"), flushed=True, slow_links=3, nemeses=(1, 2)),
         TRANSACTION_CHECKERS,
     ),
 }

@@ -135,6 +135,7 @@ def zombie(history: History) -> list[str]:
         and later.pair[0] == done.pair[0]
         and later.pair[1] > done.pair[1]
         and later.instance != done.instance
+        and (done.is_end or not later.keeps)
     ]
 
 

@@ -40,6 +40,7 @@ V2 = 2
 GROUP_KEY = 0
 TRANSACTION_KEY = 1
 ALL_REPLICAS = -1
+HOSTS = "abcdef"
 NO_PAIR: Pair = (-1, -1)
 # The last versions of the protocol's first half.
 PRODUCE_V1 = 11
@@ -93,8 +94,8 @@ class TxnClient(Client):
         self, world: World, ledger: TxnLedger, transactional_id: str, version: int, timeout_ms: int
     ) -> None:
         number = ledger.next_instance(transactional_id)
-        # Two instances may live at the same time, on two machines.
-        super().__init__(world, f"{transactional_id}{'ab'[number % 2]}", ledger.topic)
+        # Instances that live at the same time are on different machines.
+        super().__init__(world, f"{transactional_id}{HOSTS[number % len(HOSTS)]}", ledger.topic)
         self.instance = f"{transactional_id}.{number}"
         self.rng = world.rng(f"txn {self.instance}")
         self.ledger = ledger
@@ -104,6 +105,7 @@ class TxnClient(Client):
         self.pair = NO_PAIR
         self.stopping = False
         self.ended = False
+        self.is_fenced = False
         self.patience_s = self.rng.choice(PATIENCE_S)
         self.careful = True  # takes a new epoch where the first version of the protocol needs it
         self.must_bump = False
@@ -196,7 +198,9 @@ class TxnClient(Client):
             if not answer.error_code:
                 self._take(answer.producer_id, answer.producer_epoch)
                 if expected == NO_PAIR:
-                    self.ledger.take_over(self.transactional_id, self.instance, self.pair)
+                    self.ledger.take_over(
+                        self.transactional_id, self.instance, self.pair, keeps=keep_prepared
+                    )
                 self.must_bump = False
                 return answer
             if answer.error_code in FENCED:
@@ -367,7 +371,9 @@ class TxnClient(Client):
     def _ended(self, entry: TxnEntry, answer: EndTxnResponse, *, commit: bool) -> None:
         self.ledger.ended(entry, COMMITTED if commit else ABORTED)
         what = f"the {'commit' if commit else 'abort'} of {entry.name}"
-        self.ledger.acknowledge(self.transactional_id, self.instance, self.pair, entry.end_invoked_ns, what)
+        self.ledger.acknowledge(
+            self.transactional_id, self.instance, self.pair, entry.end_invoked_ns, what, is_end=True
+        )
         if self.version >= V2:
             if answer.producer_epoch < 0:
                 self.surprise("EndTxn without an epoch", 0)

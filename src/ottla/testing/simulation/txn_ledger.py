@@ -112,6 +112,7 @@ class TakeOver(NamedTuple):
     instance: str
     pair: Pair
     at_ns: int
+    keeps: bool  # what the one before has written: leaders may let it write until it is ended
 
 
 class Acknowledged(NamedTuple):
@@ -122,6 +123,7 @@ class Acknowledged(NamedTuple):
     pair: Pair
     invoked_ns: int
     what: str
+    is_end: bool
 
 
 class TxnLedger:
@@ -196,13 +198,21 @@ class TxnLedger:
         self.handed.append(Handed(pair, transactional_id, instance))
         self.trace(instance, f"has producer {pair[0]} epoch {pair[1]}")
 
-    def take_over(self, transactional_id: str, instance: str, pair: Pair) -> None:
-        self.take_overs.append(TakeOver(transactional_id, instance, pair, self.now_ns))
+    def take_over(self, transactional_id: str, instance: str, pair: Pair, *, keeps: bool) -> None:
+        self.take_overs.append(TakeOver(transactional_id, instance, pair, self.now_ns, keeps))
 
     def acknowledge(
-        self, transactional_id: str, instance: str, pair: Pair, invoked_ns: int, what: str
+        self,
+        transactional_id: str,
+        instance: str,
+        pair: Pair,
+        invoked_ns: int,
+        what: str,
+        *,
+        is_end: bool = False,
     ) -> None:
-        self.acknowledged.append(Acknowledged(transactional_id, instance, pair, invoked_ns, what))
+        done = Acknowledged(transactional_id, instance, pair, invoked_ns, what, is_end)
+        self.acknowledged.append(done)
 
     def read(
         self, client: str, partition: PartitionName, offset: int, value: str, *, committed: bool

@@ -68,7 +68,8 @@ class TxnPreparer(TxnWriter):
             await self.end(entry, commit=False)
             return
         if not self.resource.note(self.instance, entry):
-            self.stopping = True
+            await self.end(entry, commit=False)
+            self.stopping = True  # another has come
             return
         self.ledger.trace(self.instance, f"has prepared {entry.name}")
         if self.rng.random() > HURRIED_CHANCE:

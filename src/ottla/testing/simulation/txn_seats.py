@@ -150,6 +150,7 @@ class TxnSeat:
                 member.stopping = True
                 while not member.ended and self.world.loop.time() < until_s:  # noqa: ASYNC110
                     await asyncio.sleep(STEP_S)
-                return member.ended
+                if member.ended and not member.is_fenced:
+                    return True
             await asyncio.sleep(STEP_S)
         return False

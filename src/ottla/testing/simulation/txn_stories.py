@@ -1,8 +1,4 @@
-"""Stories of transactions: producers of both versions of the protocol, workers, a two-phase commit, trouble.
-
-Beside the nemesis there is weather: links that become slow one by one, so that what was sent first on one
-connection comes after what was sent later on another, and markers come late.
-"""
+"""Stories of transactions: producers of both versions of the protocol, workers, a two-phase commit, trouble."""
 
 from __future__ import annotations
 
@@ -26,6 +22,7 @@ from ottla.testing.simulation.txn_ledger import COMMITTED, TxnLedger
 from ottla.testing.simulation.txn_prepared import Resource, TxnPreparer
 from ottla.testing.simulation.txn_readers import LogReader, OpenReader, TxnReader
 from ottla.testing.simulation.txn_seats import TxnSeat
+from ottla.testing.simulation.txn_trouble import TxnNemesis, weather
 from ottla.testing.simulation.txn_writers import TxnWorker, TxnWriter
 from ottla.testing.simulation.world import Story, World
 
@@ -41,8 +38,6 @@ TIMEOUT_MAX_MS = 5_000
 PAUSE_S = (0.1, 0.8)
 QUIET_WITHIN_S = 30.0
 READ_WITHIN_S = 60.0
-WEATHER_DELAY_MS = (1.0, 900.0)
-WEATHER_S = (0.1, 1.5)
 AT_REST = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
@@ -51,7 +46,7 @@ def transactions(
     *,
     flushed: bool = False,
     duration_s: float = 12.0,
-    weather: int = 1,
+    slow_links: int = 2,
     nemeses: Sequence[int] = (1, 1, 2),
 ) -> Story:
     async def story(world: World) -> None:
@@ -60,12 +55,12 @@ def transactions(
         await play.begin()
         rng = world.rng("transactions")
         await asyncio.sleep(rng.uniform(0.2, 1.5))
-        topics = [rng.choice((LEDGER, TRANSACTION_TOPIC, TRANSACTION_TOPIC, GROUP_TOPIC)) for _ in range(2)]
+        topics = (LEDGER, TRANSACTION_TOPIC, TRANSACTION_TOPIC, GROUP_TOPIC)
         troubles: list[Awaitable[None]] = [
-            Nemesis(world, f"nemesis{n}", topic=topics[n], flushed=flushed).run(duration_s, faults)
+            TxnNemesis(world, f"nemesis{n}", topics, flushed=flushed).run(duration_s, faults)
             for n in range(rng.choice(nemeses))
         ]
-        troubles += [_weather(world, n, duration_s) for n in range(weather)]
+        troubles += [weather(world, n, duration_s) for n in range(slow_links)]
         await asyncio.gather(*troubles)
         await Nemesis(world, "the last", flushed=flushed).make_good()
         await play.finish()
@@ -86,23 +81,6 @@ def _properties(world: World, *, flushed: bool) -> dict[str, str]:
     if flushed:
         given["log.flush.interval.messages"] = FLUSHED["flush.messages"]
     return given
-
-
-async def _weather(world: World, number: int, duration_s: float) -> None:
-    """A link at a time is slow for a while; who sends over another one is faster."""
-    rng = world.rng(f"weather{number}")
-    network, until_s = world.network, world.loop.time() + duration_s
-    while world.loop.time() < until_s:
-        hosts = [name for name in network.hosts if name != "world"]
-        nodes = [node.name for node in world.nodes.values()]
-        sender, receiver = rng.choice(hosts), rng.choice(nodes)
-        if rng.random() < 0.3:
-            sender, receiver = receiver, sender
-        if sender == receiver:
-            continue
-        network.slow(sender, receiver, delay_ms=WEATHER_DELAY_MS)
-        await asyncio.sleep(rng.uniform(*WEATHER_S))
-        network.slow(sender, receiver, delay_ms=(0.05, 0.4))
 
 
 class _Play:

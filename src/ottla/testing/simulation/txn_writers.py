@@ -54,6 +54,7 @@ class TxnWriter(TxnClient):
                 await asyncio.sleep(self.rng.uniform(*PAUSE_S))
         except Fenced as error:
             self.ledger.trace(self.instance, f"is fenced: {error}")
+            self.is_fenced = True
         self.ended = True
 
     async def start(self) -> None:
