@@ -1,4 +1,4 @@
-"""Stories of transactions: producers of both versions of the protocol, workers, a two-phase commit, trouble."""
+"""Stories of transactions: producers of both versions of the protocol, workers, two-phase commit, trouble."""
 
 from __future__ import annotations
 
