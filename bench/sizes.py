@@ -32,6 +32,10 @@ class Sizes(NamedTuple):
     commits: int  # per round
     committing_groups: int
     offset_records: int  # to be loaded
+    spark_rows: int  # of 100 bytes
+    spark_rounds: int
+    spark_codecs: int
+    spark_latencies: int
     transactions: int  # per round, in one partition
     commits_timed: int
     txn_rounds: int
@@ -66,6 +70,10 @@ FULL = Sizes(
     commits=30_000,
     committing_groups=200,
     offset_records=1_000_000,
+    spark_rows=6_000_000,
+    spark_rounds=5,
+    spark_codecs=5,
+    spark_latencies=30,
     transactions=2_000,
     commits_timed=1_000,
     txn_rounds=10,
@@ -90,6 +98,10 @@ QUICK = FULL._replace(
     rebalances=1,
     commits=10_000,
     offset_records=300_000,
+    spark_rows=3_000_000,
+    spark_rounds=3,
+    spark_codecs=5,
+    spark_latencies=10,
     transactions=500,
     commits_timed=300,
     txn_rounds=6,
@@ -123,6 +135,10 @@ SMOKE = Sizes(
     commits=200,
     committing_groups=4,
     offset_records=2_000,
+    spark_rows=30_000,
+    spark_rounds=1,
+    spark_codecs=1,
+    spark_latencies=1,
     transactions=20,
     commits_timed=10,
     txn_rounds=1,

@@ -1,0 +1,143 @@
+"""Spark reading topics: CPU and rows per second, beside batches without a broker and Spark's own connector.
+
+Every round reads the same rows in each way, one after the other, and their ratio is what counts: a shared
+machine is slow for all of them. CPU is that of the JVM and of Python's workers; the broker's is not in it.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from bench.broker import BenchError, Broker, Launch
+from bench.figures import Figure, figure_of, rounded
+from bench.sizes import Sizes
+from bench.spark_session import connector_jars, spark_cpu_s, spark_session
+from bench.wire import Wire
+from ottla.client import read_arrow, write_arrow
+from ottla.records.compression import CODEC_NAMES
+
+PARTITIONS = 2
+VALUE_BYTES = (100, 1000)
+UNIT = "CPU s per M rows"
+# At least 0.6 of the bound, at least 1.5 times as fast as the connector.
+OF_THE_BOUND_MAX = 1 / 0.6
+OF_THE_CONNECTOR_MAX = 1 / 1.5
+
+
+class Used(NamedTuple):
+    cpu_s: float
+    wall_s: float
+
+
+def spark_read(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
+    from bench.prebuilt_source import PrebuiltSource
+
+    spark = spark_session()
+    spark.dataSource.register(PrebuiltSource)
+    with Broker(launch) as broker, Wire(broker) as wire:
+        for value_bytes in VALUE_BYTES[: sizes.spark_rounds]:
+            rows = sizes.spark_rows * 100 // max(value_bytes, 300)
+            for codec in list(CODEC_NAMES)[: sizes.spark_codecs]:
+                topic = f"bench-{value_bytes}-{codec}"
+                wire.create_topic(topic, PARTITIONS)
+                table = _table(rows, value_bytes)
+                write_arrow(table, topic, bootstrap_servers=broker.address, compression=codec)
+                yield from _figures(spark, broker, topic, rows, value_bytes, codec, sizes.spark_rounds)
+
+
+def _figures(
+    spark: Any, broker: Broker, topic: str, rows: int, value_bytes: int, codec: str, rounds: int
+) -> Iterator[Figure]:
+    def from_topic(format_name: str) -> Any:
+        reader = spark.read.format(format_name).option("kafka.bootstrap.servers", broker.address)
+        return reader.option("subscribe", topic).load()
+
+    def prebuilt() -> Any:
+        given = {"rows": rows, "value_bytes": value_bytes, "partitions": PARTITIONS}
+        return spark.read.format("prebuilt").options(**given).load()
+
+    ways: dict[str, Callable[[], Any]] = {"ottla": lambda: from_topic("ottla"), "bound": prebuilt}
+    if connector_jars():
+        ways["connector"] = lambda: from_topic("kafka")
+    for way, make in ways.items():
+        found = make().count()  # also warms it up
+        if found != rows:
+            raise BenchError(f"{way}: {found} of {rows} rows came")
+    used: dict[str, list[Used]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, make in ways.items():
+            used[way].append(_read(make()))
+    label = f"{value_bytes} B, {codec}"
+    for way, rounds_used in used.items():
+        per_million = [each.cpu_s / rows * 1e6 for each in rounds_used]
+        speed = rows / statistics.median(each.wall_s for each in rounds_used) / 1e6
+        yield figure_of(f"spark read, {way}, {label}", per_million, UNIT, None, f"{rounded(speed)} M rows/s")
+    for other, goal in (("bound", OF_THE_BOUND_MAX), ("connector", OF_THE_CONNECTOR_MAX)):
+        if other in used:
+            yield from _ratios(used["ottla"], used[other], f"spark read, ottla to {other}, {label}", goal)
+
+
+def _ratios(ours: list[Used], theirs: list[Used], name: str, goal: float) -> Iterator[Figure]:
+    pairs = list(zip(ours, theirs, strict=True))
+    yield figure_of(f"{name}, CPU", [one.cpu_s / two.cpu_s for one, two in pairs], "times", goal)
+    yield figure_of(f"{name}, time", [one.wall_s / two.wall_s for one, two in pairs], "times", goal)
+
+
+def _read(frame: Any) -> Used:
+    cpu_s, wall_s = spark_cpu_s(), time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return Used(spark_cpu_s() - cpu_s, time.perf_counter() - wall_s)
+
+
+def _table(rows: int, value_bytes: int) -> pa.Table:
+    """Values that compress about as well as JSON does."""
+    half = [os.urandom(value_bytes // 4).hex().encode() for _ in range(1000)]
+    values = [b"%s%0*d" % (half[row % 1000], value_bytes // 2, row) for row in range(rows)]
+    partitions = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
+    return pa.table(
+        {"key": [b"key %d" % (row % 10_000) for row in range(rows)], "value": values, "partition": partitions}
+    )
+
+
+def spark_latency(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
+    """From a record's append to its copy in another topic, by a query that is always on."""
+    spark = spark_session()
+    with tempfile.TemporaryDirectory() as directory, Broker(launch) as broker, Wire(broker) as wire:
+        for topic in ("bench-in", "bench-out"):
+            wire.create_topic(topic, 1)
+        query = (
+            spark.readStream.format("ottla")
+            .option("kafka.bootstrap.servers", broker.address)
+            .option("subscribe", "bench-in")
+            .option("startingOffsets", "earliest")
+            .load()
+            .writeStream.format("ottla")
+            .option("kafka.bootstrap.servers", broker.address)
+            .option("topic", "bench-out")
+            .option("checkpointLocation", os.path.join(directory, "checkpoint"))
+            .start()
+        )
+        taken_ms = []
+        for number in range(sizes.spark_latencies + 3):
+            row = pa.table({"value": [b"%d" % number]})
+            began_s = time.perf_counter()
+            write_arrow(row, "bench-in", bootstrap_servers=broker.address)
+            while (
+                not read_arrow("bench-out", start=number, bootstrap_servers=broker.address)
+                .read_all()
+                .num_rows
+            ):
+                if time.perf_counter() - began_s > 60 or not query.isActive:
+                    raise BenchError(f"the query does not copy: {query.exception()}")
+                time.sleep(0.002)
+            taken_ms.append((time.perf_counter() - began_s) * 1000)
+        query.stop()
+        # The first ones start workers.
+        yield figure_of("spark latency, append to sink", taken_ms[3:], "ms")

@@ -1,0 +1,93 @@
+"""A local Spark for measurements, and what all of its processes have used."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import glob
+import os
+import shutil
+import sys
+import tempfile
+from typing import Any
+
+from bench.meter import cpu_time
+
+# A directory with Spark's own Kafka connector (spark-sql-kafka-0-10 and what it needs), to compare with.
+JARS = "OTTLA_BENCH_KAFKA_JARS"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def connector_jars() -> list[str]:
+    directory = os.environ.get(JARS)
+    return sorted(glob.glob(os.path.join(directory, "*.jar"))) if directory else []
+
+
+@functools.cache
+def spark_session() -> Any:
+    """Two tasks at a time, no user interface; one for all cases of a run, because it takes long to start."""
+    from pyspark.sql import SparkSession
+
+    from ottla.pipeline.java import use_java
+
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # The workers must find the data source of this package.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
+    directory = tempfile.mkdtemp(prefix="ottla-bench-spark-")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("ottla bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.local.dir", directory)
+        .config("spark.sql.warehouse.dir", os.path.join(directory, "warehouse"))
+    )
+    jars = connector_jars()
+    if jars:
+        builder = builder.config("spark.jars", ",".join(jars))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    atexit.register(_stop, session, directory)
+    return session
+
+
+def _stop(session: Any, directory: str) -> None:
+    session.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def spark_cpu_s() -> float:
+    """Of the JVM and of Python's workers: of all that this process has started, but for brokers."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                fields = stat.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(name))
+    total_s = 0.0
+    waiting = [pid for pid in children.get(os.getpid(), []) if _is_spark(pid)]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        try:
+            total_s += cpu_time(pid).total_s
+        except OSError:
+            continue
+    return total_s
+
+
+def _is_spark(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"org.apache.spark" in file.read()
+    except OSError:
+        return False
