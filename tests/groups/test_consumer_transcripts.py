@@ -325,7 +325,7 @@ def test_a_static_member_restarts_before_it_has_revoked() -> None:
     desk.wait(500)
     desk.join("a2", "t", instance_id="i1")
     desk.settle("a2", "b")
-    assert sorted(sum((desk.owned[who]["t"] for who in ("a2", "b")), [])) == [0, 1, 2, 3]
+    assert sorted([*desk.owned["a2"]["t"], *desk.owned["b"]["t"]]) == [0, 1, 2, 3]
     assert len(desk.owned["b"]["t"]) == 2
 
 

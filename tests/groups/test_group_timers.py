@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
+import pytest
+
 from ottla.groups.outcome import Outcome
-from ottla.groups.timers import Timer, Timers
+from ottla.groups.timers import Action, Timer, Timers
 
 
 def test_a_timer_that_is_put_off_stays_where_it_is_in_the_heap() -> None:
@@ -60,6 +62,30 @@ def test_a_timer_may_arm_itself() -> None:
 
 def _note(seen: list[int], name: int, outcome: Outcome, now_ms: int) -> None:
     seen.append(name)
+
+
+@pytest.mark.parametrize("by_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_is_set_changes_nothing_but_the_names_of_times(by_ms: int) -> None:
+    timers = Timers()
+    called: list[tuple[str, int]] = []
+
+    def note(name: str) -> Action:
+        return lambda outcome, now_ms: called.append((name, now_ms))
+
+    put_off = timers.start(note("put off"), 100)
+    put_off.deadline_ms = 150
+    drawn_nearer = timers.start(note("drawn nearer"), 400)
+    timers.arm(drawn_nearer, 120)
+    timers.start(note("cleared"), 110).clear()
+    timers.start(note("discarded"), 115).discard()
+    idle = Timer(note("armed later"))
+    timers.shift(by_ms)
+    timers.arm(idle, by_ms + 130)
+    for at_ms in range(0, 500, 10):
+        timers.run(Outcome(), by_ms + at_ms)
+    expected = [("drawn nearer", 120), ("armed later", 130), ("put off", 150)]
+    assert called == [(name, by_ms + at_ms) for name, at_ms in expected]
+    assert len(timers) == 0
 
 
 def test_any_order_of_events_is_that_of_a_plain_list() -> None:

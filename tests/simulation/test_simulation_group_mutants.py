@@ -19,6 +19,7 @@ from ottla.groups.classic.rebalance import Rebalancing
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.offsets.commit import Commit
 from ottla.groups.offsets.load import OffsetLoader
+from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.simulation.scenarios import run_scenario
 
@@ -125,6 +126,11 @@ def keep_one_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicCreator, "_brokers", lambda self: 1)
 
 
+def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
+    """Sessions end when the clock is set."""
+    patch.setattr(GroupShard, "clock_jumped", lambda self, by_ms: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "scenario", "signs"),
     [
@@ -137,6 +143,7 @@ def keep_one_replica(patch: pytest.MonkeyPatch) -> None:
         (rebalance_for_a_static_member, "groups", ("restless",)),
         (forget_the_end_of_the_log, "groups-kill", ("lost offset", "two owners", "went back")),
         (keep_one_replica, "groups-power", ("lost offset",)),
+        (believe_the_clock, "groups-kill", ("two owners",)),
         (commit_one_too_many, "groups", ("skipped", "lost offset")),
     ],
 )

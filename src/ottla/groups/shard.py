@@ -135,6 +135,10 @@ class GroupShard:
         self.context.timers.run(outcome, now_ms)
         return outcome
 
+    def clock_jumped(self, by_ms: int) -> None:
+        """Time goes on under another name: nobody's session ends of that, or lasts longer."""
+        self.context.timers.shift(by_ms)
+
     def topics_changed(self, now_ms: int) -> Outcome:
         """To be told when the epoch of the topics view has moved."""
         outcome = Outcome()

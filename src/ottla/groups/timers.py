@@ -7,7 +7,7 @@ comes up before its deadline is pushed again; one whose timer was armed for an e
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from ottla.groups.outcome import Outcome
@@ -86,6 +86,16 @@ class Timers:
             timer.deadline_ms = NEVER_MS
             assert timer.action is not None
             timer.action(outcome, now_ms)
+
+    def shift(self, by_ms: int) -> None:
+        """The clock was set: all that was due in a while is due in the same while."""
+        live = [entry for entry in self._heap if entry[0] == entry[2].pushed_ms]
+        for _, _, timer in live:
+            timer.pushed_ms += by_ms
+            if timer.is_set:
+                timer.deadline_ms += by_ms
+        self._heap = [(timer.pushed_ms, sequence, timer) for _, sequence, timer in live]
+        heapify(self._heap)
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -285,6 +285,33 @@ def test_timers_come_when_they_are_due_but_after_what_waited_with_them() -> None
     play(scene)
 
 
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_jumps_is_told_before_anything_is_asked(
+    jump_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Patient(Adder):
+        def clock_jumped(self, by_ms: int) -> None:
+            assert self.next_wake_ms is not None and abs(by_ms - jump_ms) < 100
+            self.next_wake_ms += by_ms
+
+    async def scene(desk: Desk) -> None:
+        desk.means.make_machine = lambda partition: Patient()
+        desk.look()
+        machine = desk.shard.machine
+        machine.next_wake_ms = desk.now_ms + 50
+        desk.look()
+        desk.now_ms += jump_ms
+        desk.look()
+        await asyncio.sleep(0.02)
+        assert machine.ticks == [] and machine.next_wake_ms == NOW + jump_ms + 50
+        while not machine.ticks:
+            await asyncio.sleep(0.01)
+
+    with caplog.at_level(logging.WARNING):
+        play(scene)
+    assert "the clock was set" in caplog.text
+
+
 def test_a_shard_without_records_costs_nothing_until_it_is_asked() -> None:
     async def scene(desk: Desk) -> None:
         assert desk.shard.machine is None

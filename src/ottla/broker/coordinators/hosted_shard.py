@@ -39,11 +39,16 @@ WRITE_AGAIN_MS = 500
 # are read first.
 LATE_MS = 1000
 LATE_GRACE_MS = 500
+# The clock of the machine may be set. What is more than that, against the time that has passed, is a jump.
+JUMP_MS = 500
 
 
 class Machine(Protocol):
     """The core of a shard: what `ottla.groups.shard.GroupShard` is. Outcomes are those of
-    `ottla.groups.outcome`, or of `ottla.transactions.outcome`, which have markers too."""
+    `ottla.groups.outcome`, or of `ottla.transactions.outcome`, which have markers too.
+
+    One whose deadlines are spans of time has `clock_jumped(by_ms)`, and is told before it is asked anything.
+    """
 
     def apply_bytes(
         self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1
@@ -107,6 +112,8 @@ class Means:
 
 class HostedShard:
     __slots__ = (
+        "_clock_jumped",
+        "_clock_offset_ms",
         "_events",
         "_expiry",
         "_flush_soon",
@@ -132,6 +139,8 @@ class HostedShard:
         self._means = means
         self._loop = asyncio.get_running_loop()
         self._machine: Any = None
+        self._clock_jumped: Callable[[int], None] | None = None  # of the machine
+        self._clock_offset_ms = 0.0  # of the clock to the loop's time, which only goes on
         # Without a single record there is nothing to load: most of many shards are never used.
         self.state = LOADING if self._has_records else IDLE
         self._queue: deque[Turn] = deque()  # decided and not yet released, in order
@@ -183,6 +192,8 @@ class HostedShard:
 
     def _begin(self, machine: Machine) -> None:
         self._machine = machine
+        self._clock_jumped = getattr(machine, "clock_jumped", None)
+        self._clock_offset_ms = self._means.clock() - self._loop.time() * 1000
         self.state = ACTIVE
         self._add_barrier()
         self.event(lambda machine, now_ms: machine.loaded(now_ms))
@@ -237,7 +248,7 @@ class HostedShard:
         if writes and not self._may_write:
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         ticket = Ticket(refuse)
-        now_ms = self._means.clock()
+        now_ms = self._now_ms()
         try:
             outcome = decide(machine, ticket, now_ms)
         except Exception:
@@ -262,7 +273,7 @@ class HostedShard:
             if self.state == LOADING:
                 self._events.append(decide)
             return
-        now_ms = self._means.clock()
+        now_ms = self._now_ms()
         try:
             outcome = decide(machine, now_ms)
         except Exception:
@@ -420,6 +431,19 @@ class HostedShard:
 
     # -- time
 
+    def _now_ms(self) -> int:
+        now_ms = self._means.clock()
+        if self._clock_jumped is not None:
+            offset_ms = now_ms - self._loop.time() * 1000
+            jump_ms = round(offset_ms - self._clock_offset_ms)
+            self._clock_offset_ms = offset_ms
+            if abs(jump_ms) > JUMP_MS:
+                log.warning("the clock was set: partition=%s by_ms=%d", self._name, jump_ms)
+                self._clock_jumped(jump_ms)
+                if self._wake_ms != NEVER_MS:
+                    self._wake_ms += jump_ms
+        return now_ms
+
     def _arm(self, wake_ms: int, now_ms: int) -> None:
         if self._wake is not None:
             self._wake.cancel()
@@ -427,7 +451,7 @@ class HostedShard:
         self._wake = self._loop.call_later(max(1, wake_ms - now_ms) / 1000, self._tick)
 
     def _tick(self) -> None:
-        now_ms = self._means.clock()
+        now_ms = self._now_ms()
         was_late, self._is_late = self._is_late, now_ms - self._wake_ms > LATE_MS
         if (self._is_late and not was_late) or not self._may_write:
             self._wake = self._loop.call_later(LATE_GRACE_MS / 1000, self._tick)

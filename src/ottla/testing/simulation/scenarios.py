@@ -180,8 +180,8 @@ GROUPS: dict[str, Scenario] = {
         GROUP_CHECKERS,
     ),
     "groups-kill": Scenario(
-        "three nodes, two groups: killed, one or all, stopped, restarted in turn, paused, slow",
-        groups(("kill", "kill-all", "stop", "rolling", "pause", "reset", "slow-net", "slow-disk")),
+        "three nodes, two groups: killed, stopped, restarted in turn, paused, slow, with clocks that jump",
+        groups(("kill", "kill-all", "stop", "rolling", "pause", "reset", "slow-net", "slow-disk", "skew")),
         GROUP_CHECKERS,
     ),
     "groups-net": Scenario(
