@@ -53,7 +53,7 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
     """Run the queries in a session until they end or a signal asks for it."""
     from ottla.pipeline.build import CannotBuild
     from ottla.pipeline.document import Problem
-    from ottla.pipeline.run import PipelineFailed, RunningPipeline
+    from ottla.pipeline.run import PipelineFailed, RunningPipeline, spark_log
 
     running = RunningPipeline(spark, pipeline, once=once, on_rows=view.rows)
 
@@ -63,15 +63,18 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
 
     with stopped_by_signals(asked):
         try:
-            running.start()
-            view.tell("started", f"{len(running.plans)} queries run", queries=[p.name for p in running.plans])
             with view:
+                view.progress(list(running.progress.values()))
+                running.start(view.progress)
+                names = [plan.name for plan in running.plans]
+                view.tell("started", f"{len(names)} queries run; Ctrl-C stops them", queries=names)
                 running.watch(view.progress)
         except CannotBuild as error:
             view.fail(Problem(error.mark, str(error)).shown(pipeline.path))
             return EXIT_FAILED
         except PipelineFailed as error:
-            view.fail(str(error), query=error.query)
+            log_path = spark_log(pipeline)
+            view.fail(f"{error}; Spark's log: {log_path}" if log_path else str(error), query=error.query)
             return EXIT_FAILED
     view.finished(list(running.progress.values()))
     return EXIT_OK
@@ -98,7 +101,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     del pyspark
     from ottla.pipeline import masters
     from ottla.pipeline.java import NoJava, use_java
-    from ottla.pipeline.run import spared_from_ctrl_c
+    from ottla.pipeline.run import spark_apart, spark_log
 
     # PySpark warns of every pandas that is newer than itself.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -112,7 +115,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     try:
         if not pipeline.options.master.startswith("sc://") or local:
             use_java()
-        with spared_from_ctrl_c():
+        with spark_apart(spark_log(pipeline)):
             return masters.session("local[1]" if local else pipeline.options.master, str(pipeline.name), conf)
     except (NoJava, masters.MasterError) as error:
         fail(str(error), as_json=as_json)

@@ -120,7 +120,7 @@ class LiveView(View):
         self._live = Live(console=console, refresh_per_second=4, transient=False)
         self._queries: Sequence[QueryProgress] = ()
         self._newest: dict[str, Table] = {}
-        self._note = "Ctrl-C stops it"
+        self._note = "starting"
 
     def __enter__(self) -> View:
         self._live.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import time
@@ -17,6 +18,7 @@ from ottla.pipeline.build import Builder, CannotBuild, OnRows, first_line
 from ottla.pipeline.model import Pipeline
 from ottla.pipeline.plan import QueryPlan, queries_of, spark_conf
 from ottla.pipeline.progress import QueryProgress
+from ottla.pipeline.words import is_remote
 
 POLL_S = 0.5
 # A batch that takes longer than this is not waited for: it is done again at the next start.
@@ -25,10 +27,13 @@ BEGIN_TIMEOUT_S = 30.0
 # What the status of a query says before its sources are there.
 BEGINNING = ("Initializing", "Getting offsets")
 TOO_LATE = "Python worker failed to connect back"
-RESTARTS_MAX = 3
+RESTARTS_MAX = 5
 # The last line of a Python traceback, and those that only say that there was one.
 RAISED = re.compile(r"([a-z_]\w*\.)*(?P<name>[A-Z]\w+): (?P<text>\S.*)")
 OF_SPARK = ("pyspark.", "org.apache.", "py4j.")
+
+
+OnProgress = Callable[[Sequence[QueryProgress]], None]
 
 
 class PipelineFailed(Exception):
@@ -60,7 +65,7 @@ class RunningPipeline:
         self._restarts: dict[str, int] = {}
         self._stopping = threading.Event()
 
-    def start(self) -> None:
+    def start(self, on_progress: OnProgress | None = None) -> None:
         """Raises CannotBuild; then nothing runs."""
         apply_conf(self._spark, self.pipeline)
         self._builder = Builder(self._spark, self.pipeline)
@@ -68,6 +73,9 @@ class RunningPipeline:
             if self._stopping.is_set():
                 return
             self._start_one(plan)
+            if on_progress is not None:
+                self.look()
+                on_progress(list(self.progress.values()))
 
     def _start_one(self, plan: QueryPlan) -> None:
         assert self._builder is not None
@@ -91,7 +99,7 @@ class RunningPipeline:
         """From a signal handler: `watch` then finishes the batches that run."""
         self._stopping.set()
 
-    def watch(self, on_progress: Callable[[Sequence[QueryProgress]], None] | None = None) -> None:
+    def watch(self, on_progress: OnProgress | None = None) -> None:
         """Until the end. Raises PipelineFailed with the first query that failed; the others are stopped."""
         try:
             while not self._stopping.is_set():
@@ -175,8 +183,8 @@ def failure_text(error: BaseException) -> str:
 
 
 @contextmanager
-def spared_from_ctrl_c() -> Iterator[None]:
-    """Let the JVM and its Python workers live in a session of their own while it is started.
+def spark_apart(log_path: str | None) -> Iterator[None]:
+    """While it is started: the JVM and its Python workers in a session of their own, what they say in a file.
 
     A Ctrl-C in a terminal reaches every process of the foreground group: workers would break off the batch
     that we want to finish. The JVM still ends with us, when the pipe to its standard input closes.
@@ -187,8 +195,19 @@ def spared_from_ctrl_c() -> Iterator[None]:
 
     java_gateway: Any = pyspark.java_gateway
     original = java_gateway.Popen
-    java_gateway.Popen = functools.partial(original, start_new_session=True)
-    try:
-        yield
-    finally:
-        java_gateway.Popen = original
+    with open(log_path or os.devnull, "ab") as log:
+        told = {} if log_path is None else {"stdout": log, "stderr": log}
+        java_gateway.Popen = functools.partial(original, start_new_session=True, **told)
+        try:
+            yield
+        finally:
+            java_gateway.Popen = original
+
+
+def spark_log(pipeline: Pipeline) -> str | None:
+    """Where Spark's own words go: beside the checkpoints, if these are on this machine."""
+    base = pipeline.resolved(pipeline.options.checkpoint)
+    if is_remote(base):
+        return None
+    os.makedirs(base, exist_ok=True)
+    return os.path.join(base, "spark.log")
