@@ -53,7 +53,8 @@ def test_local_ships_nothing_and_uses_this_python():
     assert shipping_for("local", {"OTTLA_SHIP": "all"}) == "nothing"
 
 
-def test_a_standalone_cluster_gets_archives():
+def test_a_standalone_cluster_gets_archives(monkeypatch):
+    monkeypatch.setattr(masters.shutil, "which", lambda name: f"/usr/bin/{name}")
     settings = settings_for("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
     assert settings.conf["spark.archives"] == "/cache/code.zip#ottla_code,/cache/needs.tar.gz#ottla_needs"
     assert settings.conf["spark.executorEnv.PYTHONPATH"] == f"ottla_code{os.pathsep}ottla_needs"
@@ -73,6 +74,12 @@ def test_what_the_user_says_stands_first():
     assert settings.conf["spark.driver.host"] == "10.0.0.1"
     assert settings.environment["PYSPARK_PYTHON"] == "/opt/python"
     assert settings.environment["PYTHONPATH"].startswith(f"/mine{os.pathsep}")
+
+
+def test_a_python_that_the_driver_has(monkeypatch):
+    monkeypatch.setattr(masters.shutil, "which", lambda name: None)
+    settings = settings_for("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
+    assert settings.environment["PYSPARK_PYTHON"] == os.path.realpath(sys.executable)
 
 
 def test_how_much_is_shipped():

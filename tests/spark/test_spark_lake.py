@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     # Py4J leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -56,7 +56,7 @@ def test_a_stream_and_batches_to_one_table(spark, tmp_path):
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         return query
 
     query_id = stream(100).id
@@ -137,14 +137,14 @@ DRIVER = textwrap.dedent(
     query = (
         spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
         .parquet(place + "/input")
-        .repartition(1 + (kill == "no"))
-        .writeStream.format("ottla_lake" if kill == "no" else "killed_lake")
+        .repartition(1)
+        .writeStream.format("killed_lake")
         .option("path", place + "/table").option("kill", kill).option("jvm", str(jvm))
         .option("checkpointLocation", place + "/checkpoint")
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(100)
+    query.awaitTermination(250)
     print("done", flush=True)
     """
 )
@@ -164,7 +164,7 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path):
             [sys.executable, "-c", DRIVER, str(tmp_path), how],
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
             check=False,
             env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
         )
@@ -178,7 +178,18 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path):
     killed = drive("after")
     assert "done" not in killed.stdout
     assert rows() == list(range(200)), killed.stderr[-2000:]
-    # Other tasks than before for the batch that comes again: it is in the table already.
-    last = drive("no")
-    assert "done" in last.stdout, last.stderr[-2000:]
+    # The batch that comes again has other tasks than before; it is in the table already.
+    query = (
+        spark.readStream.schema("id long")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(tmp_path / "input"))
+        .repartition(3)
+        .writeStream.format("ottla_lake")
+        .option("path", str(tmp_path / "table"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
     assert rows() == list(range(300))
+    assert DeltaTable(str(tmp_path / "table")).transaction_version(str(query.id)) == 2

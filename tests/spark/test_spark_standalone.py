@@ -15,12 +15,15 @@ from collections.abc import Iterator
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark: pip install ottla[pipeline]")
+pytest.importorskip("deltalake", reason="needs deltalake: pip install ottla[pipeline]")
+
+from deltalake import DeltaTable
 
 from ottla.client import read_arrow
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         not shutil.which("java") and "JAVA_HOME" not in os.environ, reason="a Spark cluster needs Java"
     ),
@@ -143,21 +146,31 @@ DRIVER = textwrap.dedent(
         return [(os.getcwd(), ottla.__file__, pyarrow.__file__, COMPILED)]
 
     print("FOUND", json.dumps(spark.sparkContext.parallelize(range(2), 2).mapPartitions(found).collect()))
-    query = (
+    source = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", told["servers"])
         .option("subscribe", told["source"])
         .option("startingOffsets", "earliest")
         .load()
         .selectExpr("key", "concat('<', cast(value as string), '>') as value")
-        .writeStream.format("ottla")
+    )
+    to_topic = (
+        source.writeStream.format("ottla")
         .option("kafka.bootstrap.servers", told["servers"])
         .option("topic", told["target"])
-        .option("checkpointLocation", told["checkpoint"])
+        .option("checkpointLocation", told["checkpoint"] + "-topic")
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    to_table = (
+        source.writeStream.format("ottla_lake")
+        .option("path", told["table"])
+        .option("checkpointLocation", told["checkpoint"] + "-table")
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert to_topic.awaitTermination(300)
+    assert to_table.awaitTermination(300)
     spark.stop()
     print("DONE")
     """
@@ -176,6 +189,7 @@ def test_a_topic_through_a_standalone_cluster(standalone, ottla_cluster, ottla_t
         "source": ottla_topic,
         "target": target,
         "checkpoint": str(tmp_path / "checkpoint"),
+        "table": str(tmp_path / "table"),
         "cache": str(tmp_path / "cache"),
     }
     # A Python that has nothing of this environment: what executors import came with the archives.
@@ -184,7 +198,7 @@ def test_a_topic_through_a_standalone_cluster(standalone, ottla_cluster, ottla_t
         [sys.executable, "-c", DRIVER, json.dumps(told)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
         check=False,
         env=os.environ | {"PYSPARK_PYTHON": bare, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
@@ -199,6 +213,10 @@ def test_a_topic_through_a_standalone_cluster(standalone, ottla_cluster, ottla_t
         assert compiled
     table = read_arrow(target, bootstrap_servers=ottla_cluster.bootstrap_servers).read_all()
     assert sorted(table["value"].to_pylist()) == sorted(b"<%d>" % number for number in range(1000))
+    # Executors without deltalake write files; the driver, which has it, commits them.
+    assert sorted(DeltaTable(told["table"]).to_pyarrow_table()["value"].to_pylist()) == sorted(
+        f"<{number}>" for number in range(1000)
+    )
     # The application ended; nobody was lost on the way.
     log = standalone.log("master.Master")
     assert "Received unregister request from application" in log

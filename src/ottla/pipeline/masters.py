@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,13 +104,19 @@ def settings_for(
 def _python_variables(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Which Python runs workers, and helpers of the driver, which need our packages where they are."""
     if kind == "local":
-        return {"PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON", sys.executable)}
+        return {"PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable}
     paths = [path for path in sys.path if os.path.isdir(path) and not _is_standard(path)]
     given = environment.get("PYTHONPATH")
     return {
-        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON", f"python{_python_version()}"),
+        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or _executors_python(),
         "PYTHONPATH": os.pathsep.join([given, *paths] if given else paths),
     }
+
+
+def _executors_python() -> str:
+    """One that a machine has by name, for paths differ; but the driver's helpers must find it, too."""
+    name = f"python{_python_version()}"
+    return name if shutil.which(name) else os.path.realpath(sys.executable)
 
 
 def _is_standard(path: str) -> bool:
