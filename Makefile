@@ -64,8 +64,8 @@ bench-quick: $(STAMP)  ## the same in a few minutes: produce, small requests, st
 fuzz: $(STAMP)  ## mutate recorded frames against a live broker for a minute (FUZZ_SECONDS=60)
 	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)
 
-simulate: $(STAMP)  ## play every story of the simulator with many seeds (SEEDS=20 FIRST=1)
-	$(BIN)/python tools/simulate.py --seeds $(or $(SEEDS),20) --first $(or $(FIRST),1)
+simulate: $(STAMP)  ## play the simulator's stories with many seeds (SEEDS=20 FIRST=1 SCENARIO="groups groups-net")
+	$(BIN)/python tools/simulate.py --seeds $(or $(SEEDS),20) --first $(or $(FIRST),1) $(addprefix --scenario ,$(SCENARIO))
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c
