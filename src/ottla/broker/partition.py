@@ -189,6 +189,7 @@ class Partition:
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
+        self.log.committed(offset)
         if self._commit_waiters:
             self._release_commits()
         if self._waiters:

@@ -152,6 +152,11 @@ class LogBase:
     def last_stable_offset(self, high_watermark: int) -> int:
         return (self._producer_state or self.producer_state).last_stable_offset(high_watermark)
 
+    def committed(self, high_watermark: int) -> None:
+        """The high watermark has moved."""
+        if self._producer_state is not None:
+            self._producer_state.committed(high_watermark)
+
     def update_config(self, config: LogConfig) -> None:
         self.config = config
 

@@ -222,11 +222,21 @@ class ProducerState:
 
     # -- last stable offset ----------------------------------------------------------------------------------
 
+    def committed(self, high_watermark: int) -> None:
+        """Transactions are over when their marker is committed. To be told as often as that moves: what is
+        left of finished transactions would grow with their number."""
+        unreplicated = self._unreplicated
+        if not unreplicated:
+            return
+        if unreplicated[next(reversed(unreplicated))] < high_watermark:
+            unreplicated.clear()
+            return
+        passed = [first for first, marker in unreplicated.items() if marker < high_watermark]
+        for first in passed:
+            del unreplicated[first]
+
     def last_stable_offset(self, high_watermark: int) -> int:
-        if self._unreplicated:
-            passed = [first for first, marker in self._unreplicated.items() if marker < high_watermark]
-            for first in passed:
-                del self._unreplicated[first]
+        self.committed(high_watermark)
         stable = high_watermark
         if self._ongoing:
             stable = min(stable, next(iter(self._ongoing)))

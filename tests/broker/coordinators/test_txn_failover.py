@@ -203,3 +203,25 @@ def test_markers_wait_for_a_leader() -> None:
         assert open_in(trio) == []
 
     play(scene)
+
+
+def test_nothing_is_left_of_finished_transactions() -> None:
+    """Also where nobody reads what is committed: on followers nobody does."""
+
+    async def scene(trio: Trio) -> None:
+        teller = await begun(trio)
+        for number in range(20):
+            assert await teller.end(number % 2 == 0) == ErrorCode.NONE
+            assert await teller.produce(0, b"x") == ErrorCode.NONE
+        assert await teller.end(True) == ErrorCode.NONE
+        await teller.until("CompleteCommit")
+        await asyncio.sleep(2)  # followers hear of the high watermark
+        for node in trio.nodes.values():
+            assert node.broker is not None
+            partition = node.broker.partitions.by_name(TOPIC, 0)
+            assert partition is not None and partition.high_watermark == partition.log.log_end_offset
+            state = partition.log.producer_state
+            assert (len(state._ongoing), len(state._unreplicated)) == (0, 0), node
+            assert len(state.entries) == 1
+
+    play(scene)
