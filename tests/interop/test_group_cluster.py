@@ -51,6 +51,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
         ("confluent", "at rest"),
         ("confluent-848", "at rest"),
         ("aiokafka", "at rest"),
+        ("kafka-python", "at rest"),
         ("java", "at rest"),
         ("confluent", "while joining"),
         ("java-848", "while joining"),
@@ -67,6 +68,7 @@ def test_the_coordinator_dies(
         "confluent": people.ConfluentMember,
         "confluent-848": people.ConsumerProtocolMember,
         "aiokafka": people.AiokafkaMember,
+        "kafka-python": people.KafkaPythonMember,
         "java": people.JavaMember,
         "java-848": people.JavaConsumerProtocolMember,
     }
