@@ -70,6 +70,7 @@ def test_the_newest_of_each_key():
     [
         ("Traceback:\n  File x\nshop.errors.NoSuchShop: number 7\n", "NoSuchShop: number 7"),
         ("pyspark.errors.PythonException: \nKeyError: 'a'\n  at org.apache.spark", "KeyError: 'a'"),
+        ("KeyError: 1\n=== Streaming Query ===\nIdentifier: q", "KeyError: 1"),
         ("requirement failed: no\norg.apache.spark.X: y", "requirement failed: no"),
     ],
 )

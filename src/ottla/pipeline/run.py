@@ -133,7 +133,7 @@ class RunningPipeline:
                 self._start_one(next(plan for plan in self.plans if plan.name == name))
                 running = True
                 continue
-            if error is not None:
+            if error is not None and not (self._stopping.is_set() and TOO_LATE in str(error)):
                 progress.state = "failed"
                 raise PipelineFailed(name, failure_text(error))
             progress.state = "done" if self._once else "stopped"
@@ -175,7 +175,8 @@ def apply_conf(spark: SparkSession, pipeline: Pipeline) -> None:
 
 def failure_text(error: BaseException) -> str:
     """The line of a failed query that says why: the last Python error, or else Spark's first line."""
-    for line in reversed(str(error).splitlines()):
+    text = str(error).split("=== Streaming Query ===")[0]
+    for line in reversed(text.splitlines()):
         found = RAISED.match(line)
         if found is not None and not line.startswith(OF_SPARK):
             return f"{found['name']}: {found['text']}"
