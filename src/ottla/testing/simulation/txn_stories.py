@@ -169,11 +169,11 @@ class _Play:
         await self.cast.finish()
         self.ledger.is_ending = True
         await self._last_words([*self.workers, self.preparer])
-        await self._come_to_rest()
-        await self._last_words(self.writers)
-        await self._come_to_rest()
-        await self._read_all("auditor")
-        await self._lose_a_coordinator()
+        if await self._comes_to_rest():
+            await self._last_words(self.writers)
+        if await self._comes_to_rest():
+            await self._read_all("auditor")
+            await self._lose_a_coordinator()
         for reader in self.readers:
             reader.stopping = True
 
@@ -197,13 +197,16 @@ class _Play:
             for entry in self.ledger.entries.values()
         )
 
-    async def _come_to_rest(self) -> None:
-        """Nobody does anything: transactions that were left behind run out of time."""
+    async def _comes_to_rest(self) -> bool:
+        """Nobody does anything: transactions that were left behind run out of time. Else all is said."""
+        if self.ledger.hanging:
+            return False
         loop = self.world.loop
         until_s = loop.time() + QUIET_WITHIN_S
         while (found := await self._restless()) and loop.time() < until_s:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
         self.ledger.hanging += found
+        return not found
 
     async def _restless(self) -> list[str]:
         return undecided(self.world, (LEDGER, GROUP_TOPIC)) or await self._in_time(self._running())
