@@ -156,4 +156,5 @@ def test_texts_of_values():
     assert value_text(float("-inf")) == "-Infinity"
     assert value_text(Decimal("1E+3")) == "1000"
     assert value_text(False) == "false"
+    assert value_text("") is None
     assert directory(["a=b", "c"], ["x", None]) == "a%3Db=x/c=__HIVE_DEFAULT_PARTITION__/"
