@@ -53,11 +53,14 @@ def test_queries(load, tmp_path):
 
 def test_options_of_sources_and_sinks(load, tmp_path):
     pipeline = shop(load, tmp_path)
-    assert source_options(pipeline, pipeline.sources["orders"], "g") == {
+    found = source_options(pipeline, pipeline.sources["orders"], "g")
+    assert found.pop("commitOffsetsMetadata").endswith(f"pid {os.getpid()}, local[*]")
+    assert found == {
         "kafka.client.id": "shop",
         "kafka.bootstrap.servers": "here:1",
         "subscribe": "orders,more-orders",
         "kafka.group.id": "g",
+        "commitOffsetsToGroup": "true",
         "startingOffsets": "latest",
         "valueFormat": "json",
         "valueSchema": "id BIGINT, customer STRING, at TIMESTAMP",

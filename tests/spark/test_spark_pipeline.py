@@ -300,6 +300,20 @@ def until(what: Callable[[], bool], running: RunningPipeline, seconds: float = 1
         time.sleep(0.05)
 
 
+def pipelines(servers: str) -> list[dict[str, Any]]:
+    from ottla.cli.pipeline_list import list_queries
+    from ottla.client import Admin
+
+    found: list[dict[str, Any]] = []
+
+    async def act() -> None:
+        async with Admin(servers) as admin:
+            found.extend(await list_queries(admin))
+
+    run_apart(act)
+    return found
+
+
 def test_a_table_is_always_the_newest(shop):
     for topic, partitions in (("orders", 1), ("customers", 2)):
         shop.cluster.create_topic(f"{shop.prefix}.{topic}", partitions)
@@ -339,6 +353,11 @@ def test_a_table_is_always_the_newest(shop):
     assert seen == {1: "Ada", 2: None, 3: "Eve", 4: None, 5: "Cy"}
     assert running.progress["shown"].state == "stopped"
     assert running.progress["shown"].lag == {f"{shop.prefix}.orders": 0}
+    # Every lag tool sees the query.
+    listed = {
+        row["query"]: row for row in pipelines(shop.cluster.bootstrap_servers) if row["pipeline"] == "shop"
+    }
+    assert f"{shop.prefix}.orders" in listed["shown"]["topics"] and "pid" in listed["shown"]["where"]
     # Stopped between two batches: the next start has nothing to do again.
     assert shop.once(pipeline).progress["shown"].rows == 0
 

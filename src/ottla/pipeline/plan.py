@@ -7,7 +7,9 @@ group, so one can be added or removed without touching the others.
 
 from __future__ import annotations
 
+import os
 import posixpath
+import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -98,7 +100,14 @@ def source_options(pipeline: Pipeline, source: Source, group: str | None) -> dic
     """The options of the data source; `group` is None for tables, which have no place to remember."""
     options = connection_options(pipeline) | {"subscribe": ",".join(source.topics)}
     if group is not None:
-        options |= {"kafka.group.id": group, "startingOffsets": source.start}
+        options |= {
+            "startingOffsets": source.start,
+            "kafka.group.id": group,
+            "commitOffsetsToGroup": "true",
+            "commitOffsetsMetadata": where_it_runs(pipeline),
+        }
+        if source.start == "group":
+            options["startingOffsetsByGroupStrategy"] = "earliest"
     if source.format != "raw":
         options["valueFormat"] = source.format
         options["badRecords"] = "fail" if source.on_bad_record == "fail" else "columns"
@@ -109,6 +118,11 @@ def source_options(pipeline: Pipeline, source: Source, group: str | None) -> dic
     if source.rows_max is not None:
         options["maxOffsetsPerTrigger"] = str(source.rows_max)
     return options | dict(source.options)
+
+
+def where_it_runs(pipeline: Pipeline) -> str:
+    """What `ottla pipeline list` tells of a query's place: the driver's host and process, and the master."""
+    return f"{socket.gethostname()} pid {os.getpid()}, {pipeline.options.master}"
 
 
 def sink_options(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
