@@ -219,20 +219,24 @@ def test_a_full_map_ends_the_cleaning_early() -> None:
     assert [record.value for record in data_of(log).values()] == [b"%d" % i for i in range(1500, 3000)]
 
 
-def test_the_last_batch_of_a_known_producer_stays_as_a_header() -> None:
+def test_the_last_batches_of_a_known_producer_stay_as_headers() -> None:
     log = open_log()
-    put(log, ("a", "1"), producer_id=7, producer_epoch=1, base_sequence=0)
-    put(log, ("a", "2"), ("a", "3"), producer_id=7, producer_epoch=1, base_sequence=1)
+    for sequence in range(5):
+        put(log, ("a", "1"), producer_id=7, producer_epoch=1, base_sequence=sequence)
+    put(log, ("a", "2"), ("a", "3"), producer_id=7, producer_epoch=1, base_sequence=5)
     put(log, ("a", "4"))
     roll(log)
     assert clean(log, NOW_MS)
-    (kept, records), (_, last) = batches_of(log)
-    assert (kept.base_offset, kept.last_offset, kept.base_sequence, kept.last_sequence) == (1, 2, 1, 2)
+    found = batches_of(log)
+    assert [header.base_sequence for header, _ in found] == [1, 2, 3, 4, 5, -1]
+    (kept, records), (_, last) = found[4:]
+    assert (kept.base_offset, kept.last_offset, kept.base_sequence, kept.last_sequence) == (5, 6, 5, 6)
     assert (kept.records_count, kept.max_timestamp, records) == (0, NOW_MS, [])
     assert last[0].value == b"4"
     log._snapshots.remove_above(-1)
     log._producer_state = None
-    assert log.producer_state.entries[7].last_sequence == 2
+    assert log.producer_state.entries[7].last_sequence == 6
+    assert len(log.producer_state.entries[7].batches) == 5
     assert log.producer_state.entries[7].producer_epoch == 1
 
 
@@ -258,21 +262,22 @@ def test_aborted_records_go_and_do_not_count() -> None:
     in_txn(log, 8, 0, ("b", "2"))
     end(log, 7, commit=False)
     end(log, 8, commit=True)
-    in_txn(log, 7, 2, ("c", "3"))
+    for sequence in range(2, 7):
+        in_txn(log, 7, sequence, ("c", str(sequence)))
     end(log, 7, commit=True)
     roll(log)
     assert clean(log, NOW_MS)
-    assert left(log) == [(0, "a", "1"), (3, "b", "2"), (6, "c", "3")]
+    assert left(log) == [(0, "a", "1"), (3, "b", "2"), (10, "c", "6")]
     markers = [header.base_offset for header, _ in batches_of(log) if header.is_control]
-    assert markers == [4, 5, 7], "the abort marker goes when no batch was seen, and then not at once"
-    assert [entry.producer_id for entry in log.aborted_transactions(0, 8)] == [7]
-    for now_ms, expected_markers in ((NOW_MS, [4, 5, 7]), (NOW_MS + 1000, [5, 7])):
+    assert markers == [4, 5, 11], "the abort marker goes when no batch was seen, and then not at once"
+    assert [entry.producer_id for entry in log.aborted_transactions(0, 12)] == [7]
+    for now_ms, expected_markers in ((NOW_MS, [4, 5, 11]), (NOW_MS + 1000, [5, 11])):
         put(log, ("z", str(now_ms)))
         roll(log)
         assert clean(log, now_ms)
         assert [header.base_offset for header, _ in batches_of(log) if header.is_control] == expected_markers
-        assert log.aborted_transactions(0, 8) == []
-    assert left(log)[:3] == [(0, "a", "1"), (3, "b", "2"), (6, "c", "3")]
+        assert log.aborted_transactions(0, 12) == []
+    assert left(log)[:3] == [(0, "a", "1"), (3, "b", "2"), (10, "c", "6")]
 
 
 def test_a_transaction_that_began_before_the_dirty_part_is_not_taken_for_its_producers_aborted_one() -> None:

@@ -53,7 +53,11 @@ class Cleaner:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
+        # Producers repeat what the last process did not answer: the batches that tell so stay for that long.
+        worked = False
         while not self._stopping:
+            if not worked:
+                await self._sleep(max(PAUSE_MS_MIN, self._value("log.cleaner.backoff.ms")))
             worked = False
             try:
                 found = self._filthiest() if self._value("log.cleaner.threads") else None
@@ -61,8 +65,6 @@ class Cleaner:
                     worked = await self._clean(*found)
             except Exception:
                 log.exception("cleaning failed")
-            if not worked:
-                await self._sleep(max(PAUSE_MS_MIN, self._value("log.cleaner.backoff.ms")))
 
     async def _sleep(self, ms: float) -> None:
         if self._stopping:

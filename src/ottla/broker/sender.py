@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ottla.storage.errors import StorageError
 from ottla.storage.region import FileRegion
 
 Part = Any  # bytes-like or FileRegion
@@ -119,6 +120,9 @@ class SocketSender:
             else:
                 self._fail(error)
             return
+        except StorageError as error:  # the file was removed while its reader was slow: it asks again
+            self._fail(OSError(errno.EIO, str(error)))
+            return
         if self.busy:
             self.busy = False
             self._loop.remove_writer(self._socket.fileno())
@@ -208,7 +212,12 @@ class TransportSender:
                 if len(part) > SENDFILE_MIN_BYTES:
                     queue.appendleft(_rest_of(part, SENDFILE_MIN_BYTES))
                     part = FileRegion(part.file, part.position, SENDFILE_MIN_BYTES)
-                part = part.read()
+                try:
+                    part = part.read()
+                except StorageError:  # as above; what was promised cannot be sent any more
+                    self.close()
+                    self._transport.abort()
+                    return
             self.bytes_sent += len(part)
             self._transport.write(part)
 

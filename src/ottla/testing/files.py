@@ -190,6 +190,10 @@ class FaultyFiles(Files):
         self.locks.clear()
         self.handles.clear()
 
+    def synced_bytes(self) -> dict[_Node, int]:
+        """How much of each file a crash cannot touch."""
+        return {node: len(node.durable) for node in (*self.nodes.values(), *self._durable_names.values())}
+
     def hand_over_to(self, heir: FaultyFiles) -> None:
         """Give everything stored to `heir`. What still uses these files afterwards changes nothing there."""
         copies: dict[_Node, _Node] = {}

@@ -33,6 +33,7 @@ from ottla.storage.txn_index import AbortedTransaction, TxnIndex
 if TYPE_CHECKING:
     from ottla.storage.cleaning.plan import CleanPlan
     from ottla.storage.log import PartitionLog
+    from ottla.storage.producer_state import ProducerEntry
 
 STEP_CHUNKS = 8  # one step reads so many pieces: a change of threads costs as much as reading a small one
 
@@ -65,6 +66,12 @@ class Pause(NamedTuple):
 
 DONE = None
 Step = CleanedGroup | Pause | None
+
+
+def _last_offsets(entry: ProducerEntry) -> tuple[int, ...]:
+    if entry.last_data_offset < 0:
+        return ()
+    return (*(batch.last_offset for batch in entry.batches), entry.last_data_offset)
 
 
 class CleanJob:
@@ -111,7 +118,7 @@ class CleanJob:
         # Markers above the range may end transactions in it.
         self._aborted_later = log.aborted_transactions(plan.upper_offset, plan.upper_offset)
         self._producers = {
-            entry.producer_id: LastOfProducer(entry.last_data_offset, entry.producer_epoch)
+            entry.producer_id: LastOfProducer(_last_offsets(entry), entry.producer_epoch)
             for entry in log.producer_state.entries.values()
         }
         self._target: CleanedSegment | None = None

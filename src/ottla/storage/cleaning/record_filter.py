@@ -2,7 +2,8 @@
 
 A record stays if no later one has its key, and if it is no tombstone whose time is over; without a key it
 goes, and so does all that an aborted transaction wrote. Of a batch that loses everything the header stays
-where it is the last one of a producer that is still known: it tells its sequence. What stays keeps its
+where it is one of the last of a producer that is still known: it tells its sequences. Kafka keeps the very
+last; a producer that was cut off may repeat any of the last five, also after a restart. What stays keeps its
 offsets, sequences and leader epoch, and the batch its last offset.
 
 A batch with tombstones gets a horizon when it is first seen here: now + delete.retention.ms, in the place of
@@ -44,9 +45,9 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 class LastOfProducer(NamedTuple):
-    """What a producer wrote last: the last offset of its last batch, or -1 where only markers are known."""
+    """What a producer wrote last: the last offsets of its last batches, none where only markers are known."""
 
-    offset: int
+    offsets: tuple[int, ...]
     epoch: int
 
 
@@ -81,7 +82,7 @@ class RecordFilter:
         self._latest_offset = known.end_offset - 1
         self.transactions = transactions
         self._producers = producers
-        self._producers_ends = sorted(last.offset for last in producers.values() if last.offset >= 0)
+        self._producers_ends = sorted({offset for last in producers.values() for offset in last.offsets})
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._out = bytearray()
@@ -260,8 +261,8 @@ class RecordFilter:
         last = self._producers.get(header.producer_id) if header.has_producer else None
         if last is None:
             return False
-        if last.offset >= 0:
-            return header.last_offset == last.offset
+        if last.offsets:
+            return header.last_offset in last.offsets
         return header.is_control and header.producer_epoch == last.epoch
 
 

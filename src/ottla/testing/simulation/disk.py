@@ -62,10 +62,12 @@ class SimulatedDisk:
         """What was not synced is there in part or not at all, and perhaps not as it was written."""
         heir = SimulatedFiles(self._clock)
         self.files.hand_over_to(heir)
-        synced = {path: len(node.durable) for path, node in heir.nodes.items() if path.endswith(".log")}
+        paths = [path for path in heir.nodes if path.endswith(".log")]
+        synced = heir.synced_bytes()
         heir.crash(self._rng)
-        for path, nbytes in synced.items():
-            node = heir.nodes.get(path)
+        for path in paths:
+            node = heir.nodes.get(path)  # perhaps another one than before: the name was not synced
+            nbytes = 0 if node is None else synced[node]
             if node is not None and nbytes < len(node.data) and self._rng.random() < flip_chance:
                 heir.flip_bit(path, self._rng.randrange(nbytes, len(node.data)), self._rng.randrange(8))
         self.files = heir

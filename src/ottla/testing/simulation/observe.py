@@ -152,6 +152,14 @@ def replica_records(node: Node, name: PartitionName) -> list[tuple[int, str]] | 
     return [(offset, value) for offset, value in found if offset < partition.high_watermark]
 
 
+def replica_batches(node: Node, name: PartitionName) -> bytes | None:
+    """The bytes of the same."""
+    partition = node.broker.partitions.by_name(*name) if node.broker is not None else None
+    if partition is None:
+        return None
+    return b"".join(data for data, _, _ in _batches(partition.log, partition.high_watermark))
+
+
 def committed_batches(node: Node) -> dict[int, tuple[int, int]]:
     """Leader epoch and CRC of the batches that the node holds for committed in its metadata log."""
     driver = raft_of(node)

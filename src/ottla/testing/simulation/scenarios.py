@@ -21,6 +21,8 @@ from ottla.testing.simulation.checkers import (
     order,
     unwritten_read,
 )
+from ottla.testing.simulation.cleaning_checkers import COMPACTED
+from ottla.testing.simulation.cleaning_stories import cleaning
 from ottla.testing.simulation.cluster_stories import cluster, metadata_only
 from ottla.testing.simulation.group_checkers import GROUPS as GROUP_CHECKERS
 from ottla.testing.simulation.group_stories import groups
@@ -232,7 +234,29 @@ TRANSACTIONS: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS}
+CLEANING: dict[str, Scenario] = {
+    "cleaning": Scenario(
+        "one node, a compacted topic, flush.messages=1: killed, without power, slow and full disks",
+        cleaning(1, ("kill", "power", "slow-power", "stop", "slow-disk", "full-disk"), flushed=True),
+        COMPACTED,
+    ),
+    "cleaning-cluster": Scenario(
+        "three nodes, each cleans its own copy of a compacted topic: killed, behind, cut off, restarted",
+        cleaning(3, ("kill", "lag", "stop", "rolling", "pause", "cut", "island", "slow-disk")),
+        COMPACTED,
+    ),
+    "cleaning-power": Scenario(
+        "three nodes that flush, a compacted topic: without power, one or all; usurpers, full disks",
+        cleaning(
+            3,
+            ("power", "slow-power", "power-all", "usurp", "usurp", "island", "kill", "full-disk"),
+            flushed=True,
+        ),
+        COMPACTED,
+    ),
+}
+
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS, **CLEANING}
 
 
 def run_scenario(

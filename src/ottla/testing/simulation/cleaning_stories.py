@@ -1,0 +1,156 @@
+"""Stories of compacted topics: brokers clean while they are killed, cut off and left without power."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.testing.simulation.admins import Admin, facts
+from ottla.testing.simulation.cast import FINISH_S, FLUSHED
+from ottla.testing.simulation.cleaning_checkers import DELETE_RETENTION_MS
+from ottla.testing.simulation.cluster_stories import REPLICAS, drawn_properties
+from ottla.testing.simulation.history import OPEN, PartitionName
+from ottla.testing.simulation.keyed_clients import KeyedConsumer, entries_in, new_producers
+from ottla.testing.simulation.nemesis import Nemesis, quarrel
+from ottla.testing.simulation.observe import (
+    Watcher,
+    all_in_sync,
+    all_know_the_same,
+    committed_batches,
+    replica_batches,
+    unclean_elections,
+)
+from ottla.testing.simulation.world import Node, Story, World
+
+TOPIC = "state"
+PARTITIONS = 2
+CLEANED_WITHIN_S = 10.0
+
+
+def cleaner_properties(rng: random.Random) -> dict[str, str]:
+    """Steps so small that everything else happens between them."""
+    return {
+        "log.cleaner.backoff.ms": str(rng.choice((200, 800))),
+        "log.cleaner.io.buffer.size": str(rng.choice((200, 1_000, 8_000))),
+        "log.cleaner.min.cleanable.ratio": rng.choice(("0.01", "0.3")),
+    }
+
+
+def topic_configs(rng: random.Random, flushed: bool) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "segment.ms": str(rng.choice((150, 400))),
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+        "file.delete.delay.ms": str(rng.choice((0, 300, 60_000))),
+        "min.insync.replicas": "2",
+        **(FLUSHED if flushed else {}),
+    }
+
+
+def cleaning(
+    brokers: int, faults: Sequence[str], *, flushed: bool = False, duration_s: float = 10.0
+) -> Story:
+    async def story(world: World) -> None:
+        rng = world.rng("cleaning")
+        properties = {**drawn_properties(world.rng("properties")), **cleaner_properties(rng)}
+        if brokers == 1:
+            nodes = [world.add_node(1, cleaner_properties(rng))]
+        else:
+            nodes = world.add_cluster(brokers, properties)
+        await world.start_all(nodes)
+        admin = Admin(world, "admin")
+        configs = topic_configs(rng, flushed)
+        if brokers == 1:
+            configs["min.insync.replicas"] = "1"
+        create = admin.create_topic(
+            TOPIC, partitions=PARTITIONS, replication_factor=min(brokers, REPLICAS), configs=configs
+        )
+        await world.spawn(admin.process, create)
+        producers = new_producers(world, TOPIC, PARTITIONS, 2)
+        consumers = [KeyedConsumer(world, f"c{number}", TOPIC, PARTITIONS) for number in (1, 2)]
+        watcher = Watcher(world)
+        watching = world.spawn(world.process, watcher.run())
+        writing = [world.spawn(each.process, each.run()) for each in producers]
+        reading = [world.spawn(each.process, each.run()) for each in consumers]
+        await asyncio.sleep(0.2)
+        await quarrel(world, 1, duration_s, faults, topic=TOPIC, flushed=flushed)
+        await Nemesis(world, "the last").make_good()
+        for producer in producers:
+            producer.stopping = True
+        await asyncio.wait(writing, timeout=FINISH_S)
+        for task in (*writing, *reading, watching):
+            if task.done():
+                task.result()
+        await _in_sync(world)
+        await _read_everything(world, admin)
+        watcher.stopping = True
+        for consumer in consumers:
+            consumer.stopping = True
+
+    return story
+
+
+async def _in_sync(world: World) -> None:
+    operation = world.history.invoke("admin", "in-sync", TOPIC)
+    until_s = world.loop.time() + FINISH_S
+    while not (all_in_sync(world) and all_know_the_same(world)):
+        if world.loop.time() > until_s:
+            operation.fail("not within its time")
+            return
+        await asyncio.sleep(0.1)
+    operation.ok()
+
+
+async def _in_time(task: asyncio.Task[Any]) -> Any:
+    done, _ = await asyncio.wait([task], timeout=FINISH_S)
+    return task.result() if done else None
+
+
+async def _read_everything(world: World, admin: Admin) -> None:
+    history = world.history
+    reader = KeyedConsumer(world, "reader", TOPIC, PARTITIONS)
+    for index in range(PARTITIONS):
+        name = PartitionName(TOPIC, index)
+        operation = history.invoke("reader", "final-read", name)
+        found = await _in_time(world.spawn(reader.process, reader.read_all(index)))
+        if found is None:
+            operation.info("not within its time")
+            continue
+        history.final[name] = found
+        operation.ok(len(found))
+        held = {node.id: _replica_entries(node, name) for node in world.nodes_up}
+        history.replicas[name] = {
+            node_id: records for node_id, records in held.items() if records is not None
+        }
+    found = await _in_time(world.spawn(admin.process, facts(admin, TOPIC)))
+    history.final_facts = found or {}
+    for node in world.nodes_up:
+        history.final_metadata[node.id] = committed_batches(node)
+        history.unclean_elections += unclean_elections(node)
+    await _all_have_cleaned(world)
+    for operation in history.operations:
+        if operation.outcome == OPEN:
+            operation.info("never ended")
+
+
+def _replica_entries(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:
+    batches = replica_batches(node, name)
+    return None if batches is None else entries_in(batches)[0]
+
+
+async def _all_have_cleaned(world: World) -> None:
+    """A cleaner that does nothing breaks no promise but its own."""
+    until_s = world.loop.time() + CLEANED_WITHIN_S
+    while idle := [node for node in world.nodes_up if not _has_cleaned(node)]:
+        if world.loop.time() > until_s:
+            world.history.surprise(idle[0].name, "has cleaned nothing")
+            return
+        await asyncio.sleep(0.2)
+
+
+def _has_cleaned(node: Node) -> bool:
+    assert node.broker is not None
+    logs = [log for (topic, _), log in node.broker.logs.logs.items() if topic == TOPIC]
+    return any(log.cleaned_offset for log in logs)

@@ -1,0 +1,85 @@
+"""Bugs that are planted in compaction, and that the stories of compacted topics must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.records import cleaning
+from ottla.storage.cleaning import plan
+from ottla.storage.cleaning.record_filter import RecordFilter
+from ottla.testing.files import FaultyFile
+from ottla.testing.simulation.scenarios import run_scenario
+
+SEEDS_MAX = 12
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def clean_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Keys of records that nobody has acknowledged push out those that everybody has."""
+    plan_clean = plan.plan_clean
+    patch.setattr(
+        plan, "plan_clean", lambda log, stable_offset, now_ms: plan_clean(log, log.log_end_offset, now_ms)
+    )
+
+
+def swap_in_what_is_not_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    sync = FaultyFile.sync
+
+    def hasty(self: FaultyFile) -> None:
+        if not self.path.endswith(".cleaned"):
+            sync(self)
+
+    patch.setattr(FaultyFile, "sync", hasty)
+
+
+def forget_tombstones_at_once(patch: pytest.MonkeyPatch) -> None:
+    begin = RecordFilter.__init__
+
+    def hasty(self: RecordFilter, *args: Any, **options: Any) -> None:
+        begin(self, *args, **{**options, "delete_retention_ms": 0})
+
+    patch.setattr(RecordFilter, "__init__", hasty)
+
+
+def drop_what_is_the_last(patch: pytest.MonkeyPatch) -> None:
+    """One off: keys are taken for newer than they are."""
+    map_batches = cleaning.map_batches
+    patch.setattr(
+        cleaning,
+        "map_batches",
+        lambda keys, buf, pos, end, start, limit: map_batches(keys, _moved(buf, pos), pos, end, start, limit),
+    )
+
+
+def _moved(buf: Any, pos: int) -> bytes:
+    """The first batch with another base offset, which its checksum does not cover."""
+    data = bytearray(buf)
+    if len(data) - pos >= 61:
+        base = int.from_bytes(data[pos : pos + 8], "big")
+        data[pos : pos + 8] = (base + 1).to_bytes(8, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("plant", "scenario", "signs"),
+    [
+        (clean_above_the_high_watermark, "cleaning-power", ("lost", "went back")),
+        (swap_in_what_is_not_on_the_disk, "cleaning", ("lost", "NodeDoes", "unavailable", "TooLong")),
+        (forget_tombstones_at_once, "cleaning", ("tombstone too soon",)),
+        (drop_what_is_the_last, "cleaning", ("lost",)),
+    ],
+)
+def test_a_planted_bug_is_caught(
+    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(1, SEEDS_MAX + 1):
+        complaints = run_scenario(scenario, seed).complaints
+        if any(sign in complaint for complaint in complaints for sign in signs):
+            return
+        assert not complaints, f"caught, but by something else: {complaints}"
+    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
