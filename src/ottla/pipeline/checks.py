@@ -73,7 +73,7 @@ class _Checks:
                 self.step(step)
             for sink in self.pipeline.sinks.values():
                 self.sink(sink)
-        self.unused()
+            self.unused()
         self.targets()
 
     # Names.
