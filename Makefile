@@ -35,7 +35,7 @@ test: $(STAMP)  ## run the whole test suite
 test-cluster-long: $(STAMP)  ## the tests of clusters, also those that take minutes
 	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest tests/cluster
 
-test-soak: $(STAMP)  ## transactions under failures for minutes (OTTLA_SOAK_SECONDS=180 for each of four)
+test-soak: $(STAMP)  ## transactions under failures for minutes (OTTLA_SOAK_SECONDS=180 for each of five)
 	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/txn_soak
 
 test-spark-long: $(STAMP)  ## the exactly-once sink of Spark while everything is killed, for minutes

@@ -280,3 +280,40 @@ def test_a_cancelled_transaction_is_aborted(with_stub, version):
             pass
 
     run_with(with_stub, version, scenario)
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_nothing_more_is_sent_of_what_will_be_aborted(with_stub, version, end):
+    async def scenario(stub, coordinator, producer):
+        answering = asyncio.Event()
+
+        async def slowly(request):
+            await answering.wait()
+            return stub.produce(request, error=ErrorCode.MESSAGE_TOO_LARGE)
+
+        plain = stub.answer
+
+        async def answer(name, request):
+            return await (slowly(request) if name == "Produce" else plain(name, request))
+
+        stub.answer = answer
+        await producer.begin_transaction()
+        for number in range(5):
+            await producer.send("t", b"%d" % number, partition=0)
+        while not stub.asked("Produce"):
+            await asyncio.sleep(0.01)
+        if end == "abort":
+            ending = asyncio.create_task(producer.abort_transaction())
+            await asyncio.sleep(0.01)
+            answering.set()
+            await ending
+        else:
+            answering.set()
+            with pytest.raises(TransactionFailedError):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+        assert len(stub.asked("Produce")) == 1
+        assert producer._buffered_bytes == 0
+
+    run_with(with_stub, version, scenario, batch_bytes=1)

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
+import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop_bank import create_bank, run_bank
+from interop_java import why_no_java
 from interop_txn import read_committed
 
 from ottla.testing import Cluster
@@ -188,14 +190,30 @@ def test_every_input_is_in_the_output_once(soak_cluster: Cluster, tmp_path: Path
     print(f"{kind}: {len(values)} inputs, {killed} workers killed, {len(disturb.done)} disturbances")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_sum_of_all_accounts_stays(soak_cluster: Cluster, kind: str) -> None:
+@pytest.fixture(scope="module")
+def soak_java() -> Iterator[None]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    with interop_txn.txn_jvm() as interop_txn.Java.jvm:
+        yield
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "java"])
+def test_the_sum_of_all_accounts_stays(
+    soak_cluster: Cluster, request: pytest.FixtureRequest, kind: str
+) -> None:
     print(f"OTTLA_SOAK_SEED={SEED}")
+    tellers_count = 4
+    if kind == "java":
+        # All producers of the JVM take turns there, so more would not be more.
+        request.getfixturevalue("soak_java")
+        tellers_count = 1
     topic = topic_name_for(f"soak-bank-{kind}")
     create_bank(soak_cluster.bootstrap_servers, topic, 3)
     disturb = Disturbance(soak_cluster, random.Random(SEED))
     tellers, inspector = run_bank(
-        kind, soak_cluster.bootstrap_servers, topic, SECONDS, disturb, tellers=4, leaves=11
+        kind, soak_cluster.bootstrap_servers, topic, SECONDS, disturb, tellers=tellers_count, leaves=11
     )
     committed = sum(len(teller.committed) for teller in tellers)
     unsure = sum(len(teller.unsure) for teller in tellers)

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.client.cluster import ClusterClient
 from ottla.client.errors import BrokerError, ClientError, ClosedError, broker_error, raise_for
 from ottla.client.partitioner import partition_for_key
-from ottla.client.producer_queue import Delivery, Headers, PartitionQueue, ProducerId, size_of
+from ottla.client.producer_queue import Batch, Delivery, Headers, PartitionQueue, ProducerId, size_of
 from ottla.client.retry import Backoff
 from ottla.client.transaction import Transactions
 from ottla.client.transactional import TransactionalSending
@@ -232,9 +232,10 @@ class Producer(TransactionalSending):
             self._drop_queued(error)
 
     def _drop_queued(self, error: ClientError) -> None:
+        """All but what is on its way."""
         for queue in self._queues.values():
-            while queue.batches and not queue.in_flight:
-                self._drop_head(queue, error)
+            while len(queue.batches) > queue.in_flight:
+                self._drop(queue.batches.pop(), error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -436,8 +437,8 @@ class Producer(TransactionalSending):
         if self._transactions is not None:
             if batch.deadline.passed or not (error.retriable and self._transactions.takes_batches):
                 self._transactions.fail(error, sequence_is_lost=batch.encoded is not None)
-                self._drop_head(queue, error)
                 self._drop_queued(error)
+                self._drop_head(queue, error)
             else:
                 self._try_again_later(queue, error)
             return
@@ -465,7 +466,9 @@ class Producer(TransactionalSending):
         self._forget_bytes(batch.size_bytes)
 
     def _drop_head(self, queue: PartitionQueue, error: Exception) -> None:
-        batch = queue.batches.popleft()
+        self._drop(queue.batches.popleft(), error)
+
+    def _drop(self, batch: Batch, error: Exception) -> None:
         batch.fail(error)
         if self._transactions is not None:
             # Whoever commits is told: nobody has to ask every record.
