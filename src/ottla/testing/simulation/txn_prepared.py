@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla.testing.simulation.txn_client import NO_PAIR, MustAbort
+from ottla.testing.simulation.txn_client import NO_PAIR, Fenced, MustAbort
 from ottla.testing.simulation.txn_ledger import ABORTED, COMMITTED, TxnEntry
 from ottla.testing.simulation.txn_writers import TxnWriter
 
@@ -69,14 +69,12 @@ class TxnPreparer(TxnWriter):
             return
         if not self.resource.note(self.instance, entry):
             await self.end(entry, commit=False)
-            self.stopping = True  # another has come
-            return
+            raise Fenced("another has come")
         self.ledger.trace(self.instance, f"has prepared {entry.name}")
         if self.rng.random() > HURRIED_CHANCE:
             await asyncio.sleep(self.rng.uniform(*PREPARED_S))
         if self.resource.prepared is not entry:
-            self.stopping = True  # another has dealt with it
-            return
+            raise Fenced("another has dealt with what was prepared")
         self._decide(entry)
         await self._finish(entry)
         if self.resource.prepared is entry:
