@@ -67,9 +67,11 @@ def _figures(
     if connector_jars():
         ways["connector"] = lambda: from_topic("kafka")
     for way, make in ways.items():
-        found = make().count()  # also warms it up
+        found = make().count()
         if found != rows:
             raise BenchError(f"{way}: {found} of {rows} rows came")
+        for _ in range(rounds // 2):
+            _read(make())  # until the JVM has compiled it
     used: dict[str, list[Used]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way, make in ways.items():
