@@ -82,6 +82,14 @@ def test_option_names_do_not_tell_upper_from_lower_case():
     assert "headers" in source.schema().names
 
 
+def test_no_other_schema_can_be_given():
+    source = OttlaDataSource(BASE)
+    for make in (source.reader, source.streamReader):
+        make(source.schema())
+        with pytest.raises(ValueError, match=r"struct<key:binary,.*no other schema"):
+            make(columns("value string"))
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -126,6 +134,25 @@ def test_what_says_where_to_begin():
         (False, {"startingoffsets": '{"t": {"0": -1}}'}, ["startingOffsets", "latest"]),
         (False, {"endingoffsets": "earliest"}, ["endingOffsets", "earliest"]),
         (False, {"endingoffsets": '{"t": {"0": -2}}'}, ["endingOffsets", "earliest"]),
+        (
+            False,
+            {"startingoffsets": '{"t": {"0": 5}}', "endingoffsets": '{"t": {"0": 4}}'},
+            ["startingOffsets", "5 for t-0", "4 of endingOffsets"],
+        ),
+        (
+            False,
+            {"startingoffsets": '{"t": {"0": 5}}', "endingoffsets": '{"t": {"0": 6, "1": 4}}'},
+            ["same partitions", "t-1"],
+        ),
+        (
+            False,
+            {
+                "startingoffsetsbytimestamp": '{"t": {"0": 5}}',
+                "endingoffsetsbytimestamp": '{"t": {"0": 4}}',
+            },
+            ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp"],
+        ),
+        (False, {"startingtimestamp": "1.5"}, ["startingTimestamp"]),
         (True, {"endingoffsets": "latest"}, ["endingOffsets", "streaming"]),
         (True, {"endingtimestamp": "1"}, ["endingTimestamp", "streaming"]),
         (True, {"endingoffsetsbytimestamp": "{}"}, ["endingOffsetsByTimestamp", "streaming"]),
