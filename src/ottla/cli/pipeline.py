@@ -12,8 +12,6 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, pairs
 from ottla.cli.output import connected, console, fail, plural, print_json, run_command, table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ottla.pipeline.document import Problem, Problems
     from ottla.pipeline.model import Pipeline
 
@@ -234,17 +232,13 @@ def _checked(path: str, settings: list[str] | None) -> tuple[Pipeline | None, Pr
 
 def _deep(pipeline: Pipeline, problems: Problems, *, as_json: bool) -> None:
     from ottla.cli.pipeline_run import quiet_spark
-    from ottla.pipeline.build import Builder, CannotBuild
-    from ottla.pipeline.plan import queries_of
+    from ottla.pipeline.build import analyse
 
-    spark: SparkSession = quiet_spark(pipeline, as_json=as_json, local=True)
-    builder = Builder(spark, pipeline)
-    for plan in queries_of(pipeline):
-        try:
-            builder.frame(plan)
-        except CannotBuild as error:
-            problems.add(error.mark, str(error))
-    spark.stop()
+    spark = quiet_spark(pipeline, as_json=as_json, local=True)
+    try:
+        analyse(spark, pipeline, problems)
+    finally:
+        spark.stop()
 
 
 def _as_json(problem: Problem) -> dict[str, object]:

@@ -13,10 +13,18 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from ottla.pipeline import encode
 from ottla.pipeline.code_load import load_code
-from ottla.pipeline.document import Mark
+from ottla.pipeline.document import Mark, Problems
 from ottla.pipeline.graph import Graph
 from ottla.pipeline.model import Pipeline, Source, Step, Watermark
-from ottla.pipeline.plan import COUNTED, DROPPED, QueryPlan, connection_options, sink_options, source_options
+from ottla.pipeline.plan import (
+    COUNTED,
+    DROPPED,
+    QueryPlan,
+    connection_options,
+    queries_of,
+    sink_options,
+    source_options,
+)
 from ottla.pipeline.words import spark_duration
 
 Made = TypeVar("Made")
@@ -190,6 +198,16 @@ class Builder:
         found = StructType.fromDDL(step.schema)
         assert isinstance(found, StructType), "the schema was checked"
         return found
+
+
+def analyse(spark: SparkSession, pipeline: Pipeline, problems: Problems) -> None:
+    """Let Spark look at every query without starting one, and tell what it says against them."""
+    builder = Builder(spark, pipeline)
+    for plan in queries_of(pipeline):
+        try:
+            builder.frame(plan)
+        except CannotBuild as error:
+            problems.add(error.mark, str(error))
 
 
 def _columns(source: Source) -> list[Column | str]:

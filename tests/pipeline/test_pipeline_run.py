@@ -1,0 +1,133 @@
+"""How queries are started, watched and stopped: with queries that only pretend, so without Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla.pipeline import run
+from ottla.pipeline.build import CannotBuild
+from ottla.pipeline.document import Mark
+from ottla.pipeline.run import TOO_LATE, PipelineFailed, RunningPipeline
+
+TEXT = """\
+pipeline: shop
+sources: {orders: {topic: orders, format: raw}}
+sinks:
+  one: {from: orders, console: true}
+  two: {from: orders, console: true}
+"""
+
+
+class Query:
+    """A query that does what the test says: `looks` are answers to `isTriggerActive`, then it is idle."""
+
+    def __init__(self, error: str | None = None, busy: int = 0) -> None:
+        self.error = error
+        self.busy = busy
+        self.stopped = False
+        self.status_asked = 0
+        self.batch = 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self.stopped and self.error is None
+
+    @property
+    def status(self) -> dict:
+        self.status_asked += 1
+        self.busy -= 1
+        return {"message": "Processing new data", "isTriggerActive": self.busy >= 0}
+
+    @property
+    def lastProgress(self):  # noqa: N802
+        return SimpleNamespace(batchId=self.batch)
+
+    @property
+    def recentProgress(self) -> list:  # noqa: N802
+        report = {"batchId": self.batch, "timestamp": "t", "numInputRows": 5}
+        return [SimpleNamespace(json=json.dumps(report))]
+
+    def exception(self) -> Exception | None:
+        return None if self.error is None else Exception(self.error)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def start(load, monkeypatch):
+    """start(queries by name): a RunningPipeline whose builder hands out these, one after the other."""
+
+    def act(**queries: list[Query | CannotBuild]) -> RunningPipeline:
+        class FakeBuilder:
+            def __init__(self, spark, pipeline) -> None: ...
+
+            def start(self, plan, *, once, on_rows):
+                query = queries[plan.name].pop(0)
+                if isinstance(query, CannotBuild):
+                    raise query
+                return query
+
+        monkeypatch.setattr(run, "Builder", FakeBuilder)
+        monkeypatch.setattr(run, "apply_conf", lambda spark, pipeline: None)
+        monkeypatch.setattr(run, "POLL_S", 0.001)
+        running = RunningPipeline(None, load(TEXT))
+        running.start()
+        return running
+
+    return act
+
+
+def test_a_query_is_stopped_between_batches(start):
+    busy, idle = Query(busy=8), Query()
+    running = start(one=[busy], two=[idle])
+    running.ask_to_stop()
+    running.watch()
+    assert busy.stopped and idle.stopped
+    assert busy.status_asked > idle.status_asked
+    assert {progress.state for progress in running.progress.values()} == {"stopped"}
+    assert running.progress["one"].rows == 5
+
+
+def test_a_batch_that_does_not_end_is_not_waited_for_for_ever(start, monkeypatch):
+    monkeypatch.setattr(run, "STOP_TIMEOUT_S", 0.05)
+    stuck = Query(busy=10**9)
+    running = start(one=[stuck], two=[Query()])
+    running.ask_to_stop()
+    running.watch()
+    assert stuck.stopped
+
+
+def test_one_that_fails_ends_the_others(start):
+    other = Query()
+    running = start(one=[Query(error="ValueError: no such thing")], two=[other])
+    with pytest.raises(PipelineFailed, match="query 'one' failed: ValueError: no such thing"):
+        running.watch()
+    assert other.stopped and running.progress["one"].state == "failed"
+
+
+def test_python_that_came_too_late_is_started_again(start):
+    good = Query()
+    running = start(one=[Query(error=TOO_LATE), good], two=[Query()])
+    threading.Timer(0.1, running.ask_to_stop).start()
+    running.watch()
+    assert good.stopped and running.progress["one"].rows == 5
+
+
+def test_but_not_for_ever(start):
+    running = start(one=[Query(error=TOO_LATE) for _ in range(20)], two=[Query()])
+    with pytest.raises(PipelineFailed, match=TOO_LATE):
+        running.watch()
+
+
+def test_a_query_that_cannot_be_built_leaves_nothing_behind(start):
+    first = Query()
+    with pytest.raises(CannotBuild):
+        start(one=[first], two=[CannotBuild(Mark(1, 1), "no")])
+    assert first.stopped
