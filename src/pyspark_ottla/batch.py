@@ -12,10 +12,12 @@ from ottla.client.arrow_read import OffsetRange
 from pyspark_ottla.client_options import fetch_options
 from pyspark_ottla.group_progress import group_to_tell
 from pyspark_ottla.places import check_pair, ending_place, starting_place
-from pyspark_ottla.planning import Planner, shown, source_options
+from pyspark_ottla.planning import Planner, log, shown, source_options
 from pyspark_ottla.ranges import split
 from pyspark_ottla.reading import RangePartition, RangeReading
 from pyspark_ottla.values import value_formats
+
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 
 class OttlaReader(DataSourceReader):
@@ -27,6 +29,9 @@ class OttlaReader(DataSourceReader):
         self._start = starting_place(options, streaming=False)
         self._end = ending_place(options, streaming=False)
         check_pair(self._start, self._end)
+        for name in STREAM_ONLY:
+            if name.lower() in options:
+                log.warning("option %r is of no use in a batch query", name)
         self._reading = RangeReading(
             self._options.cluster,
             fetch_options(options),

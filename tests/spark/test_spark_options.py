@@ -198,9 +198,22 @@ def test_options_that_reach_the_client():
     assert (cluster.client_id, cluster.request_timeout_ms, cluster.retry_timeout_ms) == ("me", 77, 100)
     assert (fetch.partition_max_bytes, fetch.read_committed, fetch.poll_timeout_ms) == (123, False, 9)
     assert source_options(BASE, streaming=True).read_committed
+    # Three attempts, a second apart, are what the connector makes by itself.
+    assert clients.cluster_options(BASE | {"fetchoffset.numretries": "3"}).retry_timeout_ms == 3000
     given = {"kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.max.request.size": "5"}
     writer = clients.writer_options(given)
     assert (writer.acks, writer.compression, writer.record_bytes_max) == ("1", "zstd", 5)
+
+
+def test_limits_of_triggers_are_of_no_use_in_batches(caplog):
+    given = BASE | {"maxoffsetspertrigger": "many", "minoffsetspertrigger": "1", "maxtriggerdelay": "1m"}
+    OttlaReader(given, schema_of({}))
+    said = [row.getMessage() for row in caplog.records]
+    assert [line.split("'")[1] for line in said] == [
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+    ]
 
 
 def test_times():
