@@ -63,13 +63,16 @@ class TxnSeat:
         self.world.network.host_up(member.name)
         self.ledger.trace(member.instance, f"begins, V{member.version}")
         running = self.world.spawn(member.process, member.run())
-        running.add_done_callback(lambda task: self._failed(member, task))
+        running.add_done_callback(lambda task: self._over(member, task))
         return member
 
-    def _failed(self, member: TxnWriter, task: asyncio.Task[None]) -> None:
-        member.ended = True
+    def _over(self, member: TxnWriter, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             self.world.history.surprise(member.instance, f"failed: {task.exception()!r}")
+        is_seated = self.member is member
+        self._end(member)
+        if is_seated:
+            self.member = member  # whoever looks sees how it ended
 
     def _end(self, member: TxnWriter) -> None:
         """The process is gone."""

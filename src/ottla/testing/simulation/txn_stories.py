@@ -118,6 +118,7 @@ class _Play:
             TxnReader(world, "rc2", self.ledger),
             OpenReader(world, "ru", self.ledger),
         ]
+        self.lister = Client(world, "lister")
         self._playing: list[asyncio.Task[None]] = []
 
     @property
@@ -209,11 +210,13 @@ class _Play:
         return not found
 
     async def _restless(self) -> list[str]:
-        return undecided(self.world, (LEDGER, GROUP_TOPIC)) or await self._in_time(self._running())
+        return undecided(self.world, (LEDGER, GROUP_TOPIC)) or await self._in_time(
+            self._running(), self.lister
+        )
 
     async def _running(self) -> list[str]:
         """What the coordinators tell of transactions that are not over."""
-        client = Client(self.world, "lister")
+        client = self.lister
         found: list[str] = []
         for node in self.world.brokers:
             while True:
@@ -231,7 +234,6 @@ class _Play:
                 for each in answer.transaction_states
                 if each.transaction_state not in AT_REST
             ]
-        await client.close()
         return found
 
     async def _read_all(self, name: str) -> None:

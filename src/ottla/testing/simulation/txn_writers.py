@@ -129,6 +129,7 @@ class TxnWorker(TxnWriter):
         self.index = index
         self.position = -1  # not known
         self._input = GroupClient(world, f"{self.name} input", group)
+        world.loop.end_process(self._input.process)  # it runs in this one's
 
     async def transact(self) -> None:
         if self.position < 0:
