@@ -154,6 +154,42 @@ sources:
 """
 
 
+VOCABULARY = """
+steps:
+  large: {sql: "SELECT id, amount, CAST(customer AS INT) AS no_number FROM orders WHERE amount > 10"}
+  cheap: {python: "steps.py:cheap", from: orders}
+  halves: {map: "steps.py:halves", from: orders, schema: "id BIGINT, half DOUBLE"}
+  unique: {dedup: [id], from: orders}
+  per_minute:
+    sql: >
+      SELECT window.start AS minute, sum(amount) AS amount
+      FROM unique GROUP BY window(at, '1 minute')
+  hops:
+    sql: >
+      SELECT window.start AS hop, count(*) AS n FROM orders
+      GROUP BY window(at, '2 minutes', '1 minute')
+  visits:
+    sql: >
+      SELECT customer, session_window.start AS begun, count(*) AS n FROM orders
+      GROUP BY customer, session_window(at, '30 seconds')
+  totals:
+    state: steps.py:Totals
+    from: orders
+    keys: customer
+    schema: customer STRING, total DOUBLE
+    output: update
+sinks:
+  large: {from: large, topic: "${p}.large", key: id}
+  cheap: {from: cheap, topic: "${p}.cheap"}
+  halves: {from: halves, topic: "${p}.halves"}
+  per-minute: {from: per_minute, topic: "${p}.minutes"}
+  hops: {from: hops, topic: "${p}.hops", output: update, key: hop, compacted: true}
+  visits: {from: visits, topic: "${p}.visits"}
+  totals: {from: totals, topic: "${p}.totals", output: update, key: customer, delete_when: total < 2}
+options: {dead_letter: "${p}.dead", shuffle_partitions: 1}
+"""
+
+
 def test_filters_windows_dedup_state_and_dead_letters(shop):
     shop.cluster.create_topic(f"{shop.prefix}.orders", 1)
     orders = [order(1, 5, "a", 0), order(2, 20, "b", 10), order(2, 20, "b", 10), order(3, 13, "a", 70)]
@@ -161,40 +197,7 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
     shop.write("orders", [*orders, b"{broken", b'{"id": "x"}'], keys=list("abcdefgh"))
     pipeline = shop.load(
         ORDERS,
-        """
-        steps:
-          large: {sql: "SELECT id, amount, CAST(customer AS INT) AS no_number FROM orders WHERE amount > 10"}
-          cheap: {python: "steps.py:cheap", from: orders}
-          halves: {map: "steps.py:halves", from: orders, schema: "id BIGINT, half DOUBLE"}
-          unique: {dedup: [id], from: orders}
-          per_minute:
-            sql: >
-              SELECT window.start AS minute, sum(amount) AS amount
-              FROM unique GROUP BY window(at, '1 minute')
-          hops:
-            sql: >
-              SELECT window.start AS hop, count(*) AS n FROM orders
-              GROUP BY window(at, '2 minutes', '1 minute')
-          visits:
-            sql: >
-              SELECT customer, session_window.start AS begun, count(*) AS n FROM orders
-              GROUP BY customer, session_window(at, '30 seconds')
-          totals:
-            state: steps.py:Totals
-            from: orders
-            keys: customer
-            schema: customer STRING, total DOUBLE
-            output: update
-        sinks:
-          large: {from: large, topic: "${p}.large", key: id}
-          cheap: {from: cheap, topic: "${p}.cheap"}
-          halves: {from: halves, topic: "${p}.halves"}
-          per-minute: {from: per_minute, topic: "${p}.minutes"}
-          hops: {from: hops, topic: "${p}.hops", output: update, key: hop, compacted: true}
-          visits: {from: visits, topic: "${p}.visits"}
-          totals: {from: totals, topic: "${p}.totals", output: update, key: customer, delete_when: total < 2}
-        options: {dead_letter: "${p}.dead", shuffle_partitions: 1}
-        """,
+        VOCABULARY,
     )
     running = shop.once(pipeline)
 
@@ -221,6 +224,20 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
     totals = {row["key"]: row["value"] for row in shop.read("totals")}
     assert totals[b"a"] == {"customer": "a", "total": 58.0} and totals[b"c"] is None
 
+    check_dead_letters(shop, running)
+    check_state(shop, pipeline)
+
+    # A second run goes on where the first one ended.
+    shop.write("orders", [order(9, 50, "a", 401)], keys=["z"])
+    few = {name: sink for name, sink in pipeline.sinks.items() if name in ("large", "totals")}
+    again = shop.once(pipeline._replace(sinks=few))
+    assert [row["value"]["id"] for row in shop.read("large")] == [2, 2, 3, 4, 9]
+    assert {row["key"]: row["value"] for row in shop.read("totals")}[b"b"]["total"] == 40.0
+    assert max(row["total"] for row in shop.values("totals") if row) == 108.0
+    assert again.progress["large"].rows == 1
+
+
+def check_dead_letters(shop: Shop, running: RunningPipeline) -> None:
     letters = shop.read("dead")
     headers = [{h["key"]: h["value"].decode() for h in row["headers"]} for row in letters]
     by_offset = {one["offset"]: (one, row) for one, row in zip(headers, letters, strict=True)}
@@ -233,7 +250,9 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
     counted = {name: progress.dead_letters for name, progress in running.progress.items()}
     assert counted["dead-letters-orders"] == 2 and counted["dead-letters-halves"] == 1
 
-    # The state store as a table.
+
+def check_state(shop: Shop, pipeline: Pipeline) -> None:
+    """The state store as a table."""
     session = shop.spark.newSession()
     (plan,) = queries_with(pipeline, "totals")
     operator = choose(pipeline.steps["totals"], operators(session, plan), None)
@@ -242,15 +261,6 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
     (plan,) = queries_with(pipeline, "hops")
     operator = choose(pipeline.steps["hops"], operators(session, plan), None)
     assert "count" in read_state(session, plan, operator, variable=None, side=None).columns
-
-    # A second run goes on where the first one ended.
-    shop.write("orders", [order(9, 50, "a", 401)], keys=["z"])
-    few = {name: sink for name, sink in pipeline.sinks.items() if name in ("large", "totals")}
-    again = shop.once(pipeline._replace(sinks=few))
-    assert [row["value"]["id"] for row in shop.read("large")] == [2, 2, 3, 4, 9]
-    assert {row["key"]: row["value"] for row in shop.read("totals")}[b"b"]["total"] == 40.0
-    assert max(row["total"] for row in shop.values("totals") if row) == 108.0
-    assert again.progress["large"].rows == 1
 
 
 def test_streams_join_and_formats(shop):
