@@ -42,8 +42,8 @@ def spark_sink(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         tempfile.TemporaryDirectory(dir=launch.data_root) as directory,
         Broker(launch, SETTINGS) as broker,
         Wire(broker) as wire,
-        spark_session(directory) as spark,
     ):
+        spark = spark_session()
         wire.create_topic("bench-in", PARTITIONS)
         values = [os.urandom(VALUE_BYTES // 2).hex().encode() for _ in range(1000)]
         table = pa.table({"value": [values[row % 1000] for row in range(rows)]})

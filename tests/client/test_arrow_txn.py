@@ -178,6 +178,34 @@ def test_a_transaction_that_timed_out_is_not_prepared(brokers, topic):
     cluster.close()
 
 
+def test_open_transactions_are_found_while_a_broker_is_down(ottla_cluster_of_three):
+    brokers = ottla_cluster_of_three
+    topic = f"t{time.monotonic_ns()}"
+    brokers.create_topic(topic, 1)
+    cluster = SyncCluster(brokers.bootstrap_servers)
+    transactions = SyncTransactions(cluster)
+    names = [f"{topic}/{number}" for number in range(4)]
+    handles = []
+    for name in names:
+        with ArrowWriter(cluster, topic, transactional_id=name) as writer:
+            writer.begin()
+            writer.write(rows(0, 2))
+            handles.append(writer.prepare())
+    assert sorted(transactions.open_ids(f"{topic}/")) == names
+    brokers.kill(0)
+    try:
+        began_s = time.monotonic()
+        found = transactions.open_ids(f"{topic}/", all_brokers=False)
+        assert set(found) <= set(names)
+        assert time.monotonic() - began_s < 20
+        end_transactions(cluster, handles, commit=True)
+        assert transactions.open_ids(f"{topic}/", all_brokers=False) == []
+    finally:
+        brokers.start(0)
+    wait_until_seen(brokers, topic, [0] * 4 + [1] * 4)
+    cluster.close()
+
+
 def test_rows_that_nobody_takes_are_named_or_buried(brokers, topic):
     cluster = SyncCluster(brokers.bootstrap_servers)
     letters = f"{topic}-letters"

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip inst
 
 from sink_stage import SCHEMA, KilledError, Stage, rows
 
-from ottla.client import read_arrow, write_arrow
+from ottla.client import read_arrow, sync_transactions, write_arrow
 from ottla.client.errors import BrokerError, RequestTimeoutError
 from ottla.client.sync_transactions import SyncTransactions
 from ottla.protocol.errors import ErrorCode
@@ -218,6 +218,21 @@ def test_the_driver_is_killed(stage, monkeypatch, owner, name, call, before, kno
     stage.batch(batch, numbers, parallelism=5)
     stage.batch(batch + 1, range(30, 40))
     stage.check([*range(30 if known else 10), *range(30, 40)])
+
+
+def test_brokers_with_the_first_version_of_the_protocol(stage, monkeypatch):
+    monkeypatch.setattr(sync_transactions, "SECOND_VERSION", 3)
+    stage.batch(0, range(10))
+    stage.task(1, 0, range(10, 15))
+    messages = [stage.task(1, 0, range(10, 15), attempt=1), stage.task(1, 1, range(15, 20))]
+    with monkeypatch.context() as patched:
+        kill_after(patched, Committer, "append", 1)
+        with pytest.raises(KilledError):
+            stage.commit(messages, 1)
+    stage.start()
+    stage.batch(1, range(10, 20), parallelism=3)
+    stage.batch(2, range(20, 30))
+    stage.check(range(30))
 
 
 def test_winners_are_rolled_forward_by_the_first_task(stage, monkeypatch):

@@ -285,26 +285,35 @@ class SyncTransactions:
 
     # Looking.
 
-    def open_ids(self, prefix: str) -> list[str]:
-        """The transactional ids that begin with `prefix` and have an open transaction."""
+    def open_ids(self, prefix: str, *, all_brokers: bool = True) -> list[str]:
+        """The transactional ids that begin with `prefix` and have an open transaction.
 
-        def attempt() -> list[str]:
-            self.cluster.refresh([])
-            found: dict[str, None] = {}
-            for node in list(self.cluster.view.nodes.values()):
-                with self.cluster.connection_to(node.id) as connection:
-                    request = ListTransactionsRequest(state_filters=["Ongoing"])
-                    if connection.version_for(request.API_KEY) >= LIST_BY_PATTERN:
-                        # To ask for fewer; syntax of patterns differs, so what matters is looked at below.
-                        request.transactional_id_pattern = re.sub("[^A-Za-z0-9_-]", ".", prefix) + ".*"
-                    response = self._ask(connection, request, ListTransactionsResponse)
-                    raise_for(response.error_code)
-                    for row in response.transaction_states:
-                        if row.transactional_id.startswith(prefix):
-                            found[row.transactional_id] = None
-            return list(found)
+        Without `all_brokers`, those that cannot tell now are left out: their ids have, or will have, another
+        coordinator.
+        """
+        self.cluster.retrying(lambda: self.cluster.refresh([]))
+        found: dict[str, None] = {}
+        for node_id in list(self.cluster.view.nodes):
+            try:
+                attempt = partial(self._open_ids_at, node_id, prefix)
+                names = self.cluster.retrying(attempt) if all_brokers else attempt()
+            except ClientError as error:
+                if all_brokers or not error.retriable:
+                    raise
+                continue
+            found.update(dict.fromkeys(names))
+        return list(found)
 
-        return self.cluster.retrying(attempt)
+    def _open_ids_at(self, node_id: int, prefix: str) -> list[str]:
+        with self.cluster.connection_to(node_id) as connection:
+            request = ListTransactionsRequest(state_filters=["Ongoing"])
+            if connection.version_for(request.API_KEY) >= LIST_BY_PATTERN:
+                # To ask for fewer; syntax of patterns differs, so what matters is looked at below.
+                request.transactional_id_pattern = re.sub("[^A-Za-z0-9_-]", ".", prefix) + ".*"
+            response = self._ask(connection, request, ListTransactionsResponse)
+        raise_for(response.error_code)
+        names = [row.transactional_id for row in response.transaction_states]
+        return [name for name in names if name.startswith(prefix)]
 
     def describe(self, transactional_ids: Sequence[str]) -> dict[str, TransactionInfo]:
         """What coordinators know of these ids; those that are unknown are left out."""

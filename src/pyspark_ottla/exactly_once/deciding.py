@@ -113,7 +113,8 @@ class Decider:
         self.abort_all(losers)
         decided = marker is not None and len(losers) < len(attempt.handles)
         if not decided:
-            self._clear_up(self.transactions.open_ids(transaction_prefix(attempt.key, attempt.run)))
+            prefix = transaction_prefix(attempt.key, attempt.run)
+            self._clear_up(self.transactions.open_ids(prefix, all_brokers=False))
 
     def abort_all(self, handles: Sequence[TransactionHandle]) -> None:
         """What is refused is over already, one way or the other."""
@@ -132,7 +133,7 @@ class Decider:
         if not due:
             return []
         try:
-            found = self.transactions.open_ids(transaction_prefix(attempt.key))
+            found = self.transactions.open_ids(transaction_prefix(attempt.key), all_brokers=False)
         except ClientError as error:
             logger.warning("query %s: leftovers cannot be looked for now: %s", attempt.key, error)
             return []
@@ -175,7 +176,7 @@ def check_order(options: SinkOptions, key: str, marker: Marker | None, batch: in
 def end_job(options: SinkOptions, handles: Sequence[TransactionHandle], prefix: str, *, commit: bool) -> None:
     """The end of a batch job that nobody will do again under the same name: no marker, just the ends."""
     transactions = SyncTransactions(shared_cluster(options.cluster))
-    leftovers = transactions.open_ids(prefix)
+    leftovers = transactions.open_ids(prefix, all_brokers=False)
     refused = [
         result
         for result in transactions.end(handles, commit=commit).values()
