@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -120,3 +121,22 @@ def test_lines_and_tables(file, capsys):
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (first["event"], first["lag"], first["dead_letters"]) == ("progress", {"orders": 5}, 1)
     assert second["rows"] == [{"a": 1}]
+
+
+def test_what_a_terminal_shows(file):
+    from rich.console import Console
+
+    from ottla.cli.pipeline_view import LiveView
+
+    pipeline, _ = validate(str(file))
+    assert pipeline is not None
+    view = LiveView(pipeline)
+    view.rows("out", 3, ["name", "revenue"], [("Ada", 1234.5), (None, 2.0)])
+    view.progress([seen(), QueryProgress("other")])
+    console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(view.whole())
+    shown = console.export_text()
+    assert "Pipeline shop" in shown and "Ada   1,234.50" in shown
+    (line,) = [line.split() for line in shown.splitlines() if line.startswith("out ")]
+    assert line == ["out", "starting", "3", "40", "12", "80", "orders", "5", "2", "(2.0", "KiB)", "1"]

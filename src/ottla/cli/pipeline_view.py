@@ -138,7 +138,7 @@ class LiveView(View):
 
     def progress(self, queries: Sequence[QueryProgress]) -> None:
         self._queries = queries
-        self._live.update(self._whole())
+        self._live.update(self.whole())
 
     def rows(self, sink: str, batch_id: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         numbers = [name for number, name in enumerate(columns) if isinstance(rows[0][number], int | float)]
@@ -153,7 +153,7 @@ class LiveView(View):
             console.print(f"{letters} dead letters in {self.pipeline.options.dead_letter}")
         console.print("stopped; the next start goes on from here")
 
-    def _whole(self) -> RenderableType:
+    def whole(self) -> RenderableType:
         parts: list[RenderableType] = [
             Text(f"Pipeline {self.pipeline.name}", style="bold"),
             queries_table(self._queries),
