@@ -218,4 +218,6 @@ def test_the_sum_of_all_accounts_stays(
     committed = sum(len(teller.committed) for teller in tellers)
     unsure = sum(len(teller.unsure) for teller in tellers)
     print(f"{kind}: {committed} committed, {unsure} unsure, {inspector.looks} looks, {disturb.done}")
+    for teller in tellers:
+        print(*teller.failures, sep="\n")
     assert committed >= 20 and inspector.looks >= 3
