@@ -17,6 +17,8 @@ from ottla.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
+from ottla.storage.errors import DiskFull
+from ottla.storage.log import PartitionLog
 
 SAFE = {"min.insync.replicas": "2"}
 LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}
@@ -117,6 +119,34 @@ def test_a_leader_that_was_cut_off_truncates_what_nobody_else_has() -> None:
         answer = await trio.produce("to the wrong one", LEADER)
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert answer.current_leader.leader_id == FOLLOWER
+
+    play(scene)
+
+
+def test_a_full_disk_puts_a_truncation_off_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(trio: Trio) -> None:
+        await trio.create(SAFE)
+        await trio.produce("kept")
+        for node in ("node2", "node3"):
+            trio.world.network.block("node1", node)
+            trio.world.network.block(node, "node1")
+        assert not (await trio.produce("lost", acks=1)).error_code
+        await trio.until(lambda: trio.partition(FOLLOWER).is_leader)
+        assert not (await trio.produce("new", FOLLOWER)).error_code
+        refused: list[int] = []
+        truncate_to = PartitionLog.truncate_to
+
+        def truncate_when_there_is_room(self: PartitionLog, offset: int) -> bool:
+            if self is trio.partition(LEADER).log and len(refused) < 3:
+                refused.append(offset)
+                raise DiskFull("/data", "no space left on device")
+            return truncate_to(self, offset)
+
+        monkeypatch.setattr(PartitionLog, "truncate_to", truncate_when_there_is_room)
+        trio.world.network.heal()
+        await trio.until(lambda: trio.values(LEADER) == ["kept", "new"])
+        await trio.until(lambda: trio.isr(FOLLOWER) == {LEADER, FOLLOWER, OTHER})
+        assert refused == [1, 1, 1]
 
     play(scene)
 

@@ -298,7 +298,8 @@ class ReplicaFetcher:
                 self._ask_offsets(partition, entry, step)
         except (StorageError, OffsetOutOfRange) as error:
             log.error("replica not changed: partition=%s-%d: %s", partition.topic, partition.index, error)
-            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._broker.clock())
+            full = isinstance(error, DiskFull)
+            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._broker.clock(), may_pass=full)
         partition.high_watermark = follower.high_watermark
 
     def _truncated(self, partition: Partition, end_offset_before: int) -> None:
