@@ -27,7 +27,7 @@ from ottla.testing.topics import run_apart
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     # Py4J leaves sockets to the garbage collector; PySpark warns of new pandas.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

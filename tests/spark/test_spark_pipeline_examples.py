@@ -27,7 +27,7 @@ from ottla.testing import Cluster
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
