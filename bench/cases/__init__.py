@@ -34,6 +34,7 @@ _CASES = (
     ("group-heartbeats", "group_members", "heartbeats"),
     ("group-commits", "group_offsets", "commits"),
     ("group-load", "group_offsets", "load"),
+    ("cleaning", "cleaning", "cleaning"),
     ("txn-rate", "txn_rate", "rate"),
     ("txn-commit", "txn_rate", "commit"),
     ("txn-produce", "txn_produce", "produce"),

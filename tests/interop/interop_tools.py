@@ -10,6 +10,7 @@ import functools
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -43,6 +44,9 @@ WANTED = (
     "argparse4j",
     "slf4j-api",
     "re2j",
+    "lz4-java",
+    "snappy-java",
+    "zstd-jni",
 )
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -61,7 +65,7 @@ def tool_jars() -> list[str]:
     folder = os.environ.get(JARS) or os.path.expanduser("~/.m2/repository")
     newest: dict[str, str] = {}
     for path in sorted(glob.glob(os.path.join(folder, "**", "*.jar"), recursive=True)):
-        artifact = os.path.basename(path).rpartition(".jar")[0].rpartition("-")[0]
+        artifact = re.split(r"-\d", os.path.basename(path))[0]
         if artifact in WANTED:
             newest[artifact] = path
     return list(newest.values()) if {"kafka-tools", "kafka-clients"} <= newest.keys() else []
