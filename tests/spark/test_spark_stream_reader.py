@@ -115,6 +115,24 @@ def test_limits(options, write):
     assert len(query.batch(ReadAllAvailable())) == 810
 
 
+@pytest.mark.ottla_topic(partitions=2)
+def test_more_and_smaller_tasks(ottla_topic, options, write):
+    for partition, count in ((0, 90), (1, 10)):
+        write(0, count, partition)
+
+    def spans(**given: str) -> list[tuple]:
+        query = Query(options, startingOffsets="earliest", **given)
+        query.plan()
+        tasks = query.reader.partitions(query.begin(), json.loads(query.planned[-1]))
+        assert len(query.run()) == 100
+        return [tuple(task.span[1:]) for task in tasks]
+
+    assert spans() == [(0, 0, 90), (1, 0, 10)]
+    assert spans(minPartitions="4") == [(0, 0, 30), (0, 30, 60), (0, 60, 90), (1, 0, 10)]
+    assert spans(maxRecordsPerPartition="50") == [(0, 0, 45), (0, 45, 90), (1, 0, 10)]
+    assert len(spans(maxRecordsPerPartition="50", minPartitions="10")) == 10
+
+
 def test_waiting_for_enough(options, write):
     query = Query(options, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="15m")
     assert query.limit == ReadMinRows(5)
