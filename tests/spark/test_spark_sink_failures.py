@@ -18,7 +18,7 @@ from ottla.client.sync_transactions import SyncTransactions
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from pyspark_ottla import sink
-from pyspark_ottla.exactly_once import deciding
+from pyspark_ottla.exactly_once import commit_log, deciding
 from pyspark_ottla.exactly_once.commit_log import Committer
 from pyspark_ottla.exactly_once.deciding import CheckpointBehindError, LostBatchError
 from pyspark_ottla.exactly_once.marker import Marker
@@ -275,20 +275,85 @@ def test_the_answer_of_an_end_is_lost(stage, monkeypatch):
 def test_an_older_driver_that_is_still_there_decides_nothing(stage):
     stage.batch(0, range(10))
     messages = stage.tasks(1, range(10, 20))
-    older = (stage.run, dict(deciding.committer_of.__globals__["_committers"]))
+    older = dict(commit_log._committers)
     # A second driver starts, does the batch again and goes on, while the first is only slow.
     stage.start()
     stage.batch(1, range(10, 20), parallelism=3)
     ahead = stage.tasks(2, range(20, 30))
-    committers = deciding.committer_of.__globals__["_committers"]
+    committers = commit_log._committers
     newer = dict(committers)
     committers.clear()
-    committers.update(older[1])
+    committers.update(older)
     stage.writer().commit(messages, 1)
     committers.clear()
     committers.update(newer)
     stage.commit(ahead, 2)
     stage.check(range(30))
+
+
+def test_an_abort_in_another_process_stops_a_marker_that_is_on_its_way(stage, monkeypatch):
+    """Spark has several processes for it: the one that aborts may know less than the one that committed."""
+    stage.batch(0, range(10))
+    committers = commit_log._committers
+    first = dict(committers)
+    messages = stage.tasks(1, range(10, 20))
+    committers.clear()
+    late = []
+
+    def delay(self, marker):
+        late.append((self._writer, marker))
+        raise KilledError("append")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "append", delay)
+        with pytest.raises(KilledError):
+            stage.commit(messages, 1)
+    committers.clear()
+    committers.update(first)
+    stage.writer().abort(messages, 1)
+    writer, marker = late[0]
+    row = {"key": [stage.query.encode()], "value": [marker.encode()], "partition": pa.array([0], pa.int32())}
+    writer.write(pa.record_batch(row))
+    with pytest.raises(BrokerError, match="INVALID_PRODUCER_EPOCH"):
+        writer.flush()
+    writer.close()
+    stage.start()
+    stage.batch(1, range(10, 20))
+    stage.check(range(20))
+
+
+def test_a_slow_driver_clears_up_nothing_that_is_newer(stage, monkeypatch):
+    """Between its decision and its clearing up another driver has gone on to the next batch."""
+    stage.batch(0, range(10))
+    committers = commit_log._committers
+    older, messages = dict(committers), stage.tasks(1, range(10, 20))
+    stage.start()
+    again = stage.tasks(1, range(10, 20))
+    newer = dict(committers)
+    clear_up = deciding.Decider._clear_up
+    ahead = []
+
+    def stall(self, names):
+        monkeypatch.setattr(deciding.Decider, "_clear_up", clear_up)
+        assert len(names) == 2, "those of the other driver, which has not decided"
+        committers.clear()
+        committers.update(newer)
+        stage.writer().commit(again, 1)
+        ahead.extend(stage.tasks(2, range(20, 30)))
+        clear_up(self, names)
+
+    committers.clear()
+    committers.update(older)
+    monkeypatch.setattr(deciding.Decider, "_clear_up", stall)
+    stage.writer().commit([*messages[:1], _retried(messages[1])], 1)
+    stage.commit(ahead, 2)
+    stage.check(range(30))
+
+
+def _retried(message):
+    """As if an attempt before it had failed, so that the driver looks for what that has left."""
+    message.who = message.who._replace(attempt=1)
+    return message
 
 
 def test_two_drivers_at_once_decide_once(stage):

@@ -1,0 +1,140 @@
+"""Batches with crashes at random calls, older drivers that come back, and lost tasks: each number once."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
+
+from sink_stage import KilledError, Stage
+
+from ottla.client.arrow_write import ArrowWriter
+from ottla.client.errors import ClientError, RequestTimeoutError
+from ottla.client.sync_transactions import SyncTransactions
+from ottla.testing import Cluster
+from pyspark_ottla.exactly_once import commit_log, deciding
+from pyspark_ottla.exactly_once.commit_log import Committer, TakenOverError
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+# Where a process may die or an answer may be lost.
+POINTS = [
+    (Committer, "_append"),
+    (Committer, "append"),
+    (Committer, "_take_over"),
+    (SyncTransactions, "init"),
+    (SyncTransactions, "keep"),
+    (SyncTransactions, "end"),
+    (SyncTransactions, "fence"),
+    (SyncTransactions, "open_ids"),
+    (ArrowWriter, "flush"),
+]
+ROWS = 6
+
+
+class Crashes:
+    """At the nth call of anything in POINTS, before or after it, something ends."""
+
+    def __init__(self, chance: random.Random, monkeypatch) -> None:
+        self.chance = chance
+        self.left = -1
+        self.kind: type[Exception] = KilledError
+        for owner, name in POINTS:
+            monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))
+
+    def arm(self) -> None:
+        self.left = self.chance.randrange(24)
+        self.kind = self.chance.choice([KilledError, RequestTimeoutError])
+
+    def disarm(self) -> None:
+        self.left = -1
+
+    def _around(self, original):
+        def act(*arguments, **named):
+            self._count()
+            result = original(*arguments, **named)
+            self._count()
+            return result
+
+        return act
+
+    def _count(self) -> None:
+        if self.left >= 0:
+            self.left -= 1
+            if self.left < 0:
+                raise self.kind("at random")
+
+
+@pytest.mark.parametrize("two_phases", [True, False], ids=["two phases", "with time-outs"])
+def test_crashes_at_random(monkeypatch, two_phases):
+    seed = int(os.environ.get("OTTLA_SEED", random.randrange(1 << 32)))
+    print("seed", seed)
+    chance = random.Random(seed)
+    monkeypatch.setattr(deciding, "SWEEP_INTERVAL_S", 0.2)
+    crashes = Crashes(chance, monkeypatch)
+    steps = 300 if os.environ.get("OTTLA_LONG_TESTS") == "1" else 40
+    older: list[tuple[dict, list, int, bool]] = []
+    with Cluster(config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
+        cluster.create_topic("out", 2)
+        stage = Stage(cluster, "out", monkeypatch)
+        batch = 0
+        died = 0
+        for _ in range(steps):
+            parallelism = chance.randint(1, 4)
+            numbers = range(batch * ROWS, batch * ROWS + ROWS)
+            if chance.random() < 0.6:
+                crashes.arm()
+            messages: list = []
+            try:
+                for partition in range(parallelism):
+                    mine = numbers[partition::parallelism]
+                    attempt = 0
+                    if chance.random() < 0.2:
+                        stage.task(batch, partition, mine)  # its executor is lost
+                        attempt = 1
+                    messages.append(stage.task(batch, partition, mine, attempt))
+                if older and chance.random() < 0.3:
+                    armed, crashes.left = crashes.left, -1
+                    come_back(stage, older, chance)
+                    crashes.left = armed
+                stage.commit(messages, batch)
+                batch += 1
+            except (KilledError, ClientError, TakenOverError) as error:
+                died += 1
+                crashes.disarm()
+                # Spark commits what all tasks have told, and nothing after it has called abort.
+                may_commit = isinstance(error, KilledError) and len(messages) == parallelism
+                older.append((dict(commit_log._committers), messages, batch, may_commit))
+                stage.start()
+            crashes.disarm()
+            if older and chance.random() < 0.3:
+                come_back(stage, older, chance)
+        assert died > steps // 10, "nothing crashed"
+        stage.start()
+        stage.batch(batch, range(batch * ROWS, batch * ROWS + ROWS))
+        print("batches", batch, "crashes", died)
+        time.sleep(0.3)
+        stage.batch(batch + 1, range((batch + 1) * ROWS, (batch + 2) * ROWS))
+        stage.check(range((batch + 2) * ROWS))
+
+
+def come_back(stage: Stage, older: list, chance: random.Random) -> None:
+    """A driver that everybody took for dead goes on where it was: it commits, or aborts, what it knows of."""
+    committers, messages, batch, may_commit = older.pop(chance.randrange(len(older)))
+    newer = dict(commit_log._committers)
+    commit_log._committers.clear()
+    commit_log._committers.update(committers)
+    try:
+        if may_commit and chance.random() < 0.7:
+            stage.writer().commit(messages, batch)
+        else:
+            stage.writer().abort(messages, batch)
+    except deciding.CheckpointBehindError:
+        pass  # the others are ahead
+    finally:
+        commit_log._committers.clear()
+        commit_log._committers.update(newer)
