@@ -131,6 +131,11 @@ def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupShard, "clock_jumped", lambda self, by_ms: None)
 
 
+def test_a_clock_that_is_set_by_less_than_a_second_ends_no_session() -> None:
+    """Seed 45011: by 370 ms, which was once let pass."""
+    assert run_scenario("groups-kill", 45011).complaints == []
+
+
 @pytest.mark.parametrize(
     ("plant", "scenario", "signs"),
     [

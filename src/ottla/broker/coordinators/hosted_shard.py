@@ -39,8 +39,9 @@ WRITE_AGAIN_MS = 500
 # are read first.
 LATE_MS = 1000
 LATE_GRACE_MS = 500
-# The clock of the machine may be set. What is more than that, against the time that has passed, is a jump.
-JUMP_MS = 500
+# The clock of the machine may be set. What is more than that, against the time that has passed, is a jump: a
+# session may end so much too early.
+JUMP_MS = 50
 
 
 class Machine(Protocol):
@@ -438,7 +439,8 @@ class HostedShard:
             jump_ms = round(offset_ms - self._clock_offset_ms)
             self._clock_offset_ms = offset_ms
             if abs(jump_ms) > JUMP_MS:
-                log.warning("the clock was set: partition=%s by_ms=%d", self._name, jump_ms)
+                if abs(jump_ms) > LATE_MS:
+                    log.warning("the clock was set: partition=%s by_ms=%d", self._name, jump_ms)
                 self._clock_jumped(jump_ms)
                 if self._wake_ms != NEVER_MS:
                     self._wake_ms += jump_ms
