@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-ONE_BROKER = ("floor", "start", "produce", "requests", "fetch", "partitions", "lookup", "latency", "arrow")
+ONE_BROKER = (
+    "floor",
+    "start",
+    "produce",
+    "requests",
+    "fetch",
+    "partitions",
+    "lookup",
+    "latency",
+    "arrow",
+    "cleaning",
+)
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory come from /proc")
