@@ -118,7 +118,9 @@ def test_a_task_that_failed_four_times(stage):
 
 
 def test_commit_raises_before_the_marker(stage, monkeypatch):
-    messages = stage.tasks(0, range(10))
+    stage.batch(0, range(10))
+    stage.batch(1, range(10, 20))
+    messages = stage.tasks(2, range(20, 30))  # under the ids of the batch before
 
     def fail(*_):
         raise RequestTimeoutError("no answer")
@@ -126,11 +128,11 @@ def test_commit_raises_before_the_marker(stage, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Committer, "append", fail)
         with pytest.raises(RequestTimeoutError):
-            stage.commit(messages, 0)
-    stage.check([])
+            stage.commit(messages, 2)
+    stage.check(range(20))
     stage.start()
-    stage.batch(0, range(10), parallelism=3)
-    stage.check(range(10))
+    stage.batch(2, range(20, 30), parallelism=3)
+    stage.check(range(30))
 
 
 def test_commit_raises_after_the_marker_and_abort_leaves_it(stage, monkeypatch):
