@@ -390,9 +390,25 @@ def test_a_follower_takes_over_batches_with_gaps() -> None:
         data = leader.read(follower.log_end_offset, 200).read()
         assert follower.append_as_follower(data, NOW_MS).last_offset < leader.log_end_offset
     assert data_of(follower) == data_of(leader)
+    assert follower.leader_epochs.entries() == leader.leader_epochs.entries() == [(0, 0)]
     # A log with gaps is also found again after a crash.
     again = PartitionLog.open(follower._files, DIRECTORY, follower.config, now_ms=NOW_MS)
     assert data_of(again) == data_of(leader)
+
+
+def test_an_epoch_that_began_in_a_gap_begins_where_the_follower_ended() -> None:
+    """Else it would let a third one keep what that wrote under the older epoch."""
+    leader = open_log()
+    for epoch, value in ((0, "1"), (0, "2"), (1, "3"), (1, "4"), (1, "5")):
+        batch = build_batch([(NOW_MS, b"a", value.encode(), ())])
+        leader.append_own(batch, epoch, NOW_MS)
+    roll(leader)
+    follower = open_log()
+    follower.append_as_follower(leader.read(0, 1).read(), NOW_MS)
+    assert clean(leader, NOW_MS)
+    follower.append_as_follower(leader.read(1, 1 << 20).read(), NOW_MS)
+    assert leader.leader_epochs.entries() == [(0, 0), (1, 2)]
+    assert follower.leader_epochs.entries() == [(0, 0), (1, 1)]
 
 
 def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:

@@ -98,6 +98,17 @@ def test_a_leader_epoch_that_goes_back_cuts_there() -> None:
     assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
 
+def test_one_leader_epoch_that_sticks_out_costs_nothing_behind_it() -> None:
+    """A power cut changed it at the very end, where nothing told; the log was written on since."""
+    size = len(batch())
+    files = new_files()
+    filled(files, 10).flush(NOW)
+    files.flip_bit(FIRST + ".log", 6 * size + 13, bit=0)  # 1 becomes 65537
+    log = open_log(files, recovery_point=0)
+    assert log.log_end_offset == 10
+    assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
+
+
 def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
     size = len(batch())
     for length in range(5 * size, 8 * size):

@@ -208,10 +208,14 @@ class PartitionLog(LogBase):
             expected = header.next_offset
         end = headers[-1][0] + headers[-1][1].size_bytes
         offsets = [header.base_offset for _, header in headers]
+        begins = self.log_end_offset
         self._write(memoryview(buffer)[:end], headers, offsets, now_ms)
         for _, header in headers:
             if header.leader_epoch >= 0 and header.leader_epoch != self.leader_epochs.latest_epoch:
-                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+                # Where compaction left a gap the epoch may have begun in it: nobody may take what another
+                # wrote there under an older epoch for ours.
+                self.leader_epochs.assign(header.leader_epoch, begins)
+            begins = header.next_offset
         return AppendResult(offsets[0], self.log_end_offset - 1, -1, False)
 
     def _append_stamped(

@@ -190,13 +190,18 @@ def _recover_segment(
     segment.reset_indexes()
     end_offset = segment.base_offset
     good_bytes = 0
-    epoch = NO_EPOCH
+    epoch = before = NO_EPOCH  # of the last batch, and of the one before it
     for position, header, ok in iter_checked(segment.log, 0, segment.size):
         if not ok or not _continues(header, segment, end_offset, recovery_point, config):
             break
         if header.leader_epoch < epoch and header.base_offset >= recovery_point:
-            break  # epochs only rise: the checksum does not cover them, and this or the last one is damaged
-        epoch = header.leader_epoch
+            # Epochs only rise: the checksum does not cover them, and this or the last one is damaged. If only
+            # the last one sticks out it is the last one, which an earlier recovery took for good: what was
+            # written behind it since may have been acknowledged.
+            if not NO_EPOCH < before <= header.leader_epoch:
+                break
+            epochs.assign(header.leader_epoch, header.base_offset)
+        before, epoch = epoch, header.leader_epoch
         segment.index_batch(position, header, config.index_interval_bytes)
         if header.leader_epoch > epochs.latest_epoch:
             epochs.assign(header.leader_epoch, header.base_offset)

@@ -23,7 +23,8 @@ _NS = 1_000_000
 
 def last_state(history: History) -> list[str]:
     """The last thing that was acknowledged or read of a key is there at the end, or something newer; only a
-    tombstone may be gone, and not before delete.retention.ms."""
+    tombstone may be gone, and not before delete.retention.ms. A replica that was away for longer has never
+    heard of it, and still has what was deleted: Kafka's has, too."""
     complaints = []
     newest = _newest(history)
     deletions = _deletions(history)
@@ -39,18 +40,25 @@ def last_state(history: History) -> list[str]:
         for where, held in copies.items():
             state = {entry.key: entry for entry in (parse_entry(text) for _, text in held)}
             for key, number in newest.get(partition, {}).items():
-                text = _missing(key, number, state.get(key), deletions.get(key, []), now_ns)
+                text = _missing(key, number, state.get(key), deletions.get(key, []), now_ns, len(copies) > 2)
                 if text:
                     complaints.append(f"{text} to {where} of {partition}")
     return complaints
 
 
 def _missing(
-    key: str, number: int, there: Entry | None, deletions: list[tuple[int, int]], now_ns: int
+    key: str,
+    number: int,
+    there: Entry | None,
+    deletions: list[tuple[int, int]],
+    now_ns: int,
+    replicated: bool,
 ) -> str | None:
-    if there is not None:
-        return None if there.number >= number else f"lost: {key} was at #{number} and is at #{there.number}"
+    if there is not None and there.number >= number:
+        return None
     begun = [invoked_ns for deleted, invoked_ns in deletions if deleted >= number]
+    if there is not None and not (replicated and begun):
+        return f"lost: {key} was at #{number} and is at #{there.number}"
     if not begun:
         return f"lost: {key} was at #{number} and is gone"
     if now_ns - min(begun) < DELETE_RETENTION_MS * _NS:
