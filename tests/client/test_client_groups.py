@@ -238,7 +238,7 @@ def test_what_was_handed_out_is_committed_and_no_more(groups_broker, topic, prot
     async def read(count, **more):
         seen = []
         async with consumer_of(servers, topic, **options, **more) as consumer:
-            consumer.subscribe(topic)
+            consumer.subscribe([topic])  # a list, as other clients take it
             async for record in consumer:
                 seen.append(record.offset)
                 if len(seen) == count:

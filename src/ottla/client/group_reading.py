@@ -51,25 +51,26 @@ class GroupReading(OffsetQueries, ClusterUser):
 
     def subscribe(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         pattern: str | None = None,
         start: Start = "beginning",
         listener: RebalanceListener | None = None,
     ) -> None:
         """Share these topics (or all that a regular expression matches) with the other members of the group.
 
-        Reading goes on where the group stands; `start` says where it begins in partitions that it has
+        Topics are names, or lists of names as other clients take them. Reading goes on where the group stands; `start` says where it begins in partitions that it has
         committed nothing for. Called again, it changes the subscription.
         """
         if self._group_options is None:
             raise ClientError("subscribe needs a group: make the consumer with group_id=..., or use assign")
-        if bool(topics) == (pattern is not None):
+        names = [name for each in topics for name in ((each,) if isinstance(each, str) else each)]
+        if bool(names) == (pattern is not None):
             raise ValueError("subscribe takes names of topics, or a pattern")
         if self._membership is None and self._states:
             raise ClientError("partitions are assigned by hand: subscribe with another consumer")
         self._start = start
         self._listener = listener
-        subscription = Subscription(tuple(dict.fromkeys(topics)), pattern)
+        subscription = Subscription(tuple(dict.fromkeys(names)), pattern)
         if self._membership is None:
             self._membership = Membership(self.cluster, self._group_options, subscription)
         else:
