@@ -11,7 +11,15 @@ import pytest
 from ottla.testing.simulation.scenarios import SCENARIOS, run_scenario
 from ottla.testing.simulation.world import World
 
-SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5}
+SEEDS = {
+    "txn-kill": 1,
+    "txn-net": 1,
+    "txn-power": 1,
+    "txn-chaos": 1,
+    "power": 4,
+    "unflushed": 8,
+    "bit-rot": 5,
+}
 FINGERPRINT = """
 import sys
 from ottla.testing.simulation.scenarios import run_scenario

@@ -51,6 +51,8 @@ INIT_TWO_PHASE = 6
 PRODUCE_BY_ID = 13
 PATIENCE_S = (0.15, 0.5, 1.5)
 WRITE_WITHIN_S = (0.5, 5.0)
+HASTY_CHANCE = 0.06  # of not waiting for a write: the transaction is aborted, the write on its way
+HASTY_S = 0.003
 GIVE_UP_CHANCE = 0.1
 RENEW_CHANCE = 0.3  # where it is not needed
 
@@ -123,6 +125,7 @@ class TxnClient(Client):
         response: type[Response],
         *,
         at_most: int | None = None,
+        patience_s: float | None = None,
     ) -> Response:
         """The answer, or NotNow. The request may still be on its way then, and arrive at any time."""
         try:
@@ -130,7 +133,7 @@ class TxnClient(Client):
             task = asyncio.ensure_future(
                 connection.request(message, response, timeout_ms=REQUEST_TIMEOUT_MS, at_most=at_most)
             )
-            done, _ = await asyncio.wait([task], timeout=self.patience_s)
+            done, _ = await asyncio.wait([task], timeout=patience_s or self.patience_s)
             if not done:
                 self._connections.pop(address, None)
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -280,10 +283,11 @@ class TxnClient(Client):
             )
         )
         invoked_ns = self.ledger.now_ns
-        until_s = self.world.loop.time() + self.rng.uniform(*WRITE_WITHIN_S)
+        is_hasty = self.rng.random() < HASTY_CHANCE
+        until_s = self.world.loop.time() + (0.0001 if is_hasty else self.rng.uniform(*WRITE_WITHIN_S))
         while self.world.loop.time() < until_s:
             try:
-                code = await self._produce(index, batch)
+                code = await self._produce(index, batch, HASTY_S if is_hasty else None)
             except NotNow:
                 self.forget_leader(index)
                 await self.back_off()
@@ -303,7 +307,7 @@ class TxnClient(Client):
         self.must_bump = True
         raise MustAbort(f"{name}: not in time")
 
-    async def _produce(self, index: int, batch: bytes) -> int:
+    async def _produce(self, index: int, batch: bytes, patience_s: float | None) -> int:
         if index not in self._leaders:
             await self.refresh()
         address = self._leaders.get(index)
@@ -320,7 +324,7 @@ class TxnClient(Client):
             timeout_ms=REQUEST_TIMEOUT_MS // 2,
             topic_data=[topic],
         )
-        answer = await self.call(address, request, ProduceResponse, at_most=at_most)
+        answer = await self.call(address, request, ProduceResponse, at_most=at_most, patience_s=patience_s)
         return answer.responses[0].partition_responses[0].error_code
 
     # -- its end

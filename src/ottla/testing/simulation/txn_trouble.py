@@ -53,13 +53,15 @@ async def weather(world: World, number: int, duration_s: float) -> None:
     """The link of some connection is slow for a while; who sends over another one is faster."""
     rng = world.rng(f"weather{number}")
     network, until_s = world.network, world.loop.time() + duration_s
+    nodes = [node.name for node in world.nodes.values()]
     while world.loop.time() < until_s:
         pairs = dict.fromkeys((each.local[0], each.remote[0]) for each in network.open)
         links = [(sender, receiver) for sender, receiver in pairs if sender != receiver]
         if not links:
             await asyncio.sleep(WEATHER_S[0])
             continue
-        sender, receiver = rng.choice(links)
+        of_clients = [link for link in links if link[0] not in nodes]
+        sender, receiver = rng.choice(of_clients if of_clients and rng.random() < 0.6 else links)
         network.slow(sender, receiver, delay_ms=WEATHER_DELAY_MS)
         await asyncio.sleep(rng.uniform(*WEATHER_S))
         network.slow(sender, receiver, delay_ms=FINE_MS)

@@ -161,7 +161,7 @@ class TxnWorker(TxnWriter):
                 continue
             node_id = self.group.fetched[-1].node_id
             await asyncio.sleep(WATCH_LAG_S)
-            if self.group.is_coordinator(node_id, self.ledger.now_ns):
+            if self.ledger.is_ending or self.group.is_coordinator(node_id, self.ledger.now_ns):
                 self.position = max(offset, 0)
                 return
 
