@@ -78,3 +78,18 @@ def test_why_a_query_failed(text, expected):
     from ottla.pipeline.run import failure_text
 
     assert failure_text(Exception(text)) == expected
+
+
+def test_workers_take_the_installed_pyspark(tmp_path):
+    import subprocess
+    import sys
+
+    from ottla.pipeline.worker_python import write_script
+
+    script = write_script(str(tmp_path), sys.executable)
+    path = "/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/own code:/more"
+    program = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:])"
+    shown = subprocess.run(
+        [script, "-c", program, "a b"], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "/own code:/more ['a b']\n"

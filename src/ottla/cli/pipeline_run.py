@@ -102,6 +102,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     from ottla.pipeline import masters
     from ottla.pipeline.java import NoJava, use_java
     from ottla.pipeline.run import spark_apart, spark_log
+    from ottla.pipeline.worker_python import use_fast_python
 
     # PySpark warns of every pandas that is newer than itself.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -112,11 +113,13 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
         "spark.log.level": "ERROR",
         **spark_conf(pipeline),
     }
+    master = "local[1]" if local else pipeline.options.master
+    use_fast_python(master)
     try:
-        if not pipeline.options.master.startswith("sc://") or local:
+        if not master.startswith("sc://"):
             use_java()
         with spark_apart(spark_log(pipeline)):
-            return masters.session("local[1]" if local else pipeline.options.master, str(pipeline.name), conf)
+            return masters.session(master, str(pipeline.name), conf)
     except (NoJava, masters.MasterError) as error:
         fail(str(error), as_json=as_json)
 

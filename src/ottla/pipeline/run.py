@@ -27,7 +27,7 @@ BEGIN_TIMEOUT_S = 30.0
 # What the status of a query says before its sources are there.
 BEGINNING = ("Initializing", "Getting offsets")
 TOO_LATE = "Python worker failed to connect back"
-RESTARTS_MAX = 5
+RESTARTS_MAX = 10
 # The last line of a Python traceback, and those that only say that there was one.
 RAISED = re.compile(r"([a-z_]\w*\.)*(?P<name>[A-Z]\w+): (?P<text>\S.*)")
 OF_SPARK = ("pyspark.", "org.apache.", "py4j.")
