@@ -25,10 +25,14 @@ _CLASSES = (
 )
 
 
-def _translated(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+def _translated(original: Callable[[Any, str], Any], *, appends: bool) -> Callable[[Any, str], Any]:
     @functools.wraps(original)
     def format(self: Any, source: str) -> Any:
-        return original(self, "ottla" if source.lower() == "kafka" else source)
+        if source.lower() != "kafka":
+            return original(self, source)
+        found = original(self, "ottla")
+        # Spark's connector appends where nothing is said; of other sources Spark wants to be told.
+        return found.mode("append") if appends else found
 
     return format
 
@@ -39,7 +43,7 @@ def _install() -> None:
             owner = getattr(import_module(module_name), class_name)
         except ImportError:
             continue  # Spark Connect has dependencies of its own, which need not be there
-        owner.format = _translated(owner.format)
+        owner.format = _translated(owner.format, appends=class_name == "DataFrameWriter")
 
 
 _install()

@@ -225,6 +225,10 @@ def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkey
     import_module("pyspark_ottla.as_kafka")
     assert spark.read.format("kafka").options(**options).load().count() == 3
     assert spark.readStream.load(format="kafka", **options).isStreaming
+    writing = spark.createDataFrame([("3",)], "value string").write.format("kafka")
+    writing.option("kafka.bootstrap.servers", options["kafka.bootstrap.servers"])
+    writing.option("topic", options["subscribe"]).save()
+    assert spark.read.format("kafka").options(**options).load().count() == 4
 
 
 def test_errors_reach_the_user(spark, options):
