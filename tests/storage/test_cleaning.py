@@ -411,6 +411,24 @@ def test_an_epoch_that_began_in_a_gap_begins_where_the_follower_ended() -> None:
     assert follower.leader_epochs.entries() == [(0, 0), (1, 1)]
 
 
+def test_a_followers_segment_begins_where_its_log_ends() -> None:
+    """Whatever gap follows: so a segment that a power cut took is missed, and not taken for compacted."""
+    log = open_log(segment_bytes=200)
+    for offset in (0, 5, 40):
+        batch = build_batch([(NOW_MS, b"a", b"x" * 100, ())], base_offset=offset)
+        log.append_as_follower(bytes(batch), NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 6]
+    assert [log.read(offset, 1).read()[:8] for offset in (1, 5, 6)] == [
+        number.to_bytes(8, "big") for number in (5, 5, 40)
+    ]
+    log.flush(NOW_MS)
+    again = PartitionLog.open(log._files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
+    assert again.log_end_offset == 41
+    log.segments[1].remove()
+    again = PartitionLog.open(log._files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
+    assert again.log_end_offset == 1
+
+
 def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:
     files = FaultyFiles()
     files.mkdir("/data")

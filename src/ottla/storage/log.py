@@ -27,7 +27,7 @@ from ottla.storage.recovery import load_log
 from ottla.storage.region import EMPTY_REGION, FileRegion
 from ottla.storage.report import logger
 from ottla.storage.retention import deletable_count
-from ottla.storage.segment import Appended, Segment
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, Appended, Segment
 from ottla.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class PartitionLog(LogBase):
         clean: bool = False,
         recovery_point: int | None = None,
         log_start_offset: int = 0,
+        cleaned_offset: int = 0,
         log_dir: LogDir | None = None,
     ) -> PartitionLog:
         """Open or create the log in `directory`. `clean`: the last process closed it, so nothing is scanned.
@@ -71,9 +72,12 @@ class PartitionLog(LogBase):
             clean=clean,
             recovery_point=recovery_point,
             start=log_start_offset,
+            cleaned_offset=cleaned_offset,
         )
         log_dir = log_dir or LogDir(parent(directory))
-        return cls(files, directory, config, loaded=loaded, log_dir=log_dir, now_ms=now_ms)
+        log = cls(files, directory, config, loaded=loaded, log_dir=log_dir, now_ms=now_ms)
+        log.cleaned_offset = cleaned_offset
+        return log
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -249,7 +253,10 @@ class PartitionLog(LogBase):
             state = self._producer_state or self.producer_state
             active = self._segments.active
             if active.should_roll(len(buffer), max_timestamp, last_offset, self.config, now_ms):
-                active = self._roll(offsets[0], now_ms)
+                # It begins where the log ends, also where a leader's compaction left a gap: a segment that
+                # was lost between two others is known by that.
+                fits = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
+                active = self._roll(self.log_end_offset if fits else offsets[0], now_ms)
             active.append((buffer,), batches, self.config.index_interval_bytes)
             self.log_end_offset = last_offset + 1
             self._changed = True

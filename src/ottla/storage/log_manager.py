@@ -298,9 +298,9 @@ class LogManager:
             clean=log_dir.clean,
             recovery_point=recovery_point,
             log_start_offset=log_dir.log_starts.get(key, 0),
+            cleaned_offset=log_dir.cleaned.get(key, 0),
             log_dir=log_dir,
         )
-        log.cleaned_offset = log_dir.cleaned.get(key, 0)
         self.logs[key] = log
         log_dir.partition_count += 1
         return log

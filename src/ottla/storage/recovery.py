@@ -67,7 +67,9 @@ def load_log(
     clean: bool,
     recovery_point: int | None,
     start: int,
+    cleaned_offset: int = 0,
 ) -> LoadedLog:
+    """`cleaned_offset`: below it another program's compaction may have left gaps between segments."""
     names = finish_interrupted_changes(files, directory, files.listdir(directory))
     bases, snapshot_offsets = _sort_names(files, directory, names)
     log = LoadedLog()
@@ -83,7 +85,7 @@ def load_log(
     log.leader_epochs = LeaderEpochs()
     epochs_usable = log.leader_epochs.load(files, directory)
     if not _load_clean(log, directory, clean, recovery_point):
-        _recover(log, files, directory, config, recovery_point or 0)
+        _recover(log, files, directory, config, recovery_point or 0, cleaned_offset)
     log.log_start_offset = max(start, log.segments.first.base_offset)
     if log.log_start_offset > log.log_end_offset:
         _restart_at(log, files, directory, now_ms)
@@ -144,7 +146,14 @@ def _load_clean(log: LoadedLog, directory: str, clean: bool, recovery_point: int
     return True
 
 
-def _recover(log: LoadedLog, files: Files, directory: str, config: LogConfig, recovery_point: int) -> None:
+def _recover(
+    log: LoadedLog,
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    recovery_point: int,
+    cleaned_offset: int,
+) -> None:
     """Read every segment that reaches the recovery point or lies behind it; cut at the first bad batch."""
     log.recovered = True
     segments = log.segments
@@ -158,8 +167,9 @@ def _recover(log: LoadedLog, files: Files, directory: str, config: LogConfig, re
         if segment.base_offset < end_offset:
             reason = f"segment {segment.base_offset} begins before the one before it ends ({end_offset})"
             raise CorruptLog(directory, reason)
-        if index > first and segment.base_offset > end_offset and not config.cleanup_compact:
+        if index > first and segment.base_offset > max(end_offset, cleaned_offset):
             # The name of the segment between was lost, though this one's was not: what follows is no log.
+            # Nor does compaction leave such a gap: segments begin where the one before them ends.
             index -= 1
             break
         end_offset, whole = _recover_segment(log, segment, config, recovery_point)
