@@ -38,6 +38,8 @@ from ottla.groups.topics_view import FixedTopics
         (r"[a\-z]", ["a", "-", "z"], ["b"]),
         (r"[-a]", ["-", "a"], ["b"]),
         (r"[\d_]", ["1", "_"], ["a"]),
+        (r"a/b:[^/]+", ["a/b:c", "a/b:c d"], ["a/b:", "a/b:c/d"]),
+        (r"[[:punct:]]\pS\p{Po}\s", ["/+: "], ["a+: ", "/a: ", "/++ "]),
         (r"a{2}", ["aa"], ["a", "aaa"]),
         (r"a{2,}", ["aa", "aaaa"], ["a"]),
         (r"a{1,2}", ["a", "aa"], ["aaa"]),

@@ -283,7 +283,17 @@ def test_offsets_wait_for_the_end(txn: Txn) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"), [(None, 2), ("", 2), ("list:one", 1), ("list.*", 2), ("nothing", 0), ("(a+)+$", 0)]
+    ("pattern", "found"),
+    [
+        (None, 2),
+        ("", 2),
+        ("list:one", 1),
+        ("list.*", 2),
+        ("l[a-z]+:(one|two)", 2),
+        ("[^/]*:two", 1),
+        ("nothing", 0),
+        ("(a+)+$", 0),
+    ],
 )
 def test_transactions_are_listed(wire: Wire, pattern: str | None, found: int) -> None:
     wire.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))

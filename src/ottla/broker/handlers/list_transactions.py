@@ -54,19 +54,19 @@ def handle(broker: Broker, request: Request, message: ListTransactionsRequest) -
 
 
 def _selection(pattern: str | None) -> Callable[[list[str]], list[bool]]:
-    """Which of the ids match. Patterns are those of topics' names, in time that no pattern can blow up: of
-    characters that names of topics do not have they know only that there is one."""
+    """Which of the ids match, in time that no pattern can blow up. Of characters beyond ASCII a pattern knows
+    only that there is one."""
     if not pattern:
         return lambda ids: [True] * len(ids)
     if not _SYNTAX.intersection(pattern):
         return lambda ids: [each == pattern for each in ids]
-    from ottla.groups.consumer.pattern_syntax import BITS
+    from ottla.groups.consumer.pattern_syntax import BITS, OTHER
     from ottla.groups.consumer.topic_pattern import TopicPattern
 
     compiled = TopicPattern(pattern)
 
     def select(ids: list[str]) -> list[bool]:
-        names = ["".join(letter if letter in BITS else "_" for letter in each) for each in ids]
+        names = ["".join(letter if letter in BITS else OTHER for letter in each) for each in ids]
         matching = set(compiled.matching(dict.fromkeys(names)))
         return [name in matching for name in names]
 

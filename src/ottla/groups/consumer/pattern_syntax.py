@@ -1,7 +1,8 @@
-"""Reads the RE2 syntax of topic patterns into a tree, as far as the names of topics can tell things apart.
+"""Reads the RE2 syntax of patterns into a tree, as far as names of topics and transactional ids need it.
 
-A topic's name is made of 65 characters, so a set of characters is an int with a bit for each of them: what
-cannot stand in a name cannot be matched either. Groups capture nothing and greediness says nothing, for the
+A set of characters is an int with a bit for each printable one of ASCII, and one for all others together:
+what a name has beyond ASCII can be skipped by a pattern, but not be told apart. (Names of topics have 65
+characters, transactional ids may have any.) Groups capture nothing and greediness says nothing, for the
 only question is whether a whole name matches. What RE2 does not have (look-around, back references) is
 refused.
 
@@ -16,7 +17,8 @@ from typing import Any, Final
 
 Tree = tuple[Any, ...]
 
-ALPHABET: Final = digits + ascii_uppercase + ascii_lowercase + "._-"
+OTHER: Final = "\ufffd"  # stands for every character that is not in ASCII
+ALPHABET: Final = digits + ascii_letters + punctuation + " " + OTHER
 BITS: Final = {character: 1 << index for index, character in enumerate(ALPHABET)}
 ALL: Final = (1 << len(ALPHABET)) - 1
 START: Final = "A"
@@ -47,19 +49,23 @@ _LETTERS = _UPPER | _LOWER
 WORD: Final = _LETTERS | _DIGITS | BITS["_"]
 _PUNCTUATION = bits_of(punctuation)
 
-_PERL = {"d": _DIGITS, "w": WORD, "s": 0}
+_SPACE = BITS[" "]
+_ASCII = ALL & ~BITS[OTHER]
+_SYMBOLS = bits_of("$+<=>^`|~")
+
+_PERL = {"d": _DIGITS, "w": WORD, "s": _SPACE}
 _NAMED = {
     "alnum": _LETTERS | _DIGITS,
     "alpha": _LETTERS,
-    "ascii": ALL,
-    "blank": 0,
+    "ascii": _ASCII,
+    "blank": _SPACE,
     "cntrl": 0,
     "digit": _DIGITS,
-    "graph": ALL,
+    "graph": _ASCII & ~_SPACE,
     "lower": _LOWER,
-    "print": ALL,
+    "print": _ASCII,
     "punct": _PUNCTUATION,
-    "space": 0,
+    "space": _SPACE,
     "upper": _UPPER,
     "word": WORD,
     "xdigit": bits_of("0123456789abcdefABCDEF"),
@@ -78,15 +84,21 @@ _PROPERTIES = {
     "Nd": _DIGITS,
     "Nl": 0,
     "No": 0,
-    "P": _PUNCTUATION,
+    "P": _PUNCTUATION & ~_SYMBOLS,
     "Pc": BITS["_"],
     "Pd": BITS["-"],
-    "Po": BITS["."],
-    "S": 0,
-    "Z": 0,
+    "Pe": bits_of(")]}"),
+    "Po": bits_of("!\"#%&'*,./:;?@\\"),
+    "Ps": bits_of("([{"),
+    "S": _SYMBOLS,
+    "Sc": BITS["$"],
+    "Sk": bits_of("^`"),
+    "Sm": bits_of("+<=>|~"),
+    "Z": _SPACE,
+    "Zs": _SPACE,
     "C": 0,
     "Latin": _LETTERS,
-    "Common": ALL & ~_LETTERS,
+    "Common": _ASCII & ~_LETTERS,
     "Greek": 0,
     "Cyrillic": 0,
     "Han": 0,

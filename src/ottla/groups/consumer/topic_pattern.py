@@ -1,4 +1,4 @@
-"""Matches names of topics against a pattern in time that a hostile pattern cannot blow up.
+"""Matches names against a pattern in time that a hostile pattern cannot blow up.
 
 The pattern becomes a nondeterministic automaton, bounded in size, of which a deterministic one is made as
 names ask for it: a character that was seen before in the same state is one look-up. All work is counted, and
