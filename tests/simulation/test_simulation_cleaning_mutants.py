@@ -8,24 +8,13 @@ from typing import Any
 import pytest
 
 from ottla.records import cleaning
-from ottla.storage.cleaning import plan
 from ottla.storage.cleaning.record_filter import RecordFilter
 from ottla.testing.files import FaultyFile
-from ottla.testing.simulation import cleaning_stories
 from ottla.testing.simulation.scenarios import run_scenario
 
 SEEDS_MAX = 12
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def clean_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Keys of records that nobody has acknowledged push out those that everybody has."""
-    patch.setattr(cleaning_stories, "cleaner_properties", lambda rng: {"log.cleaner.backoff.ms": "20"})
-    plan_clean = plan.plan_clean
-    patch.setattr(
-        plan, "plan_clean", lambda log, stable_offset, now_ms: plan_clean(log, log.log_end_offset, now_ms)
-    )
 
 
 def swap_in_what_is_not_on_the_disk(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +58,6 @@ def _moved(buf: Any, pos: int) -> bytes:
 @pytest.mark.parametrize(
     ("plant", "scenario", "signs"),
     [
-        (clean_above_the_high_watermark, "cleaning-power", ("lost", "went back")),
         (swap_in_what_is_not_on_the_disk, "cleaning", ("lost", "NodeDoes", "unavailable", "TooLong")),
         (forget_tombstones_at_once, "cleaning", ("tombstone too soon",)),
         (drop_what_is_the_last, "cleaning", ("lost",)),
