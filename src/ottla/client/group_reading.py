@@ -58,8 +58,9 @@ class GroupReading(OffsetQueries, ClusterUser):
     ) -> None:
         """Share these topics (or all that a regular expression matches) with the other members of the group.
 
-        Topics are names, or lists of names as other clients take them. Reading goes on where the group stands; `start` says where it begins in partitions that it has
-        committed nothing for. Called again, it changes the subscription.
+        Topics are names, or lists of names as other clients take them. Reading goes on where the group
+        stands; `start` says where it begins in partitions that it has committed nothing for. Called again,
+        it changes the subscription.
         """
         if self._group_options is None:
             raise ClientError("subscribe needs a group: make the consumer with group_id=..., or use assign")
