@@ -234,6 +234,18 @@ def test_transactions(files: FaultyFiles, how: str) -> None:
     assert log.last_stable_offset(8) == 5
 
 
+def test_a_transaction_whose_beginning_was_deleted_is_open_from_the_log_start(files: FaultyFiles) -> None:
+    """A last stable offset before the start of the log would be an answer that no reader can use."""
+    log = open_log(files, {"segment.bytes": 500})
+    play_transactions(log)
+    assert log.last_stable_offset(11) == 9
+    log.advance_log_start_offset(10)
+    assert log.last_stable_offset(11) == 10
+    assert log.last_stable_offset(9) == 9, "never above the high watermark"
+    end(log, 3, commit=True)
+    assert log.last_stable_offset(12) == 12
+
+
 # -- followers -----------------------------------------------------------------------------------------------
 
 
