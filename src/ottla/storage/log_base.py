@@ -150,8 +150,8 @@ class LogBase:
         return state
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below the first open transaction. One that retention or DeleteRecords has cut into begins for readers
-        where the log does."""
+        """Below the first open transaction. One that retention or DeleteRecords has cut into begins, for
+        readers, where the log does."""
         stable = (self._producer_state or self.producer_state).last_stable_offset(high_watermark)
         return stable if stable >= self.log_start_offset else min(self.log_start_offset, high_watermark)
 
