@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.storage.producer_state import ProducerEntry
-from ottla.transactions.partition import Tickets, check_marker, needs_ticket, refusal_of_write
+from ottla.records.batch import SEQUENCE_MAX
+from ottla.storage.producer_state import KeptBatch, ProducerEntry
+from ottla.transactions.partition import Tickets, check_marker, is_past, needs_ticket, refusal_of_write
 
 
 def entry_of(epoch: int, first_offset: int = -1, coordinator_epoch: int = 3) -> ProducerEntry:
@@ -22,6 +23,21 @@ def test_the_first_batch_of_a_transaction_needs_a_ticket() -> None:
     assert not needs_ticket(entry_of(1, 50), 1)
     # Another epoch is another transaction.
     assert needs_ticket(entry_of(1, 50), 2)
+
+
+def test_what_the_log_has_gone_past_is_not_asked_about() -> None:
+    """A copy of it that comes late would have a ticket, with a sequence that the next batch is behind."""
+    entry = entry_of(1)
+    assert not is_past(None, 1, 0)
+    assert not is_past(entry, 1, 0), "a marker alone has no sequence"
+    entry.keep(KeptBatch(4, 9, 100, 105, 0))
+    assert is_past(entry, 1, 4) and is_past(entry, 1, 0)
+    assert not is_past(entry, 1, 10) and not is_past(entry, 1, 12)
+    assert not is_past(entry, 2, 0), "another epoch begins anew"
+    assert not is_past(entry, 1, -1)
+    entry.keep(KeptBatch(SEQUENCE_MAX - 1, 1, 106, 109, 0))
+    assert is_past(entry, 1, SEQUENCE_MAX - 1)
+    assert not is_past(entry, 1, 2)
 
 
 def test_a_ticket_is_good_until_a_marker_comes() -> None:

@@ -11,6 +11,7 @@ Tickets are soft state of a leader. Begin with none when leadership begins.
 from __future__ import annotations
 
 from ottla.protocol.errors import ErrorCode
+from ottla.records.batch import SEQUENCE_MAX
 from ottla.storage.producer_state import ProducerEntry
 from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
 
@@ -18,6 +19,15 @@ from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
 def needs_ticket(entry: ProducerEntry | None, producer_epoch: int) -> bool:
     """For a transactional batch. A transaction that is open under another epoch is not the batch's own."""
     return entry is None or not entry.is_in_transaction(producer_epoch)
+
+
+def is_past(entry: ProducerEntry | None, producer_epoch: int, base_sequence: int) -> bool:
+    """Has the log gone past the batch? Then it is a repetition, or refused by its sequence: whatever the
+    coordinator says, it is not written, and so it must not stand in the way of the next transaction."""
+    if entry is None or not entry.batches or entry.producer_epoch != producer_epoch or base_sequence < 0:
+        return False
+    behind = (entry.next_sequence - base_sequence) & SEQUENCE_MAX
+    return 0 < behind <= SEQUENCE_MAX // 2
 
 
 class Ticket:

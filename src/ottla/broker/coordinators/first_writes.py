@@ -13,7 +13,7 @@ from ottla.broker.coordinators.verification import Codes, question
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, PRODUCER_ID_POS, TRANSACTIONAL_BIT
-from ottla.transactions.partition import Ticket, Tickets, needs_ticket, refusal_of_write
+from ottla.transactions.partition import Ticket, Tickets, is_past, needs_ticket, refusal_of_write
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -84,7 +84,9 @@ class FirstWrites:
             return
         producer_id, producer_epoch, sequence = _producer(records, PRODUCER_ID_POS)
         entry = partition.log.producer_state.entries.get(producer_id)
-        if not needs_ticket(entry, producer_epoch) or (entry and producer_epoch < entry.producer_epoch):
+        if not needs_ticket(entry, producer_epoch) or is_past(entry, producer_epoch, sequence):
+            return
+        if entry is not None and producer_epoch < entry.producer_epoch:
             return
         ticket = take_ticket(partition, producer_id, producer_epoch, sequence, now_ms, adds=self._adds)
         self._found[partition.topic, partition.index] = _FirstWrite(partition, ticket, sequence)
@@ -130,7 +132,9 @@ class FirstWrites:
         producer_id, producer_epoch, sequence = _producer(records, PRODUCER_ID_POS)
         entry = partition.log.producer_state.entries.get(producer_id)
         if entry is not None and producer_epoch < entry.producer_epoch:
-            return ErrorCode.NONE  # refused by its epoch, or a repetition
+            return ErrorCode.NONE  # refused by its epoch
+        if is_past(entry, producer_epoch, sequence):
+            return ErrorCode.NONE  # a repetition, or refused by its sequence
         write = self._found.get((partition.topic, partition.index))
         if write is None:
             # A marker has come while others of the request waited.

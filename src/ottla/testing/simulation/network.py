@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
+from ottla.testing.simulation.holding import Hold
 from ottla.testing.simulation.loop import Process, SimulatedLoop
 from ottla.testing.simulation.trace import Trace
-from ottla.testing.simulation.transport import RST, SimulatedTransport
+from ottla.testing.simulation.transport import RST, Segment, SimulatedTransport
 
 DELAY_NS = (50_000, 400_000)
 LOOPBACK_NS = (5_000, 30_000)
@@ -92,6 +93,7 @@ class Network:
         self.trace = trace
         self.open: dict[SimulatedTransport, None] = {}
         self.stalled: dict[SimulatedTransport, None] = {}
+        self.holds: dict[Hold, None] = {}
         self.servers: dict[tuple[str, int], SimulatedServer] = {}
         self.delay_ns = DELAY_NS
         self._rng = rng
@@ -214,6 +216,9 @@ class Network:
         sent_ns = max(link.free_at_ns, now_ns) + nbytes * 1_000_000_000 // link.bandwidth_bytes_per_s
         link.free_at_ns = sent_ns
         return sent_ns + self._rng.randint(*link.delay_ns)
+
+    def holds_up(self, transport: SimulatedTransport, segment: Segment) -> bool:
+        return any(hold.catches(transport, segment) for hold in self.holds)
 
     def departure_ns(self) -> int:
         """When the first of some writes leaves; those until then go along."""

@@ -122,6 +122,12 @@ def leaders(world: World, topic: str) -> list[Node]:
     return [world.nodes[node_id] for node_id in ids if node_id in world.nodes]
 
 
+def leader_of(world: World, topic: str, index: int) -> Node | None:
+    image = newest_image(world)
+    known = image.topics_by_name.get(topic) if image is not None else None
+    return None if known is None else world.nodes.get(known.partitions[index].leader)
+
+
 def all_in_sync(world: World) -> bool:
     """Has every partition a leader and all of its replicas in the ISR, as far as anybody knows?"""
     image = newest_image(world)

@@ -31,6 +31,7 @@ from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
 from ottla.testing.simulation.nemesis import NodeDoesNotStart
 from ottla.testing.simulation.stories import bit_rot, one_node, unflushed
 from ottla.testing.simulation.txn_checkers import TRANSACTIONS as TRANSACTION_CHECKERS
+from ottla.testing.simulation.txn_late import late
 from ottla.testing.simulation.txn_stories import transactions
 from ottla.testing.simulation.world import Story, World
 
@@ -225,6 +226,11 @@ TRANSACTIONS: dict[str, Scenario] = {
         transactions(
             ("power", "slow-power", "power-all", "usurp", "orphan", "slow-disk", "full-disk"), flushed=True
         ),
+        TRANSACTION_CHECKERS,
+    ),
+    "txn-late": Scenario(
+        "three nodes, transactions of both versions: one late write, copy, marker or end at a time",
+        late,
         TRANSACTION_CHECKERS,
     ),
     "txn-chaos": Scenario(

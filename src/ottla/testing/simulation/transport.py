@@ -45,6 +45,7 @@ class SimulatedTransport(asyncio.Transport):
         self.number = number
         self.peer: SimulatedTransport
         self.closed = False  # connection_lost is called, or about to be
+        self.held = False  # nothing gets to the other side, see Hold
         self.stalled: deque[Segment] = deque()  # arrived at a wall; sent again when it falls
         self.parked_credit_bytes = 0  # read by the peer, but its acknowledgement cannot reach us
         self._context = context
@@ -168,7 +169,11 @@ class SimulatedTransport(asyncio.Transport):
 
     def _arrive(self, segment: Segment) -> None:
         """A segment reaches the other host, or the wall between."""
-        if self.stalled or not self.network.can_reach(self.local[0], self.remote[0]):
+        if self.network.holds and not self.held:
+            self.held = self.network.holds_up(self, segment)
+        if self.held:
+            self.stalled.append(segment)
+        elif self.stalled or not self.network.can_reach(self.local[0], self.remote[0]):
             self.stalled.append(segment)
             self.network.stalled[self] = None
         else:
@@ -176,7 +181,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def retransmit(self) -> None:
         """Try the stalled segments again."""
-        if not self.stalled:
+        if not self.stalled or self.held:
             return
         if not self.network.can_reach(self.local[0], self.remote[0]):
             self.network.stalled[self] = None

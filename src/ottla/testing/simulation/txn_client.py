@@ -91,6 +91,8 @@ class TxnClient(Client):
 
     two_phase = False
     gives_up = True  # asking how an end went, now and then
+    hasty_chance = HASTY_CHANCE
+    within_s = WRITE_WITHIN_S  # a write, or what has to be asked for before it
 
     def __init__(
         self, world: World, ledger: TxnLedger, transactional_id: str, version: int, timeout_ms: int
@@ -235,7 +237,7 @@ class TxnClient(Client):
             v3_and_below_producer_epoch=self.pair[1],
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=self.topic, partitions=wanted)],
         )
-        until_s = self.world.loop.time() + self.rng.uniform(*WRITE_WITHIN_S)
+        until_s = self.world.loop.time() + self.rng.uniform(*self.within_s)
         self._may_be_added = True
         while self.world.loop.time() < until_s:
             try:
@@ -268,12 +270,14 @@ class TxnClient(Client):
 
     async def write(self, entry: TxnEntry, index: int, values: Sequence[str]) -> None:
         """One batch; raises MustAbort if it is not acknowledged."""
-        name = PartitionName(self.topic, index)
+        await self.write_batch(entry, index, values, self.new_batch(entry, index, values))
+
+    def new_batch(self, entry: TxnEntry, index: int, values: Sequence[str]) -> bytes:
         for value in values:
-            self.ledger.write(entry, value, name)
+            self.ledger.write(entry, value, PartitionName(self.topic, index))
         sequence = self._sequences.get(index, 0)
         self._sequences[index] = sequence + len(values)
-        batch = bytes(
+        return bytes(
             build_batch(
                 [(self.world.now_ms, None, value.encode(), ()) for value in values],
                 producer_id=self.pair[0],
@@ -282,9 +286,12 @@ class TxnClient(Client):
                 transactional=True,
             )
         )
+
+    async def write_batch(self, entry: TxnEntry, index: int, values: Sequence[str], batch: bytes) -> None:
+        name = PartitionName(self.topic, index)
         invoked_ns = self.ledger.now_ns
-        is_hasty = self.rng.random() < HASTY_CHANCE
-        until_s = self.world.loop.time() + (0.0001 if is_hasty else self.rng.uniform(*WRITE_WITHIN_S))
+        is_hasty = self.rng.random() < self.hasty_chance
+        until_s = self.world.loop.time() + (0.0001 if is_hasty else self.rng.uniform(*self.within_s))
         while self.world.loop.time() < until_s:
             try:
                 code = await self._produce(index, batch, HASTY_S if is_hasty else None)
@@ -308,24 +315,31 @@ class TxnClient(Client):
         raise MustAbort(f"{name}: not in time")
 
     async def _produce(self, index: int, batch: bytes, patience_s: float | None) -> int:
+        address = await self.leader_address(index)
+        at_most = PRODUCE_V1 if self.version < V2 else None
+        request = self.produce_request(index, batch)
+        answer = await self.call(address, request, ProduceResponse, at_most=at_most, patience_s=patience_s)
+        return answer.responses[0].partition_responses[0].error_code
+
+    async def leader_address(self, index: int) -> Address:
         if index not in self._leaders:
             await self.refresh()
         address = self._leaders.get(index)
         if address is None:
             raise NotNow(f"{self.topic}-{index} has no leader")
+        return address
+
+    def produce_request(self, index: int, batch: bytes) -> ProduceRequest:
         data = [PartitionProduceData(index=index, records=batch)]
-        at_most = PRODUCE_V1 if self.version < V2 else None
         topic = TopicProduceData(name=self.topic, partition_data=data)
         if self.version >= V2:
             topic = TopicProduceData(topic_id=self.topic_id, partition_data=data)
-        request = ProduceRequest(
+        return ProduceRequest(
             transactional_id=self.transactional_id,
             acks=ALL_REPLICAS,
             timeout_ms=REQUEST_TIMEOUT_MS // 2,
             topic_data=[topic],
         )
-        answer = await self.call(address, request, ProduceResponse, at_most=at_most, patience_s=patience_s)
-        return answer.responses[0].partition_responses[0].error_code
 
     # -- its end
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
-from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
-from ottla.protocol.messages.list_transactions_response import ListTransactionsResponse
 from ottla.testing.simulation.cast import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
-from ottla.testing.simulation.clients import Client, NotNow
+from ottla.testing.simulation.clients import NotNow
 from ottla.testing.simulation.cluster_stories import drawn_properties
 from ottla.testing.simulation.group_history import GROUP_TOPIC, GroupHistory
 from ottla.testing.simulation.group_members import GroupClient
 from ottla.testing.simulation.group_stories import Mover
 from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.nemesis import Nemesis
-from ottla.testing.simulation.observe import leaders, undecided
+from ottla.testing.simulation.observe import leaders
 from ottla.testing.simulation.txn_client import V1, V2
+from ottla.testing.simulation.txn_closing import Closing
 from ottla.testing.simulation.txn_ledger import COMMITTED, TxnLedger
 from ottla.testing.simulation.txn_prepared import Resource, TxnPreparer
-from ottla.testing.simulation.txn_readers import LogReader, OpenReader, TxnReader
+from ottla.testing.simulation.txn_readers import OpenReader, TxnReader
 from ottla.testing.simulation.txn_seats import TxnSeat
 from ottla.testing.simulation.txn_trouble import TxnNemesis, weather
 from ottla.testing.simulation.txn_writers import TxnWorker, TxnWriter
@@ -36,9 +34,6 @@ TRANSACTION_TOPIC = "__transaction_state"
 TIMEOUTS_MS = (1_500, 3_000)
 TIMEOUT_MAX_MS = 5_000
 PAUSE_S = (0.1, 0.8)
-QUIET_WITHIN_S = 30.0
-READ_WITHIN_S = 60.0
-AT_REST = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
 def transactions(
@@ -118,7 +113,7 @@ class _Play:
             TxnReader(world, "rc2", self.ledger),
             OpenReader(world, "ru", self.ledger),
         ]
-        self.lister = Client(world, "lister")
+        self.closing = Closing(world, self.ledger)
         self._playing: list[asyncio.Task[None]] = []
 
     @property
@@ -170,9 +165,9 @@ class _Play:
         await self.cast.finish()
         self.ledger.is_ending = True
         await self._last_words([*self.workers, self.preparer])
-        if await self._comes_to_rest():
+        if await self.closing.comes_to_rest():
             await self._last_words(self.writers)
-        if await self._comes_to_rest():
+        if await self.closing.comes_to_rest():
             await self._read_all("auditor")
             await self._lose_a_coordinator()
         for reader in self.readers:
@@ -198,68 +193,18 @@ class _Play:
             for entry in self.ledger.entries.values()
         )
 
-    async def _comes_to_rest(self) -> bool:
-        """Nobody does anything: transactions that were left behind run out of time. Else all is said."""
-        if self.ledger.hanging:
-            return False
-        loop = self.world.loop
-        until_s = loop.time() + QUIET_WITHIN_S
-        while (found := await self._restless()) and loop.time() < until_s:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
-        self.ledger.hanging += found
-        return not found
-
-    async def _restless(self) -> list[str]:
-        return undecided(self.world, (LEDGER, GROUP_TOPIC)) or await self._in_time(
-            self._running(), self.lister
-        )
-
-    async def _running(self) -> list[str]:
-        """What the coordinators tell of transactions that are not over."""
-        client = self.lister
-        found: list[str] = []
-        for node in self.world.brokers:
-            while True:
-                try:
-                    answer = await client.ask(
-                        node.host_port, ListTransactionsRequest(), ListTransactionsResponse
-                    )
-                    if not answer.error_code:
-                        break
-                except NotNow:
-                    pass
-                await client.back_off()
-            found += [
-                f"{each.transactional_id} is in {each.transaction_state}"
-                for each in answer.transaction_states
-                if each.transaction_state not in AT_REST
-            ]
-        return found
-
     async def _read_all(self, name: str) -> None:
         """What is there under read_committed, in the log, and of the group."""
-        ledger, history = self.ledger, self.world.history
-        reader = TxnReader(self.world, name, ledger)
-        log_reader = LogReader(self.world, f"{name} log", LEDGER, ACCOUNTS)
-        found: dict[PartitionName, list[tuple[int, str]]] = {}
-        for index in range(ACCOUNTS):
-            partition = PartitionName(LEDGER, index)
-            operation = history.invoke(name, "final-read", partition)
-            read = await self._in_time(reader.read_to_the_end(index), reader)
-            log = await self._in_time(log_reader.read_log(index), log_reader)
-            if read is None or log is None:
-                operation.fail("not within its time")
-                return
-            operation.ok(len(read))
-            found[partition], ledger.logs[partition] = read, log
-        ledger.final[name] = found
-        operation = history.invoke(name, "final-read", GROUP)
-        offsets = await self._in_time(self._offsets(GroupClient(self.world, f"{name} group", self.group)))
+        if not await self.closing.read_all(name):
+            return
+        operation = self.world.history.invoke(name, "final-read", GROUP)
+        client = GroupClient(self.world, f"{name} group", self.group)
+        offsets = await self.closing.in_time(self._offsets(client), self.cast.admin)
         if offsets is None:
             operation.fail("not within its time")
         else:
             operation.ok(offsets)
-            ledger.final_offsets = offsets
+            self.ledger.final_offsets = offsets
 
     async def _offsets(self, client: GroupClient) -> dict[int, int]:
         while True:
@@ -267,12 +212,6 @@ class _Play:
                 return await client.committed_offsets(range(INPUTS))
             except NotNow:
                 await client.back_off()
-
-    async def _in_time(self, work: Any, client: Client | None = None) -> Any:
-        process = self.cast.admin.process if client is None else client.process
-        task = self.world.spawn(process, work)
-        done, _ = await asyncio.wait([task], timeout=READ_WITHIN_S)
-        return task.result() if done else None
 
     async def _lose_a_coordinator(self) -> None:
         """What was committed stays so without any single broker."""
