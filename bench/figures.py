@@ -61,11 +61,16 @@ def as_table(figures: Sequence[Figure]) -> str:
         )
         for figure in figures
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    return aligned(rows, RIGHT_ALIGNED)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[int]) -> str:
+    """Rows as a table, the first of them its head; the columns `right` hold numbers."""
+    widths = [max([len(row[column]) for row in rows]) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if column in RIGHT_ALIGNED else cell.ljust(width)
+            cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.figures import rounded
+from bench.figures import aligned, rounded
 from bench.peers.contest import Entry, Scenario
 
 HEAD = ("figure", "Ottla", "Kafka", "unit", "times better", "spread", "goal", "verdict")
@@ -34,16 +34,7 @@ def as_table(entries: Sequence[Entry]) -> str:
             scenario = entry.scenario
             rows.append((f"[{scenario}]", *[""] * (len(HEAD) - 1)))
         rows.append(_cells(entry))
-    widths = [max([len(row[column]) for row in rows]) for column in range(len(HEAD))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in RIGHT_ALIGNED else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    return aligned(rows, RIGHT_ALIGNED)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

@@ -10,22 +10,7 @@ import sys
 
 import pytest
 
-from ottla.cli.main import main
 from ottla.testing.ports import free_port
-
-
-@pytest.fixture
-def ottla(ottla_cluster, monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", ottla_cluster.bootstrap_servers)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import confluent_kafka
 import pytest
 
 from ottla.cli.group_plan import Shift, _step
-from ottla.cli.main import main
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 
@@ -36,18 +35,9 @@ def groups_broker():
         yield cluster
 
 
-@pytest.fixture
-def ottla(groups_broker, monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", groups_broker.bootstrap_servers)
-    monkeypatch.setenv("COLUMNS", "250")
-
-    def run(*arguments):
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+@pytest.fixture(scope="module")
+def cli_broker(groups_broker):
+    return groups_broker
 
 
 @pytest.fixture

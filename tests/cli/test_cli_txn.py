@@ -11,7 +11,6 @@ import time
 import confluent_kafka
 import pytest
 
-from ottla.cli.main import main
 from ottla.client import Admin, ClusterClient, Consumer, Producer, ProducerState
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import ProduceResponse
@@ -35,18 +34,9 @@ def txn_broker():
         yield cluster
 
 
-@pytest.fixture
-def ottla(txn_broker, monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", txn_broker.bootstrap_servers)
-    monkeypatch.setenv("COLUMNS", "250")
-
-    def run(*arguments):
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+@pytest.fixture(scope="module")
+def cli_broker(txn_broker):
+    return txn_broker
 
 
 @pytest.fixture

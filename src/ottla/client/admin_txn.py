@@ -26,6 +26,7 @@ from ottla.client.transaction_types import (
     TopicPartition,
     TransactionInfo,
     TransactionListing,
+    info_of,
 )
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (
@@ -113,7 +114,7 @@ class TransactionAdmin(ClusterUser):
                 raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, detail=f"no answer about {name!r}")
             row = response.transaction_states[0]
             raise_for(row.error_code, detail=_missing(name, row.error_code))
-            return _info(row, await self._txn_coordinators.find(name))
+            return info_of(row, await self._txn_coordinators.find(name))
 
         async def describe(name: str) -> TransactionInfo | None:
             async with at_once:
@@ -265,19 +266,6 @@ class TransactionAdmin(ClusterUser):
             for row in topics[name].partitions.values()
             if row.leader >= 0
         ]
-
-
-def _info(row: describe_transactions_response.TransactionState, coordinator: int) -> TransactionInfo:
-    return TransactionInfo(
-        row.transactional_id,
-        row.transaction_state,
-        row.producer_id,
-        row.producer_epoch,
-        row.transaction_timeout_ms,
-        row.transaction_start_time_ms,
-        sorted((topic.topic, number) for topic in row.topics for number in topic.partitions),
-        coordinator,
-    )
 
 
 def _missing(name: str, code: int) -> str:

@@ -17,11 +17,11 @@ from ottla.client.errors import BrokerError, ClientError
 from ottla.client.producer import ACKS
 from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
 from ottla.client.sync_transactions import (
-    PRODUCE_THAT_ADDS,
     TIMEOUT_MS,
     SyncTransactions,
     TransactionHandle,
 )
+from ottla.client.transaction_versions import PRODUCE_THAT_ADDS
 from ottla.records.arrow import arrow_to_batches
 from ottla.records.compression import CODEC_BY_NAME
 from ottla.records.partitions import partitions_of_keys

@@ -33,6 +33,15 @@ from ottla.client.offsets import TopicPartition
 from ottla.client.retry import Backoff, Deadline
 from ottla.client.sync_cluster import SyncCluster
 from ottla.client.sync_connection import SyncConnection
+from ottla.client.transaction_types import TransactionInfo, info_of
+from ottla.client.transaction_versions import (
+    ADD_BY_CLIENTS,
+    END_WITH_EPOCHS,
+    FEATURE,
+    INIT_WITH_TWO_PHASES,
+    LIST_BY_PATTERN,
+    SECOND_VERSION,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.add_partitions_to_txn_request import (
@@ -54,15 +63,7 @@ from ottla.protocol.messages.list_transactions_response import ListTransactionsR
 # What InitProducerId is told where nobody waits for the transaction: the default of Kafka's clients.
 TIMEOUT_MS = 60_000
 TRANSACTION = 1
-FEATURE = "transaction.version"
-SECOND_VERSION = 2
-# Where the second version of the protocol begins, API by API.
-END_WITH_EPOCHS = 5
-PRODUCE_THAT_ADDS = 12
-INIT_WITH_TWO_PHASES = 6
-ADD_BY_CLIENTS = 3
 FIND_SEVERAL = 4
-LIST_BY_PATTERN = 2
 ASKED_AHEAD_MAX = 50
 BACKOFF_FIRST_MS = 5
 REMEMBERED_MAX = 10_000
@@ -90,18 +91,6 @@ class TransactionHandle(NamedTuple):
     @property
     def is_second_version(self) -> bool:
         return self.version >= SECOND_VERSION
-
-
-class TransactionInfo(NamedTuple):
-    """A transactional id as its coordinator sees it; `state` is Kafka's word, as "Ongoing"."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    start_ms: int
-    partitions: tuple[TopicPartition, ...]
 
 
 class SyncTransactions:
@@ -330,15 +319,7 @@ class SyncTransactions:
         if row.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return None
         self._raise_for(row.error_code, transactional_id)
-        return TransactionInfo(
-            transactional_id,
-            row.transaction_state,
-            row.producer_id,
-            row.producer_epoch,
-            row.transaction_timeout_ms,
-            row.transaction_start_time_ms,
-            tuple((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
-        )
+        return info_of(row, self._nodes[transactional_id])
 
     # Coordinators.
 

@@ -24,6 +24,16 @@ from ottla.client.group_offsets import MemberIdentity, while_epoch_is_stale
 from ottla.client.group_types import CommittedOffset, TopicPartition
 from ottla.client.group_wire import commit_topics, partitions_by_topic
 from ottla.client.producer_queue import ProducerId
+from ottla.client.transaction_versions import (
+    ADD_BY_CLIENTS,
+    END_WITH_EPOCHS,
+    FEATURE,
+    INIT_WITH_TWO_PHASES,
+    OFFSET_COMMIT_THAT_ADDS,
+    OFFSET_COMMIT_WITH_MEMBER,
+    PRODUCE_THAT_ADDS,
+    SECOND_VERSION,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import add_partitions_to_txn_request, txn_offset_commit_request
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -48,17 +58,6 @@ FAILED = "failed"
 COMMITTING = "being committed"
 ABORTING = "being aborted"
 LOST = "lost"
-
-FEATURE = "transaction.version"
-SECOND_VERSION = 2
-# Where the second version of the protocol begins, API by API.
-END_TXN_WITH_EPOCHS = 5
-PRODUCE_THAT_ADDS = 12
-OFFSET_COMMIT_THAT_ADDS = 5
-INIT_WITH_TWO_PHASES = 6
-INIT_WITH_EXPECTED_PAIR = 3
-OFFSET_COMMIT_WITH_MEMBER = 3
-ADD_PARTITIONS_OF_CLIENTS = 3
 
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 _FATAL = (
@@ -192,7 +191,7 @@ class Transactions:
     def _choose_version(self, connection: Connection) -> None:
         self.is_second_version = (
             connection.features.get(FEATURE, 0) >= SECOND_VERSION
-            and connection.version_for(EndTxnRequest.API_KEY) >= END_TXN_WITH_EPOCHS
+            and connection.version_for(EndTxnRequest.API_KEY) >= END_WITH_EPOCHS
         )
 
     async def begin(self) -> None:
@@ -243,7 +242,7 @@ class Transactions:
             request,
             AddPartitionsToTxnResponse,
             timeout_ms=self._cluster.request_timeout_ms,
-            at_most=ADD_PARTITIONS_OF_CLIENTS,
+            at_most=ADD_BY_CLIENTS,
         )
         rows = [
             (row.partition_error_code, topic.name, row.partition_index)
@@ -380,7 +379,7 @@ class Transactions:
             request,
             EndTxnResponse,
             timeout_ms=self._cluster.request_timeout_ms,
-            at_most=None if self.is_second_version else END_TXN_WITH_EPOCHS - 1,
+            at_most=None if self.is_second_version else END_WITH_EPOCHS - 1,
         )
         self._raise_for(response.error_code)
         if self.is_second_version and response.producer_id >= 0:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.describe_transactions_response import TransactionState
 
 TopicPartition = tuple[str, int]
 
@@ -50,6 +53,19 @@ class TransactionInfo(NamedTuple):
     def has_timeout(self) -> bool:
         """Without one it waits for the word of its client, perhaps prepared for a two-phase commit."""
         return 0 <= self.timeout_ms < NO_TIMEOUT_MS
+
+
+def info_of(row: TransactionState, coordinator: int) -> TransactionInfo:
+    return TransactionInfo(
+        row.transactional_id,
+        row.transaction_state,
+        row.producer_id,
+        row.producer_epoch,
+        row.transaction_timeout_ms,
+        row.transaction_start_time_ms,
+        sorted((topic.topic, number) for topic in row.topics for number in topic.partitions),
+        coordinator,
+    )
 
 
 class ProducerState(NamedTuple):
