@@ -20,7 +20,8 @@ from typing import NamedTuple
 import confluent_kafka
 import interop_txn
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_txn import Failed, Fenced, TxnProducer
+from interop_transacting import ABORT, COMMIT, LEAVE, Transacting
+from interop_txn import TxnProducer
 
 PARTITIONS = 4
 ACCOUNTS = 12
@@ -47,86 +48,32 @@ class Row(NamedTuple):
         return cls(transfer, fate, int(account), int(amount), int(mate))
 
 
-class Teller(threading.Thread):
+class Teller(Transacting[str]):
     """One transfer after the other under one transactional id; every fifth is aborted. With `leaves` it drops
     everything in the middle of every so many transfers, and another instance takes its place."""
 
     def __init__(self, kind: str, servers: str, topic: str, number: int, leaves: int = 0) -> None:
-        super().__init__(daemon=True)
-        self._make = lambda: interop_txn.KINDS[kind](servers, f"{topic}-{number}", timeout_ms=10_000)
+        super().__init__(lambda: interop_txn.KINDS[kind](servers, f"{topic}-{number}", timeout_ms=10_000))
         self._topic = topic
         self._number = number
         self._leaves = leaves
         self._random = random.Random(number)
-        self._stopped = threading.Event()
-        self.begun = 0
-        self.committed: list[str] = []
-        self.aborted: list[str] = []
-        self.unsure: list[str] = []
-        self.failures: list[str] = []
-        self.crash: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            producer = self._producer()
-            while not self._stopped.is_set():
-                if not self._transfer(producer):
-                    producer.close()
-                    producer = self._producer()
-            producer.close()
-        except BaseException as error:
-            self.crash = error
-
-    def _producer(self) -> TxnProducer:
-        for _ in range(40):
-            try:
-                return self._make()
-            except (Failed, Fenced) as error:
-                self.failures.append(f"init: {error!r}")
-                time.sleep(0.2)
-        raise AssertionError(f"no producer: {self.failures[-3:]}")
-
-    def _transfer(self, producer: TxnProducer) -> bool:
-        """Can the producer go on?"""
+    def transact(self, producer: TxnProducer) -> bool:
         self.begun += 1
         name = f"{self._number}-{self.begun}"
-        is_aborted = self.begun % 5 == 4
+        end = ABORT if self.begun % 5 == 4 else COMMIT
         left, right = self._random.sample(range(ACCOUNTS), 2)
         amount = self._random.randrange(1, 100)
-        fate = NEVER if is_aborted else SEEN
+        fate = SEEN if end == COMMIT else NEVER
         halves = [
             (place_of(left), Row(name, fate, left, -amount, place_of(right)).text()),
             (place_of(right), Row(name, fate, right, amount, place_of(left)).text()),
         ]
-        is_committing = False
-        try:
-            producer.begin()
-            producer.send(self._topic, halves, wait=self.begun % 2 == 0)
-            if self._leaves and self.begun % self._leaves == 0:
-                self.aborted.append(name)
-                return False
-            if is_aborted:
-                producer.abort()
-                self.aborted.append(name)
-                return True
-            is_committing = True
-            producer.commit()
-            self.committed.append(name)
-            return True
-        except (Failed, Fenced) as error:
-            self.failures.append(f"{name}: {error!r}")
-            (self.unsure if is_committing else self.aborted).append(name)
-            try:
-                producer.abort()
-                return True
-            except (Failed, Fenced):
-                return False
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join(90)
-        assert not self.is_alive(), self.failures[-5:]
-        assert self.crash is None, (self.crash, self.failures[-5:])
+        if self._leaves and self.begun % self._leaves == 0:
+            end = LEAVE
+        is_waiting = self.begun % 2 == 0
+        return self.attempt(producer, name, lambda: producer.send(self._topic, halves, wait=is_waiting), end)
 
 
 def place_of(account: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -10,7 +9,8 @@ import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop_java import why_no_java
-from interop_txn import Failed, Fenced, Java, TxnProducer, read_committed
+from interop_transacting import ABORT, COMMIT, Transacting
+from interop_txn import Java, TxnProducer, read_committed
 from interop_wire import Wire
 
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -37,76 +37,23 @@ def trio_java() -> Iterator[None]:
         yield
 
 
-class Writer(threading.Thread):
+class Writer(Transacting[int]):
     """One transaction after the other, each with a row in every partition; every fourth is aborted."""
 
     def __init__(self, kind: str, servers: str, topic: str) -> None:
-        super().__init__(daemon=True)
-        self._make = lambda: interop_txn.KINDS[kind](servers, topic, timeout_ms=15_000)
+        super().__init__(lambda: interop_txn.KINDS[kind](servers, topic, timeout_ms=15_000))
         self._topic = topic
-        self._stopped = threading.Event()
-        self.committed: list[int] = []
-        self.aborted: list[int] = []
-        self.unsure: list[int] = []
-        self.begun = 0
-        self.failures: list[str] = []
-        self.crash: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            producer = self._producer()
-            while not self._stopped.is_set():
-                if not self._transaction(producer):
-                    producer.close()
-                    producer = self._producer()
-            producer.close()
-        except BaseException as error:
-            self.crash = error
-
-    def _producer(self) -> TxnProducer:
-        for _ in range(20):
-            try:
-                return self._make()
-            except (Failed, Fenced) as error:
-                self.failures.append(f"init: {error!r}")
-                time.sleep(0.2)
-        raise AssertionError(f"no producer: {self.failures[-3:]}")
-
-    def _transaction(self, producer: TxnProducer) -> bool:
-        """Can the producer go on?"""
+    def transact(self, producer: TxnProducer) -> bool:
         number = self.begun
         self.begun += 1
-        committing = False
-        try:
-            producer.begin()
-            producer.send(
-                self._topic,
-                [(index, f"{number}-{index}") for index in range(PARTITIONS)],
-                wait=number % 2 == 0,
-            )
-            if number % 4 == 3:
-                producer.abort()
-                self.aborted.append(number)
-            else:
-                committing = True
-                producer.commit()
-                self.committed.append(number)
-            return True
-        except (Failed, Fenced) as error:
-            self.failures.append(f"{number}: {error!r}")
-            (self.unsure if committing else self.aborted).append(number)
-            try:
-                producer.abort()
-                return True
-            except (Failed, Fenced) as again:
-                self.failures.append(f"{number} abort: {again!r}")
-                return False
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join(60)
-        assert not self.is_alive(), self.failures[-5:]
-        assert self.crash is None, (self.crash, self.failures[-5:])
+        rows = [(index, f"{number}-{index}") for index in range(PARTITIONS)]
+        return self.attempt(
+            producer,
+            number,
+            lambda: producer.send(self._topic, rows, wait=number % 2 == 0),
+            ABORT if number % 4 == 3 else COMMIT,
+        )
 
     def moves_on(self, count: int = 5, within_s: float = 30) -> None:
         wanted, limit = len(self.committed) + count, time.monotonic() + within_s
