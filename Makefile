@@ -24,7 +24,7 @@ $(RUN_STAMP): $(SOURCES) | $(BIN)/python
 
 $(STAMP): $(SOURCES) | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
-	touch $@ $(RUN_STAMP)
+	touch $@
 
 run: $(RUN_STAMP)  ## three brokers, a generator of orders and the orders pipeline on Spark, live; data in ./data
 	$(BIN)/python examples/orders/run.py
