@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OTTLA = [sys.executable, "-P", "-m", "ottla"]
 BROKERS = 3
 # The controllers listen so far above the brokers (see `ottla cluster --help`).
-CONTROLLER_PORT_GAP = 1000
+CONTROLLER_PORT_GAP = 100
 BASE_PORTS = (9092, *range(12092, 32000, 2000))
 
 
