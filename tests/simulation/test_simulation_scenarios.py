@@ -14,6 +14,7 @@ from ottla.testing.simulation.world import World
 SEEDS = {
     "txn-kill": 1,
     "txn-net": 1,
+    "txn-late": 3,
     "txn-power": 1,
     "txn-chaos": 1,
     "power": 4,
@@ -32,12 +33,12 @@ def test_some_seeds_of(name: str) -> None:
     for seed in range(1000, 1000 + SEEDS.get(name, 2)):
         outcome = run_scenario(name, seed)
         assert outcome.well, f"{name} seed {seed}: {outcome.complaints}"
-        records_min = 20 if name.startswith(("quorum", "groups")) else 100
+        records_min = 20 if name.startswith(("quorum", "groups", "txn-late")) else 100
         assert outcome.acknowledged > records_min, "a story in which nothing happens proves nothing"
 
 
 @pytest.mark.parametrize(
-    "name", ["disk-full", "unflushed", "bit-rot", "quorum", "cluster-admin", "groups-net"]
+    "name", ["disk-full", "unflushed", "bit-rot", "quorum", "cluster-admin", "groups-net", "txn-late"]
 )
 def test_a_seed_always_tells_the_same(name: str) -> None:
     first = run_scenario(name, 7, keep_trace=True)

@@ -22,7 +22,10 @@ END_LATER_NS = 5_000_000  # the end of a connection comes when what was sent bef
 
 
 class Hold:
-    """Requests of one kind from one host to a port of another: the next of them, or all that come."""
+    """Requests of one kind from one host to a port of another: the next of them, or all that come.
+
+    With `answers` they arrive, and what comes back is held up.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Hold:
         *,
         port: int | None = None,
         all_of_them: bool = False,
+        answers: bool = False,
     ) -> None:
         self.caught: dict[SimulatedTransport, None] = {}
         self._network = network
@@ -40,6 +44,7 @@ class Hold:
         self._port = port
         self._api_key = api_key.to_bytes(2, "big")
         self._all = all_of_them
+        self._answers = answers
         network.holds[self] = None
         network.trace("network", "-", f"hold {sender}->{receiver} api {api_key}")
 
@@ -55,9 +60,11 @@ class Hold:
             return False
         if self.caught and not self._all:
             return False
-        self.caught[transport] = None
-        self._network.trace("network", transport.local[0], f"held {transport.label}")
-        return True
+        held = transport.peer if self._answers else transport
+        held.held = True
+        self.caught[held] = None
+        self._network.trace("network", held.local[0], f"held {held.label}")
+        return not self._answers
 
     def hang_up(self) -> None:
         """The senders hear that their connections are lost. What they have sent is still on its way."""

@@ -1,9 +1,10 @@
 """Requests of transactions that arrive late, one at a time: chance draws the details, not the trouble.
 
 In each act one request is held up on its connection while everything else is fast: a write whose producer has
-gone on, a second copy of a write, a write of an instance that was replaced, the marker or the end of an older
-transaction, or what followers ask for while a marker is in the leader's log alone. Then it is let go, before,
-in or after the next transaction, and must change nothing.
+gone on, or the coordinator's word about it, a second copy of a write, a write of an instance that was
+replaced, the marker or the end of an older transaction, or what followers ask for while a marker or an end is
+in the leader's log alone. Then it is let go, before, in or after the next transaction, and must change
+nothing.
 
 What the first version of the protocol cannot tell apart is not asked of it: a late write or marker that comes
 when the next transaction of the same epoch has the same partition, without a new coordinator in between.
@@ -17,31 +18,32 @@ from typing import Any
 
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
+from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.produce_request import ProduceRequest
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from ottla.testing.simulation.admins import Admin, facts
+from ottla.testing.simulation.admins import Admin, Meddler, facts
 from ottla.testing.simulation.clients import NotNow
 from ottla.testing.simulation.holding import Hold
 from ottla.testing.simulation.nemesis import Nemesis
 from ottla.testing.simulation.observe import leader_of
 from ottla.testing.simulation.txn_client import PRODUCE_V1, V1, V2, Fenced, MustAbort, TxnClient
 from ottla.testing.simulation.txn_closing import Closing
-from ottla.testing.simulation.txn_ledger import TxnEntry, TxnLedger
+from ottla.testing.simulation.txn_ledger import Pair, TxnEntry, TxnLedger
 from ottla.testing.simulation.txn_readers import TxnReader
 from ottla.testing.simulation.world import CLIENT_PORT, Node, World
 
 LEDGER = "accounts"
 ACCOUNTS = 3
 TRANSACTION_TOPIC = "__transaction_state"
-ACTS = 4  # of those there are, in a seed
 TIMEOUT_MS = 20_000
 WITHIN_S = (20.0, 20.0)
 ANSWER_WITHIN_S = 3.0
 HELD_WITHIN_S = 1.0
 MOMENT_S = (0.005, 0.1)
+READ_S = (0.3, 0.8)  # enough for a reader to ask again
 FETCH_WAIT_MS = 50
 PROPERTIES = {
     "transaction.state.log.num.partitions": "1",
@@ -61,11 +63,16 @@ async def late(world: World) -> None:
     stage = _Stage(world)
     await stage.begin()
     rng = world.rng("acts")
-    acts = (stage.late_write, stage.late_copy, stage.zombie, stage.late_marker, stage.bare_marker)
-    for act in rng.sample((*acts, stage.late_end), ACTS):
+    acts = (
+        *(stage.late_write, stage.late_word, stage.late_copy, stage.zombie),
+        *(stage.late_marker, stage.bare_marker, stage.late_end, stage.bare_end),
+    )
+    program = [(act, version) for act in acts for version in (V1, V2)]
+    rng.shuffle(program)
+    for act, version in program:
         world.trace("act", "-", act.__name__)
         try:
-            await act()
+            await act(await stage.producer(version))
         except (Fenced, MustAbort, NotNow) as error:
             world.history.surprise(act.__name__, repr(error))
             break
@@ -129,10 +136,12 @@ class LateProducer(TxnClient):
         for index in indexes:
             await self.write(entry, index, self._values(entry))
 
-    async def put_late(self, entry: TxnEntry, index: int) -> LateWrite:
+    async def put_late(self, entry: TxnEntry, index: int, hold: Hold | None = None) -> LateWrite:
+        """`hold`: it is something else that comes late, and the write only thereby."""
         await self.add_partitions([index])
         host, port = await self.leader_address(index)
-        hold = Hold(self.world.network, self.name, host, ProduceRequest.API_KEY)
+        if hold is None:
+            hold = Hold(self.world.network, self.name, host, ProduceRequest.API_KEY)
         values = self._values(entry)
         late_write = LateWrite(self, hold, index, self.new_batch(entry, index, values), values)
         await late_write.send(host, port)
@@ -156,6 +165,7 @@ class _Stage:
         self.reader = TxnReader(world, "rc", self.ledger)
         self.closing = Closing(world, self.ledger)
         self.admin = Admin(world, "admin")
+        self.elector = Meddler(world, "elector", LEDGER, range(ACCOUNTS), "", replication_factor=3)
         self._ids = 0
 
     async def begin(self) -> None:
@@ -182,12 +192,11 @@ class _Stage:
     async def _as(self, producer: LateProducer, work: Coroutine[Any, Any, Any]) -> Any:
         return await self.world.spawn(producer.process, work)
 
-    async def _producer(self, *, like: LateProducer | None = None) -> LateProducer:
+    async def producer(self, version: int, *, like: LateProducer | None = None) -> LateProducer:
         """Somebody new; or another instance of the same id."""
         if like is None:
             self._ids += 1
         transactional_id = f"late{self._ids}" if like is None else like.transactional_id
-        version = self.rng.choice((V1, V2))
         producer = LateProducer(self.world, self.ledger, transactional_id, version, TIMEOUT_MS)
         producer.patience_s = self.rng.uniform(0.15, 0.5)
         await self._as(producer, producer.init())
@@ -197,18 +206,17 @@ class _Stage:
         first, second = self.rng.sample(range(ACCOUNTS), 2)
         return first, second
 
-    def _coordinator(self) -> Node:
-        node = leader_of(self.world, TRANSACTION_TOPIC, 0)
-        assert node is not None
-        return node
-
-    def _away_from(self, coordinator: Node) -> tuple[int, Node]:
-        """A partition that another node leads."""
-        led = {index: leader_of(self.world, LEDGER, index) for index in range(ACCOUNTS)}
-        found = [(index, node) for index, node in led.items() if node not in (None, coordinator)]
-        index, node = self.rng.choice(found)
-        assert node is not None
-        return index, node
+    async def _apart(self) -> tuple[Node, int, Node]:
+        """The coordinator, and a partition that another node leads."""
+        while True:
+            coordinator = leader_of(self.world, TRANSACTION_TOPIC, 0)
+            led = [(index, leader_of(self.world, LEDGER, index)) for index in range(ACCOUNTS)]
+            index, leader = self.rng.choice(led)
+            if coordinator is not None and leader not in (None, coordinator):
+                assert leader is not None
+                return coordinator, index, leader
+            await self.world.spawn(self.elector.process, self.elector.elect())
+            await self._moment()
 
     async def _is_caught(self, hold: Hold) -> None:
         until_s = self.world.loop.time() + HELD_WITHIN_S
@@ -217,9 +225,8 @@ class _Stage:
 
     # -- acts
 
-    async def late_write(self) -> None:
+    async def late_write(self, producer: LateProducer) -> None:
         """A producer does not wait for a write any more, aborts, and goes on."""
-        producer = await self._producer()
         await self._as(producer, self._late_write(producer))
 
     async def _late_write(self, producer: LateProducer) -> None:
@@ -233,7 +240,14 @@ class _Stage:
         pair = producer.pair
         write = await producer.put_late(first, a)
         await producer.finish(first, commit=False)
+        await self._go_on_without(producer, write, pair, a, b)
+
+    async def _go_on_without(
+        self, producer: LateProducer, write: LateWrite, pair: Pair, a: int, b: int
+    ) -> None:
         moment = self.rng.randrange(3)
+        if self._coin():
+            await self._moment()
         code = await write.let_go() if moment == 0 else NO_ANSWER
         second = producer.begin()
         await producer.put(second, b)
@@ -247,9 +261,29 @@ class _Stage:
             await producer.put(third, a)
             await producer.finish(third, commit=self._coin())
 
-    async def late_copy(self) -> None:
+    async def late_word(self, producer: LateProducer) -> None:
+        """The coordinator lets a first write be, and the leader hears of it when the transaction is over."""
+        coordinator, a, leader = await self._apart()
+        b = self.rng.choice([index for index in range(ACCOUNTS) if index != a])
+        hold = Hold(
+            self.world.network,
+            leader.name,
+            coordinator.name,
+            AddPartitionsToTxnRequest.API_KEY,
+            answers=True,
+        )
+        await self._as(producer, self._late_word(producer, hold, a, b))
+
+    async def _late_word(self, producer: LateProducer, hold: Hold, a: int, b: int) -> None:
+        first = producer.begin()
+        await producer.add_partitions([b])
+        pair = producer.pair
+        write = await producer.put_late(first, a, hold)
+        await producer.finish(first, commit=False)
+        await self._go_on_without(producer, write, pair, a, b)
+
+    async def late_copy(self, producer: LateProducer) -> None:
         """A write is sent again on another connection; the first of the two comes at some time after it."""
-        producer = await self._producer()
         await self._as(producer, self._late_copy(producer))
 
     async def _late_copy(self, producer: LateProducer) -> None:
@@ -260,7 +294,7 @@ class _Stage:
         await producer.write_batch(first, a, write.values, write.batch)
         await producer.finish(first, commit=self._coin())
         last = self.rng.randrange(7)
-        moment = self.rng.randint(0, last + 1)
+        moment = 0 if self._coin() else self.rng.randint(1, last + 1)
         second = producer.begin()
         for number in range(last + 1):
             if number == moment:
@@ -270,15 +304,14 @@ class _Stage:
         if moment > last:
             await write.let_go()
 
-    async def zombie(self) -> None:
+    async def zombie(self, old: LateProducer) -> None:
         """An instance is replaced while a write of it is on its way."""
-        old = await self._producer()
         a, b = self._two()
         first = old.begin()
         if self._coin():
             await self._as(old, old.put(first, a))
         write = await self._as(old, old.put_late(first, self.rng.choice((a, b))))
-        new = await self._producer(like=old)
+        new = await self.producer(self.rng.choice((V1, V2)), like=old)
         moment = self.rng.randrange(3)
         second = new.begin()
         if moment == 0:
@@ -297,11 +330,9 @@ class _Stage:
             self.ledger.trace(old.instance, f"is fenced: {error}")
         await self._as(new, new.finish(third, commit=self._coin()))
 
-    async def late_marker(self) -> None:
+    async def late_marker(self, producer: LateProducer) -> None:
         """A marker is on its way when another is written in its place, and the next transaction begins."""
-        producer = await self._producer()
-        coordinator = self._coordinator()
-        index, leader = self._away_from(coordinator)
+        coordinator, index, leader = await self._apart()
         first = producer.begin()
         await self._as(producer, producer.put(first, index))
         hold = Hold(self.world.network, coordinator.name, leader.name, WriteTxnMarkersRequest.API_KEY)
@@ -320,7 +351,7 @@ class _Stage:
 
     async def _replace(self, coordinator: Node, hold: Hold, *, may_keep: bool) -> None:
         """Somebody else coordinates; or the same sends its markers again."""
-        way = self.rng.choice(("kill", "stop", "pause", *(("hang up",) if may_keep else ())))
+        way = "hang up" if may_keep and self._coin() else self.rng.choice(("kill", "stop", "pause"))
         self.world.trace("act", coordinator.name, way)
         if way == "kill":
             coordinator.kill()
@@ -331,45 +362,70 @@ class _Stage:
         else:
             hold.hang_up()
 
-    async def bare_marker(self) -> None:
-        """A marker is in the leader's log and nowhere else when the leader dies."""
-        producer = await self._producer()
-        index, leader = self._away_from(self._coordinator())
+    async def bare_marker(self, producer: LateProducer) -> None:
+        """A marker is in the leader's log and nowhere else when the leader dies. The next one is asked for
+        what is decided before it has got the marker, too."""
+        network = self.world.network
+        coordinator, index, leader = await self._apart()
         first = producer.begin()
         await self._as(producer, producer.put(first, index))
-        followers = [node for node in self.world.nodes.values() if node is not leader]
-        holds = [
-            Hold(
-                self.world.network,
-                node.name,
-                leader.name,
-                FetchRequest.API_KEY,
-                port=CLIENT_PORT,
-                all_of_them=True,
-            )
-            for node in followers
-        ]
-        await asyncio.sleep(4 * FETCH_WAIT_MS / 1000)
+        fetches = await self._without_followers(leader)
         await self._as(producer, producer.end(first, commit=self._coin()))
-        await asyncio.sleep(self.rng.uniform(0.3, 0.8))
+        await asyncio.sleep(self.rng.uniform(*READ_S))
+        markers = [
+            Hold(network, coordinator.name, node.name, WriteTxnMarkersRequest.API_KEY, all_of_them=True)
+            for node in self.world.nodes.values()
+        ]
         leader.kill()
-        for hold in holds:
+        for hold in fetches:
+            hold.let_go()
+        while leader_of(self.world, LEDGER, index) in (None, leader):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(self.rng.uniform(*READ_S))
+        for hold in markers:
             hold.let_go()
         await self._as(producer, producer.renew())
         second = producer.begin()
         await self._as(producer, producer.put(second, index))
         await self._as(producer, producer.finish(second, commit=self._coin()))
 
-    async def late_end(self) -> None:
-        """The end of a transaction is asked for twice, and the first request comes after the second."""
-        producer = await self._producer()
-        await self._as(producer, self._late_end(producer))
+    async def _without_followers(self, leader: Node) -> list[Hold]:
+        """From now on nobody has what is new in the leader's logs."""
+        network, key = self.world.network, FetchRequest.API_KEY
+        fetches = [
+            Hold(network, node.name, leader.name, key, port=CLIENT_PORT, all_of_them=True)
+            for node in self.world.nodes.values()
+            if node is not leader
+        ]
+        await asyncio.sleep(4 * FETCH_WAIT_MS / 1000)
+        return fetches
 
-    async def _late_end(self, producer: LateProducer) -> None:
+    async def bare_end(self, producer: LateProducer) -> None:
+        """The end of a transaction is in the coordinator's log and nowhere else when the coordinator dies."""
+        coordinator, index, _ = await self._apart()
+        first = producer.begin()
+        await self._as(producer, producer.put(first, index))
+        fetches = await self._without_followers(coordinator)
+        ending = self.world.spawn(producer.process, producer.finish(first, commit=True))
+        await asyncio.sleep(self.rng.uniform(*READ_S))
+        coordinator.kill()
+        for hold in fetches:
+            hold.let_go()
+        await ending
+        second = producer.begin()
+        await self._as(producer, producer.put(second, index))
+        await self._as(producer, producer.finish(second, commit=False))
+
+    async def late_end(self, producer: LateProducer) -> None:
+        """The end of a transaction is asked for twice, and the first request comes after the second."""
+        coordinator, _, _ = await self._apart()
+        await self._as(producer, self._late_end(producer, coordinator))
+
+    async def _late_end(self, producer: LateProducer, coordinator: Node) -> None:
         a, b = self._two()
         first = producer.begin()
         await producer.put(first, a)
-        hold = Hold(self.world.network, producer.name, self._coordinator().name, EndTxnRequest.API_KEY)
+        hold = Hold(self.world.network, producer.name, coordinator.name, EndTxnRequest.API_KEY)
         commit = self._coin()
         await producer.finish(first, commit=commit)
         second = producer.begin()

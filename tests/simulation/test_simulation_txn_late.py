@@ -1,0 +1,160 @@
+"""Late requests of transactions: bugs that let them have their way are caught, each by a few seeds.
+
+They are too rare for stories in which everything is left to chance; here each is arranged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.coordinators import first_writes, marker_writer
+from ottla.broker.coordinators.hosted_shard import HostedShard
+from ottla.broker.coordinators.verification import Verification
+from ottla.protocol.errors import ErrorCode
+from ottla.records.batch import BatchHeader
+from ottla.storage.producer_state import ProducerState
+from ottla.testing.simulation.checkers import check
+from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
+from ottla.testing.simulation.txn_checkers import TRANSACTIONS
+from ottla.testing.simulation.txn_client import TxnClient
+from ottla.testing.simulation.txn_late import late
+from ottla.testing.simulation.world import World
+from ottla.transactions.partition import Tickets
+
+SEEDS_MAX = 6
+SOME_VERSION = 1  # in which epochs stay the same
+LAST_EPOCH = 0x7FFFFFFF
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def believe_writers(patch: pytest.MonkeyPatch) -> None:
+    """Leaders do not ask whether a partition was added to the transaction."""
+    patch.setattr(Verification, "is_wanted", lambda self, adds: adds)
+
+
+def believe_what_was_said_before_the_marker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Tickets, "ended", lambda *args: None)
+
+
+def write_every_marker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(marker_writer, "check_marker", lambda *args: ErrorCode.NONE)
+    patch.setattr(ProducerState, "check_marker", lambda *args: None)
+
+
+def believe_old_coordinators(patch: pytest.MonkeyPatch) -> None:
+    """The epoch of the coordinator does not count."""
+    check_marker, check_again = marker_writer.check_marker, ProducerState.check_marker
+
+    def generous(entry: Any, producer_epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
+        return check_marker(entry, producer_epoch, LAST_EPOCH, version)
+
+    def generous_again(self: ProducerState, producer_id: int, producer_epoch: int, epoch: int) -> None:
+        check_again(self, producer_id, producer_epoch, LAST_EPOCH)
+
+    patch.setattr(marker_writer, "check_marker", generous)
+    patch.setattr(ProducerState, "check_marker", generous_again)
+
+
+def take_a_marker_for_that_of_the_next(patch: pytest.MonkeyPatch) -> None:
+    """Where epochs change with every transaction: one that has the epoch of the open transaction is late."""
+    check_marker = marker_writer.check_marker
+
+    def generous(entry: Any, producer_epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
+        return check_marker(entry, producer_epoch, coordinator_epoch, SOME_VERSION)
+
+    patch.setattr(marker_writer, "check_marker", generous)
+
+
+def decided_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
+    """A marker counts before it is replicated."""
+    end = ProducerState.end_transaction
+
+    def at_once(self: ProducerState, *args: Any, **named: Any) -> Any:
+        completed = end(self, *args, **named)
+        self._unreplicated.clear()
+        return completed
+
+    patch.setattr(ProducerState, "end_transaction", at_once)
+
+
+def forget_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A partition takes batches of any epoch."""
+    judge = ProducerState.check
+
+    def generous(self: ProducerState, header: BatchHeader) -> Any:
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            return None
+        return judge(self, header)
+
+    patch.setattr(ProducerState, "check", generous)
+
+
+def ask_about_repetitions(patch: pytest.MonkeyPatch) -> None:
+    """The copy of a batch that is in the log has a ticket like any other, which the next batch is behind."""
+    patch.setattr(first_writes, "is_past", lambda *args: False)
+
+
+def answer_at_once(patch: pytest.MonkeyPatch) -> None:
+    """What a coordinator has in its own log counts for decided."""
+
+    wait = HostedShard._release
+
+    def release(self: HostedShard) -> None:
+        for turn in self._queue:
+            if turn.end_offset >= 0:
+                replies, turn.replies = turn.replies, []
+                for ticket, reply in replies:
+                    self._answer(ticket, reply)
+        wait(self)
+
+    patch.setattr(HostedShard, "_release", release)
+
+
+def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A producer of the first version goes on after an end that was not answered (KAFKA-17754)."""
+
+    async def renew(self: TxnClient) -> None:
+        self.must_bump = False
+
+    patch.setattr(TxnClient, "renew", renew)
+
+
+def complaints_of(seed: int) -> list[str]:
+    world = World(seed)
+    try:
+        world.run(late, limit_s=300.0)
+    except (SimulationStuck, SimulationTooLong) as error:
+        return [f"{type(error).__name__}: {error}"]
+    return check(world.history, TRANSACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("plant", "signs"),
+    [
+        (believe_writers, ["later transaction", "hanging"]),
+        (believe_what_was_said_before_the_marker, ["later transaction", "hanging"]),
+        (write_every_marker, ["later transaction", "aborted read", "torn"]),
+        (believe_old_coordinators, ["later transaction"]),
+        (take_a_marker_for_that_of_the_next, ["later transaction"]),
+        (decided_by_the_leader_alone, ["stable offset went back"]),
+        (answer_at_once, ["lost transaction"]),
+        (ask_about_repetitions, ["surprise"]),
+        (forget_epochs, ["old epoch"]),
+        (keep_the_epoch, ["later transaction"]),
+    ],
+)
+def test_what_is_late_and_let_in_is_caught(
+    plant: Plant, signs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    missing = signs
+    for seed in range(1, SEEDS_MAX + 1):
+        complaints = complaints_of(seed)
+        missing = [sign for sign in missing if not any(text.startswith(sign) for text in complaints)]
+        if not missing:
+            return
+    pytest.fail(f"{SEEDS_MAX} seeds with {plant.__name__} told of no {', '.join(missing)}")
