@@ -38,7 +38,7 @@ from ottla.testing.simulation.world import CLIENT_PORT, Node, World
 LEDGER = "accounts"
 ACCOUNTS = 3
 TRANSACTION_TOPIC = "__transaction_state"
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 25_000  # nothing here is to run out of time, unless it is left behind
 WITHIN_S = (20.0, 20.0)
 ANSWER_WITHIN_S = 3.0
 HELD_WITHIN_S = 1.0
@@ -359,6 +359,10 @@ class _Stage:
             await coordinator.stop()
         elif way == "pause":
             coordinator.pause()
+            while leader_of(self.world, TRANSACTION_TOPIC, 0) in (None, coordinator):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            if self._coin():
+                coordinator.resume()
         else:
             hold.hang_up()
 
