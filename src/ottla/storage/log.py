@@ -262,6 +262,8 @@ class PartitionLog(LogBase):
             self._changed = True
             if has_producer:
                 follow_producers(state, active, buffer, headers, offsets)
+                if self._txn_unsynced_from is None and active.unsynced_txn_index() is not None:
+                    self._txn_unsynced_from = active.base_offset
             state.map_end_offset = last_offset + 1
         except (DiskFull, CorruptLog):
             raise

@@ -41,6 +41,7 @@ class LogBase:
         "_snapshots",
         "_synced_names_version",
         "_topic_id",
+        "_txn_unsynced_from",
         "cleaned_offset",
         "cleaning",
         "config",
@@ -85,6 +86,8 @@ class LogBase:
         # an empty log is closed without a sync.
         self._names_version = 1
         self._synced_names_version = 0
+        # No segment before it has a transaction index that is not synced; None: no segment at all.
+        self._txn_unsynced_from: int | None = loaded.log_start_offset if loaded.recovered else None
         self._changed = loaded.recovered or loaded.created
         self._generation = 0
         self._closed = False
@@ -146,6 +149,7 @@ class LogBase:
             state = ProducerState()
             self._snapshots.load_latest(state, self.log_start_offset)
             replay(state, self._segments, self.log_start_offset, self.log_end_offset)
+            self._txn_unsynced_from = self.log_start_offset
             self._producer_state = state
         return state
 
@@ -196,6 +200,9 @@ class LogBase:
         self._require_usable()
         handles: list[SyncHandle] = []
         with guarded(self.log_dir):
+            if self._txn_unsynced_from is not None:
+                self._collect_txn_indexes(handles, self._txn_unsynced_from)
+                self._txn_unsynced_from = None
             if self.log_end_offset > self.recovery_point:
                 self._collect_unsynced(handles)
             metadata_path = f"{self.directory}/{PARTITION_METADATA}"
@@ -224,6 +231,16 @@ class LogBase:
             handles.append(segment.log.sync_handle())
             if segment is not self._segments.active:
                 handles += [file.sync_handle() for file in segment.index_files()]
+
+    def _collect_txn_indexes(self, handles: list[SyncHandle], first_offset: int) -> None:
+        """Also those of segments that ended at the recovery point, and that of the active one."""
+        for index in range(self._segments.floor(first_offset), len(self._segments)):
+            unsynced = self._segments[index].unsynced_txn_index()
+            if unsynced is not None:
+                if unsynced.is_new:
+                    self._names_version += 1
+                handles.append(unsynced.file.sync_handle())
+                unsynced.is_unsynced = unsynced.is_new = False
 
     def finish_flush(self, job: FlushJob, now_ms: int | None = None) -> None:
         """Move the recovery point; a failed sync takes the directory offline: nobody knows what it lost."""

@@ -435,6 +435,10 @@ class Segment:
         for suffix in SUFFIXES:
             self._files.remove(self.path(suffix))
 
+    def unsynced_txn_index(self) -> TxnIndex | None:
+        index = self._txn_index
+        return index if index is not None and index.is_unsynced else None
+
     def index_files(self) -> list[File]:
         """The index files that are in use, for syncing."""
         indexes = (self._offset_index, self._time_index, self._txn_index)

@@ -28,14 +28,20 @@ class AbortedTransaction(NamedTuple):
 
 
 class TxnIndex:
-    """Few entries, written at once; the file exists only where a transaction was aborted."""
+    """Few entries, written at once; the file exists only where a transaction was aborted.
 
-    __slots__ = ("_waiting", "base_offset", "file")
+    `is_unsynced`: entries were written and the file was not synced since. It must be before the recovery
+    point passes their markers: recovery makes them again only behind it, and nobody sees that one is missing.
+    """
+
+    __slots__ = ("_waiting", "base_offset", "file", "is_new", "is_unsynced")
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self.file = files.open(path)
         self.base_offset = base_offset
         self._waiting: list[AbortedTransaction] = []
+        self.is_unsynced = False
+        self.is_new = False  # so is its name in the directory, perhaps
 
     def __bool__(self) -> bool:
         return bool(self._waiting) or self.file.size > 0
@@ -50,6 +56,8 @@ class TxnIndex:
 
     def write_out(self) -> None:
         if self._waiting:
+            self.is_new = self.is_new or not self.file.size
+            self.is_unsynced = True
             self.file.append(b"".join(_ENTRY.pack(0, *entry) for entry in self._waiting))
             self._waiting.clear()
 

@@ -1,0 +1,88 @@
+"""What was aborted stays aborted without power: the transaction index is synced with what it is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.records.build import build_batch
+from ottla.records.control import end_txn_marker
+from ottla.storage.log import PartitionLog
+from ottla.storage.log_config import LogConfig
+from ottla.testing.files import FaultyFiles
+
+DIRECTORY = "/data/t-0"
+NOW_MS = 1_700_000_000_000
+
+
+def write(log: PartitionLog, number: int, *, flushed: bool = True) -> None:
+    """A transaction that is aborted; every append is flushed, as with flush.messages=1."""
+    batch = build_batch(
+        [(NOW_MS, None, b"%d" % number, ())],
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=number,
+        transactional=True,
+    )
+    marker = end_txn_marker(5, 0, commit=False, coordinator_epoch=0, timestamp_ms=NOW_MS)
+    for each in (batch, marker):
+        log.append_own(each, 0, NOW_MS)
+        if flushed:
+            log.flush(NOW_MS)
+
+
+def opened(files: FaultyFiles, recovery_point: int = 0) -> PartitionLog:
+    return PartitionLog.open(
+        files, DIRECTORY, LogConfig(), now_ms=NOW_MS, clean=False, recovery_point=recovery_point
+    )
+
+
+def aborted(log: PartitionLog) -> list[int]:
+    return [each.first_offset for each in log.aborted_transactions(0, log.log_end_offset)]
+
+
+def power_cut(files: FaultyFiles, log: PartitionLog) -> PartitionLog:
+    """Producer snapshots happen to survive: recovery reads nothing that is before the newest of them."""
+    for name in files.listdir(DIRECTORY):
+        if name.endswith(".snapshot"):
+            files.open(f"{DIRECTORY}/{name}").sync()
+    files.sync_dir(DIRECTORY)
+    files.crash()
+    return opened(files, log.recovery_point)
+
+
+@pytest.fixture
+def files() -> FaultyFiles:
+    files = FaultyFiles()
+    files.mkdir("/data")
+    files.sync_dir("")
+    return files
+
+
+def test_of_a_segment_that_was_synced_to_its_end_before_the_next_began(files: FaultyFiles) -> None:
+    log = opened(files)
+    write(log, 0)
+    write(log, 1)
+    log.roll(NOW_MS)
+    write(log, 2)
+    assert aborted(log) == [0, 2, 4]
+    assert aborted(power_cut(files, log)) == [0, 2, 4]
+
+
+def test_of_a_segment_that_recovery_has_read(files: FaultyFiles) -> None:
+    """Its index was written anew, and the recovery point is at its end already."""
+    log = opened(files)
+    write(log, 0)
+    log = power_cut(files, log)
+    assert aborted(log) == [0]
+    log.roll(NOW_MS)
+    write(log, 1)
+    assert aborted(power_cut(files, log)) == [0, 2]
+
+
+def test_of_a_segment_that_nothing_was_flushed_of(files: FaultyFiles) -> None:
+    log = opened(files)
+    write(log, 0, flushed=False)
+    log.roll(NOW_MS)
+    write(log, 1, flushed=False)
+    log.flush(NOW_MS)
+    assert aborted(power_cut(files, log)) == [0, 2]
