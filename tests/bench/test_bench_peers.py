@@ -18,7 +18,7 @@ from bench.peers.scenarios import BY_NAME, SCENARIOS
 from bench.peers.scenarios.produce import Shape, shapes
 
 ROOT = Path(__file__).resolve().parents[2]
-TOO_LONG = ("groups", "failover", "start-three", "produce-replicated")
+TOO_LONG = ("groups", "failover", "start-three", "produce-replicated", "latency", "partitions")
 
 LESS = Measure("s", goal=1)
 MORE = Measure("MB/s", less_is_better=False, goal=0.7)

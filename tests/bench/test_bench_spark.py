@@ -19,6 +19,9 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(300),
     pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory come from /proc"),
+    pytest.mark.skipif(
+        os.environ.get("OTTLA_LONG_TESTS") != "1", reason="takes a minute: OTTLA_LONG_TESTS=1 runs it"
+    ),
     pytest.mark.skipif(not shutil.which("java") and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
 ]
 

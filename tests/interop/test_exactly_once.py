@@ -4,6 +4,7 @@ every input is in the output exactly once."""
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ WORKERS = 3
 BATCH_MAX = 20
 PAUSE_S = 0.1  # in every transaction: so that it is a while until they are through
 DONE_WITHIN_S = 120
+LONG = pytest.mark.skipif(
+    os.environ.get("OTTLA_LONG_TESTS") != "1", reason="takes half a minute: OTTLA_LONG_TESTS=1 runs it"
+)
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +202,15 @@ def fill(servers: str, topic: str, count: int) -> list[str]:
     return values
 
 
-@pytest.mark.parametrize("dying", ["brokers", "workers"])
-@pytest.mark.parametrize("kind", [Worker, OurWorker])
+@pytest.mark.parametrize(
+    ("kind", "dying"),
+    [
+        (Worker, "workers"),
+        (OurWorker, "brokers"),
+        pytest.param(Worker, "brokers", marks=LONG),
+        pytest.param(OurWorker, "workers", marks=LONG),
+    ],
+)
 def test_every_input_is_in_the_output_exactly_once(
     eos_cluster: Cluster, request: pytest.FixtureRequest, dying: str, kind: type[Worker]
 ) -> None:

@@ -157,7 +157,9 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path):
     os.makedirs(tmp_path / "input")
     for file in range(3):
         ids = pa.array(range(file * 100, file * 100 + 100), pa.int64())
-        pq.write_table(pa.table({"id": ids}), tmp_path / "input" / f"{file}.parquet")
+        path = tmp_path / "input" / f"{file}.parquet"
+        pq.write_table(pa.table({"id": ids}), path)
+        os.utime(path, (1_700_000_000 + file,) * 2)  # Spark takes the oldest file first
 
     def drive(how: str) -> subprocess.CompletedProcess:
         return subprocess.run(
