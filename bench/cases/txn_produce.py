@@ -97,7 +97,7 @@ def produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             load.run(sizes.txn_seconds / 4, pool)
         for _ in range(sizes.txn_rounds):
             for name, load in loads.items():
-                ready_page_cache(broker.directory, int(sizes.txn_seconds * 200_000_000), BATCH_SIZES[BATCH])
+                ready_page_cache(broker.directory, int(sizes.txn_seconds * 500_000_000), BATCH_SIZES[BATCH])
                 meters[name].begin()
                 speeds[name].append(load.run(sizes.txn_seconds, pool))
                 meters[name].end()
