@@ -28,7 +28,7 @@ FIND_VERSION = 4
 TRANSACTION = 1
 TIMEOUT_MS = 60_000
 LOOK_SECONDS = 0.005
-_PAIR_AND_SEQUENCE = Struct(">qhi")
+PAIR_AND_SEQUENCE = Struct(">qhi")
 _CRC = Struct(">I")
 
 
@@ -89,8 +89,8 @@ class TxnProducer:
     def send(self) -> None:
         """The first batches of the next transaction, one for each partition, in one request."""
         for batch in self._batches:
-            _PAIR_AND_SEQUENCE.pack_into(batch, PRODUCER_ID_POS, *self.producer, 0)
-            _CRC.pack_into(batch, CRC_POS, compute_crc(batch, 0, len(batch)))
+            PAIR_AND_SEQUENCE.pack_into(batch, PRODUCER_ID_POS, *self.producer, 0)
+            seal_batch(batch, 0, len(batch))
         frame = self._wire.exchange(encode_request(PRODUCE_VERSION, 1, CLIENT_ID, self._produce))
         _, position = read_response_header(ProduceRequest.API_KEY, PRODUCE_VERSION, frame)
         answer = ProduceResponse.decode(PRODUCE_VERSION, frame, position)
@@ -115,9 +115,13 @@ class TxnProducer:
         self.end(commit=commit)
 
 
-def transactional_batch(records: int, value_bytes: int) -> bytearray:
+def seal_batch(buffer: bytearray, at: int, size_bytes: int) -> None:
+    _CRC.pack_into(buffer, at + CRC_POS, compute_crc(buffer, at, size_bytes))
+
+
+def transactional_batch(records: int, value_bytes: int, *, transactional: bool = True) -> bytearray:
     now_ms = time.time_ns() // 1_000_000
     rows = [(now_ms, None, bytes(value_bytes), ()) for _ in range(records)]
-    batch = build_batch(rows, producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)
+    batch = build_batch(rows, producer_id=0, producer_epoch=0, base_sequence=0, transactional=transactional)
     assert len(batch) > HEADER_BYTES
     return batch

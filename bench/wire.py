@@ -104,6 +104,9 @@ class Wire:
 
     # -- many requests, answers thrown away
 
+    def send(self, frame: bytes | bytearray) -> None:
+        self._socket.sendall(frame)
+
     def discard(self, count: int) -> None:
         scratch, receive_into = self._scratch, self._socket.recv_into
         while count:

@@ -38,6 +38,7 @@ _CASES = (
     ("txn-rate", "txn_rate", "rate"),
     ("txn-commit", "txn_rate", "commit"),
     ("txn-produce", "txn_produce", "produce"),
+    ("txn-produce-bare", "txn_produce", "produce_bare"),
     ("txn-finished", "txn_finished", "finished"),
     ("cluster-start", "cluster_start", "cluster_start"),
     ("cluster-produce", "cluster_produce", "cluster_produce"),

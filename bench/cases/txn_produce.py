@@ -12,6 +12,7 @@ from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
 from bench.meter import CpuMeter, ready_page_cache
 from bench.sizes import Sizes
+from bench.txn_stream import Stream
 from bench.wire import Wire
 
 TOPIC = "bench"
@@ -123,4 +124,37 @@ def produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         "CPU s per GB",
         None,
         f"idempotent: {statistics.median(cpu['idempotent']):.2f}",
+    )
+
+
+def produce_bare(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
+    """The same with bare requests, by turns: what the broker itself takes, whatever a client adds."""
+    with Broker(launch) as broker, Wire(broker) as wire:
+        wire.create_topic(TOPIC)
+        streams = {"idempotent": Stream(broker, TOPIC, None), "transactional": Stream(broker, TOPIC, "bench")}
+        speeds: dict[str, list[float]] = {name: [] for name in streams}
+        for stream in streams.values():
+            stream.run(sizes.txn_seconds / 4, TRANSACTION_SECONDS)
+        before = wire.log_end_offset(TOPIC)
+        transactions = streams["transactional"].transactions
+        records = 0
+        for _ in range(sizes.txn_rounds):
+            for name, stream in streams.items():
+                ready_page_cache(broker.directory, int(sizes.txn_seconds * 500_000_000), BATCH_SIZES[BATCH])
+                speeds[name].append(stream.run(sizes.txn_seconds, TRANSACTION_SECONDS))
+                records += stream.sent_records
+        transactions = streams["transactional"].transactions - transactions
+        appended = wire.log_end_offset(TOPIC) - before
+        if appended != records + transactions:
+            raise BenchError(f"{appended} offsets were taken by {records} records, {transactions} markers")
+        for stream in streams.values():
+            stream.close()
+    plain, within = speeds["idempotent"], speeds["transactional"]
+    yield figure_of(
+        "produce in transactions of 100 ms, bare requests, slower by",
+        [one / other for one, other in zip(plain, within, strict=True)],
+        "times",
+        GOAL,
+        f"64 KB, {statistics.median(within):.0f} of {statistics.median(plain):.0f} MB/s; "
+        f"{transactions} transactions",
     )

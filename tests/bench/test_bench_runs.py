@@ -111,6 +111,7 @@ def test_measures_transactions(tmp_path: Path) -> None:
     for name in ("1 broker", "3 brokers"):
         assert figures[f"commit, {name}: whole transaction, p99"]["value"] > 0, name
     assert figures["produce in transactions of 100 ms, slower by"]["goal"] == pytest.approx(1 / 0.9)
+    assert figures["produce in transactions of 100 ms, bare requests, slower by"]["value"] > 0
     for what in ("memory", "produce", "read_committed fetch"):
         assert figures[f"100 finished transactions: {what}, growth"]["goal"] > 0, what
     assert list(tmp_path.glob("ottla-bench-*")) == [], "brokers leave nothing behind"
