@@ -351,6 +351,25 @@ def test_the_last_static_member_of_the_new_protocol_becomes_a_classic_group() ->
     assert client.heartbeat() == ErrorCode.NONE
 
 
+def test_what_is_on_its_way_when_the_last_static_member_turns_classic_finds_an_owner() -> None:
+    """The classic group knows of no targets: partitions that were to go from the one to the other would have
+    no owner for as long as nobody calls for a rebalance."""
+    desk = ConsumerDesk()
+    desk.join("a", "t", instance_id="i")
+    desk.ack("a")
+    desk.wait(1000)
+    waiting = ClassicClient(desk, "x", "t")
+    assert waiting.join() == ErrorCode.MEMBER_ID_REQUIRED
+    assert waiting.join() == ErrorCode.NONE
+    assert waiting.sync() == ErrorCode.NONE and waiting.owned == {}
+    back = ClassicClient(desk, "y", "t", instance_id="i")
+    assert back.join() == ErrorCode.NONE
+    group = desk.shard.group(GROUP)
+    assert isinstance(group, ClassicGroup) and group.state_name == "PreparingRebalance"
+    assert back.sync() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert waiting.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_an_upgrade_of_a_static_member() -> None:
     desk = ConsumerDesk()
     client = ClassicClient(desk, "x", "t", instance_id="i")

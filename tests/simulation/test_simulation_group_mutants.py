@@ -136,6 +136,11 @@ def test_a_clock_that_is_set_by_less_than_a_second_ends_no_session() -> None:
     assert run_scenario("groups-kill", 45011).complaints == []
 
 
+def test_a_group_that_turns_classic_in_the_middle_of_a_move_goes_on_with_it() -> None:
+    """Seed 60004: two partitions had no owner to the end."""
+    assert run_scenario("groups", 60004).complaints == []
+
+
 @pytest.mark.parametrize(
     ("plant", "scenario", "signs"),
     [

@@ -112,7 +112,7 @@ class ClassicMembers:
         )
         if old is not None and self._migration.may_turn_classic(group, []):
             # The last one of the new protocol is back as one of the old. It joins the classic group at once.
-            made = self._migration.downgrade(outcome, group, [], now_ms)
+            made = self._migration.turn_classic_as_is(outcome, group, now_ms)
             outcome.reply.generation_id = made.generation
             outcome.reply.protocol_name = made.protocol_name
             return outcome

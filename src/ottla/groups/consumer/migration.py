@@ -128,12 +128,21 @@ class Migration:
         """Called before members go. True if those that are left are a classic group now, and rebalance."""
         if not self.may_turn_classic(group, without):
             return False
-        made = self.downgrade(outcome, group, without, now_ms)
-        made.history.trigger(Trigger(PROTOCOL_CHANGED, now_ms, detail="consumer to classic"))
+        made = self._downgrade(outcome, group, without, now_ms)
+        made.history.trigger(_to_classic(now_ms))
         self._classic.rebalancing.prepare(outcome, made, trigger, now_ms)
         return True
 
-    def downgrade(
+    def turn_classic_as_is(self, outcome: Outcome, group: ConsumerGroup, now_ms: int) -> ClassicGroup:
+        """Nobody goes, and those who have all that they should go on with it. A classic group knows of no
+        targets: what is on its way from one member to another finds its owner by a rebalance, or never."""
+        is_settled = group.epoch == group.assignment_epoch and group.is_reconciled
+        made = self._downgrade(outcome, group, [], now_ms)
+        if not is_settled:
+            self._classic.rebalancing.prepare(outcome, made, _to_classic(now_ms), now_ms)
+        return made
+
+    def _downgrade(
         self, outcome: Outcome, group: ConsumerGroup, without: list[Member], now_ms: int
     ) -> ClassicGroup:
         """The classic group, stable with what its members have now; they do not yet know of each other."""
@@ -173,6 +182,10 @@ class Migration:
     def _write(self, outcome: Outcome, records: list[Record], now_ms: int) -> None:
         for key, value in records:
             self._context.write(outcome, key, value, now_ms)
+
+
+def _to_classic(now_ms: int) -> Trigger:
+    return Trigger(PROTOCOL_CHANGED, now_ms, detail="consumer to classic")
 
 
 def _member_of(old: ClassicMember, subscription: ConsumerProtocolSubscription) -> Member:
