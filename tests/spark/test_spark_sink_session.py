@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
@@ -9,6 +11,7 @@ pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip inst
 from pyspark.errors import PySparkException
 
 from ottla.client import SyncTransactions, read_arrow, shared_cluster
+from ottla.client.offsets import LATEST
 from ottla.testing import Cluster
 
 pytestmark = [
@@ -27,6 +30,13 @@ def brokers():
 
 
 def seen(brokers, topic: str) -> list[int]:
+    """When nothing is open in the topic any more: markers follow the answer to a commit."""
+    cluster = shared_cluster(brokers.bootstrap_servers)
+    latest = dict.fromkeys(((topic, number) for number in cluster.topic(topic).partitions), LATEST)
+    until = time.monotonic() + 90
+    while cluster.list_offsets(latest, read_committed=True) != cluster.list_offsets(latest):
+        assert time.monotonic() < until, "a transaction stays open"
+        time.sleep(0.05)
     table = read_arrow(topic, bootstrap_servers=brokers.bootstrap_servers).read_all()
     return sorted(int(value) for value in table["value"].to_pylist())
 
@@ -89,7 +99,8 @@ def test_batch_jobs_and_named_writes(spark, brokers):
     def save(rows, **options: str) -> None:
         writing = rows.write.format("ottla").mode("append").option("mode", "exactly-once")
         writing.option("kafka.bootstrap.servers", brokers.bootstrap_servers).options(
-            topic="jobs", **options
+            # A task that Spark kills in the middle leaves its transaction to the time-out.
+            **{"kafka.transaction.timeout.ms": "10000", "topic": "jobs", **options}
         ).save()
 
     save(frame(spark, 0, 100))

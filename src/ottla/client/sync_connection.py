@@ -162,6 +162,12 @@ class SyncConnection:
         assert awaited.api.response_class() is response, f"{response} does not answer {awaited.api.name}"
         return cast(Response, self._read(awaited, memory))
 
+    def __del__(self) -> None:
+        """Connections of a cluster that was dropped without being closed do not stay open."""
+        made = getattr(self, "_socket", None)  # none, if it could not be opened
+        if made is not None:
+            made.close()
+
     def close(self) -> None:
         self._fail(ConnectionFailedError(f"{self.address}: the connection was closed"))
 
