@@ -336,6 +336,18 @@ def test_a_configuration_that_is_refused_ends_everything(supervise):
     assert events.names(1).count("broker-starting") == 1
 
 
+def test_who_dies_of_the_stop_does_not_hide_its_reason(supervise):
+    async def story(events):
+        await events.wait_for("died")
+
+    refused = "time.sleep(0.3); sys.exit(2)"  # long enough for the other to be up, with no ear for SIGTERM
+    code, events = supervise(["time.sleep(60)", refused], story)
+    assert code == 2
+    assert [event["exit_code"] for event in events.all if event["event"] == "broker-stopped"] == [
+        -signal.SIGTERM
+    ]
+
+
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)\n"
 
 

@@ -117,7 +117,7 @@ class Supervisor:
                 self._events.tell("broker-failed", text, broker=one.node_id, error=str(error))
                 code, was_ready = EXIT_FAILED, False
             if self._stopping.is_set():
-                if code != 0:
+                if code != 0 and self._exit_code == EXIT_OK:  # else the reason of the stop is the better one
                     self._exit_code = EXIT_FAILED
                 how = "stopped" if code == 0 else how_it_ended(code)
                 text = f"broker {one.node_id} {how}"

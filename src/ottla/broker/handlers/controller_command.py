@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.fitting import fitted
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
@@ -35,4 +36,4 @@ API_KEYS = (
 
 
 async def handle(broker: Broker, request: Request, message: Message) -> Message:
-    return await broker.change(request, message)
+    return fitted(await broker.change(request, message), request.version)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller_commands import COMMAND_KEYS, QUORUM_KEYS
 from ottla.broker.controller_loop import NotController
-from ottla.broker.handlers.quorum_admin import fitted
+from ottla.broker.fitting import fitted
 from ottla.broker.refusals import refused
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
