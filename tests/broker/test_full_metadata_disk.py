@@ -69,7 +69,7 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
         await broker.start()
         try:
             topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-            request: Any = SimpleNamespace(on_controller_listener=True)
+            request: Any = SimpleNamespace(on_controller_listener=True, version=2)
             await controller_command.handle(broker, request, CreateTopicsRequest(topics=[topic]))
 
             def no_room(*_: object) -> None:

@@ -23,6 +23,7 @@ from ottla.broker.flusher import Flusher
 from ottla.broker.handlers import CONTROLLER_HANDLERS, HANDLERS
 from ottla.broker.identity import settle_identity
 from ottla.broker.listener import Limits, Listener
+from ottla.broker.metadata_answers import MetadataAnswers
 from ottla.broker.metadata_plane import MetadataPlane
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.partition_table import PartitionTable
@@ -106,6 +107,7 @@ class Broker:
         self._publisher = MetadataPublisher(self)
         self.recent_brokers = RecentBrokers(lambda: self.image, clock, self.replicas.is_gone)
         self._publisher.on_change.append(self.recent_brokers.image_changed)
+        self.metadata_answers = MetadataAnswers()
         self.plane = MetadataPlane(self, self._publisher)
         self.controller = ControllerChannel(
             self.plane, config.node_id, config.get_int("controller.socket.timeout.ms")

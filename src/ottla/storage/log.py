@@ -445,7 +445,7 @@ class PartitionLog(LogBase):
             due_ms = now_ms + self.config.file_delete_delay_ms
             for segment in self._segments.drop_first(count):
                 for path in segment.rename_deleted():
-                    self._due_removals.append((due_ms, path))
+                    self.due_removals.append((due_ms, path))
             self._snapshots.remove_below(self._segments.first.base_offset)
             self._changed = True
         logger.info("%s: %d segments deleted, log starts at %d", self.directory, count, start)
@@ -467,7 +467,7 @@ class PartitionLog(LogBase):
             raise self.log_dir.fail(error) from error  # the next start finishes it, or undoes it
         self._segments.replace(group.old, segment)
         due_ms = now_ms + self.config.file_delete_delay_ms
-        self._due_removals += [(due_ms, path) for path in replaced]
+        self.due_removals += [(due_ms, path) for path in replaced]
         if self._memo is not None:
             self._memo.clear()
         self._changed = True
@@ -475,10 +475,10 @@ class PartitionLog(LogBase):
 
     def take_due_removals(self, now_ms: int) -> list[str]:
         """The files whose delay has passed: the caller removes them."""
-        if not self._due_removals or self.log_dir.error is not None or self._closed:
+        if not self.due_removals or self.log_dir.error is not None or self._closed:
             return []
-        due = [path for due_ms, path in self._due_removals if due_ms <= now_ms]
-        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
+        due = [path for due_ms, path in self.due_removals if due_ms <= now_ms]
+        self.due_removals = [entry for entry in self.due_removals if entry[0] > now_ms]
         return due
 
     def remove_due(self, now_ms: int) -> int:

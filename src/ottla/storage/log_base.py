@@ -31,7 +31,6 @@ class LogBase:
     __slots__ = (
         "_changed",
         "_closed",
-        "_due_removals",
         "_files",
         "_generation",
         "_memo",
@@ -46,6 +45,7 @@ class LogBase:
         "cleaning",
         "config",
         "directory",
+        "due_removals",
         "last_flush_ms",
         "leader_epochs",
         "log_dir",
@@ -81,7 +81,7 @@ class LogBase:
         self.recovery_point = loaded.recovery_point
         self.last_flush_ms = now_ms
         self._memo: log_read.PositionMemo | None = None
-        self._due_removals: list[tuple[int, str]] = []
+        self.due_removals: list[tuple[int, str]] = []
         # Counts new names: the directories have to be synced with the data. The first flush always does, for
         # an empty log is closed without a sync.
         self._names_version = 1
@@ -284,7 +284,7 @@ class LogBase:
         if self._closed or self.log_dir.error is not None:
             return None
         with guarded(self.log_dir):
-            for _, path in self._due_removals:
+            for _, path in self.due_removals:
                 self._files.remove(path)
             changed = self.is_changed
             if changed:

@@ -444,7 +444,7 @@ class LogManager:
     def begin_removals(self, now_ms: int) -> RemovalJob:
         """What is due to be removed, files and whole directories, as a job for any thread."""
         due: list[tuple[LogDir, str]] = []
-        for log in self.logs.values():
+        for log in [log for log in self.logs.values() if log.due_removals]:
             due += [(log.log_dir, path) for path in log.take_due_removals(now_ms)]
         due += [(log_dir, path) for due_ms, log_dir, path in self._due_removals if due_ms <= now_ms]
         self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
@@ -462,7 +462,9 @@ class LogManager:
 
     def flush_candidates(self, now_ms: int) -> list[PartitionLog]:
         """The logs that flush.messages, flush.ms or a closed segment want flushed."""
-        return [log for log in self.logs.values() if log.log_dir.error is None and log.wants_flush(now_ms)]
+        # Of many logs at rest not one is called: they should cost nothing.
+        unflushed = [log for log in self.logs.values() if log.log_end_offset > log.recovery_point]
+        return [log for log in unflushed if log.log_dir.error is None and log.wants_flush(now_ms)]
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 

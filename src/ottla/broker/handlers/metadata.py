@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ottla.broker.cluster_view import PartitionView, any_live_node, nodes, topic_name_problem
+from ottla.broker.cluster_view import Node, PartitionView, any_live_node, nodes, topic_name_problem
 from ottla.broker.connection import Late
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
@@ -21,10 +21,13 @@ from ottla.protocol.uuids import ZERO_UUID
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.connection import Request
+    from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import PartitionImage, TopicImage
+    from ottla.protocol.message import Message
 
 API_KEY = 3
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+LONG_ANSWER = 300  # partitions, or topics
 
 
 def handle(broker: Broker, request: Request, message: MetadataRequest) -> Any:
@@ -49,17 +52,48 @@ def _creatable(broker: Broker, message: MetadataRequest) -> list[str]:
 
 async def _create_then_answer(
     broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
-) -> MetadataResponse:
+) -> Message:
     """Unlike Kafka we create first and answer then, so that the first try of a producer succeeds."""
     refused = await broker.topic_creator.create(missing)
     return _answer(broker, request, message, refused)
 
 
-def _answer(
-    broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]
-) -> MetadataResponse:
+def _answer(broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int]) -> Message:
     image = broker.image
     shown = nodes(image, request.listener.name, broker.recent_brokers.is_recent)
+    if refused or not _is_long(image, message):
+        return _build(broker, request, message, refused, shown)
+    gone = [broker_id for broker_id in image.brokers if broker.replicas.is_gone(broker_id)]
+    question = (
+        request.version,
+        request.listener.name,
+        message.include_topic_authorized_operations,
+        message.include_cluster_authorized_operations,
+        message.topics and tuple([(topic.topic_id, topic.name) for topic in message.topics]),
+    )
+    answers = broker.metadata_answers
+    known = answers.find((broker.image_offset, shown, gone), question)
+    if known is not None:
+        return known
+    return answers.keep(question, _build(broker, request, message, refused, shown), request.version)
+
+
+def _is_long(image: ClusterImage, message: MetadataRequest) -> bool:
+    """Could the answer be worth keeping? Most requests name a few topics with a few partitions."""
+    if not message.topics:
+        return len(image.topics_by_id) >= LONG_ANSWER
+    total = 0
+    for asked in message.topics:
+        topic = image.topics_by_id.get(asked.topic_id) or image.topics_by_name.get(asked.name or "")
+        if topic is None:
+            return False  # nobody asks for it twice
+        total += len(topic.partitions)
+    return total >= LONG_ANSWER
+
+
+def _build(
+    broker: Broker, request: Request, message: MetadataRequest, refused: dict[str, int], shown: list[Node]
+) -> MetadataResponse:
     answer = MetadataResponse(
         cluster_id=broker.cluster_id,
         controller_id=any_live_node(shown, broker.node_id),

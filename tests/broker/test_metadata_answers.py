@@ -1,0 +1,74 @@
+"""Large answers to Metadata are encoded once, and never told when they are not true any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker import metadata_answers
+from ottla.broker.metadata_answers import MetadataAnswers
+from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from ottla.testing import Cluster
+from ottla.testing.hostile.peer import Peer
+
+
+def answer_of(size: int, name: str = "t") -> MetadataResponse:
+    return MetadataResponse(topics=[MetadataResponseTopic(name=name * 200) for _ in range(size)])
+
+
+def test_the_same_question_gets_the_same_bytes_while_the_state_is_the_same() -> None:
+    answers = MetadataAnswers()
+    assert answers.find(1, "q") is None
+    sent = answers.keep("q", answer_of(200), 9)
+    found = answers.find(1, "q")
+    assert found is not None
+    assert found.encode_parts(9) == sent.encode_parts(9)
+    assert b"".join(found.encode_parts(9)) == answer_of(200).encode(9)  # type: ignore[arg-type]
+    assert answers.find(1, "other") is None
+    assert answers.find(2, "q") is None
+    assert answers.find(1, "q") is None  # the first state is not remembered
+
+
+def test_small_answers_are_not_kept() -> None:
+    answers = MetadataAnswers()
+    answers.find(1, "q")
+    answers.keep("q", answer_of(1), 9)
+    assert answers.find(1, "q") is None
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = MetadataAnswers()
+    answers.find(1, 0)
+    for question in range(metadata_answers.KEPT_MAX + 1):
+        answers.keep(question, answer_of(200), 9)
+    assert [q for q in range(metadata_answers.KEPT_MAX + 1) if answers.find(1, q)] == [
+        metadata_answers.KEPT_MAX
+    ]
+    monkeypatch.setattr(metadata_answers, "KEPT_BYTES_MAX", 100_000)
+    answers.keep("a", answer_of(200), 9)
+    answers.keep("b", answer_of(300), 9)
+    assert (answers.find(1, "a"), answers.find(1, "b") is None) == (None, False)
+
+
+def test_what_changes_is_told_at_once() -> None:
+    with Cluster() as cluster, Peer(cluster.bootstrap_servers) as peer:
+
+        def partitions(version: int) -> int:
+            asked = MetadataRequest(
+                topics=[MetadataRequestTopic(name="long")], allow_auto_topic_creation=False
+            )
+            (topic,) = peer.call(asked, version).topics
+            return -1 if topic.error_code else len(topic.partitions)
+
+        created = CreatableTopic(name="long", num_partitions=300, replication_factor=1)
+        peer.call(CreateTopicsRequest(topics=[created], timeout_ms=20_000), 7)
+        for version in (4, 9, 9, 12, 4):
+            assert partitions(version) == 300
+        more = CreatePartitionsTopic(name="long", count=301, assignments=None)
+        peer.call(CreatePartitionsRequest(topics=[more], timeout_ms=20_000), 3)
+        assert (partitions(4), partitions(9)) == (301, 301)
+        peer.call(DeleteTopicsRequest(topic_names=["long"], timeout_ms=20_000), 5)
+        assert (partitions(4), partitions(9)) == (-1, -1)
