@@ -13,8 +13,20 @@ Spark's own Kafka connector; `docs/SPARK.md` lists them, and what is there beyon
 
 from __future__ import annotations
 
-from pyspark_ottla.source import OttlaDataSource
+from typing import TYPE_CHECKING, Any
 
-DefaultSource = OttlaDataSource
+if TYPE_CHECKING:
+    from pyspark_ottla.source import OttlaDataSource
+
+    DefaultSource = OttlaDataSource
 
 __all__ = ["DefaultSource", "OttlaDataSource"]
+
+
+def __getattr__(name: str) -> Any:
+    """The source, when it is asked for: schemas are read, by `schema_text`, where there is no PySpark."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pyspark_ottla.source import OttlaDataSource
+
+    return OttlaDataSource

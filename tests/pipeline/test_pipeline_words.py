@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ottla.pipeline.code_check import why_not_there
@@ -37,11 +40,41 @@ def test_a_duration_for_spark():
         ("id BIGINT", ["id"]),
         ("Id bigint NOT NULL, `odd name` string COMMENT 'so'", ["id", "odd name"]),
         ("a: int, b array<struct<x: int, y map<string, double>>>", ["a", "b"]),
-        ("d DECIMAL(10, 2), v VARCHAR(5), i INTERVAL DAY TO SECOND, t TIMESTAMP_NTZ", ["d", "v", "i", "t"]),
+        ("d DECIMAL(10, 2), v VARCHAR(5), t TIMESTAMP_NTZ", ["d", "v", "t"]),
     ],
 )
 def test_schemas(ddl, names):
     assert column_names(ddl) == names
+    assert column_names(ddl, decoded=True) == names
+
+
+@pytest.mark.parametrize(
+    ("ddl", "offset", "message"),
+    [
+        ("a INT, v VOID", 9, "no value can be decoded into the type VOID"),
+        ("a ARRAY<VARIANT>", 8, "no value can be decoded into the type VARIANT"),
+        ("i INTERVAL DAY TO SECOND NOT NULL", 2, "no value can be decoded into the type INTERVAL"),
+        ("s STRUCT<t: TIME(6)>", 12, "no value can be decoded into the type TIME"),
+        ("m MAP<INT, STRING>", 6, "the keys of a map must be strings"),
+        ("s STRUCT<>", 2, "a struct needs fields"),
+    ],
+)
+def test_types_for_steps_but_not_for_sources(ddl, offset, message):
+    """A source cannot decode into them, and says so in the same words when Spark makes it."""
+    assert column_names(ddl)
+    with pytest.raises(DdlError, match=message) as error:
+        column_names(ddl, decoded=True)
+    assert error.value.offset == offset
+    pytest.importorskip("pyspark")
+    from pyspark_ottla.ddl import parse_ddl
+
+    with pytest.raises(ValueError, match=message):
+        parse_ddl(ddl)
+
+
+def test_schemas_are_read_without_pyspark():
+    code = "import sys, ottla.pipeline.checks; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -55,6 +88,8 @@ def test_schemas(ddl, names):
         ("a ARRAY<INT", 11, "expected '>'"),
         ("a INT, ", 7, "expected the name of a column"),
         ("a INT; b INT", 5, "';' has no place in a schema"),
+        ("a DECIMAL(39)", 2, "a decimal has 1 to 38 digits"),
+        ("a DECIMAL(5, x)", 13, "expected a number"),
     ],
 )
 def test_schemas_that_are_none(ddl, offset, message):

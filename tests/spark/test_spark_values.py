@@ -79,11 +79,11 @@ def test_schemas_as_spark_writes_them(ddl, expected):
 @pytest.mark.parametrize(
     ("ddl", "words"),
     [
-        ("", ["name of a column", "it ends"]),
-        ("a", ["a type"]),
-        ("a intt", ["a type", "'intt' at 3"]),
-        ("a int b int", ["a comma", "'b' at 7"]),
-        ("a array<int", ["'>'", "it ends"]),
+        ("", ["needs columns"]),
+        ("a", ["a type", "the end"]),
+        ("a intt", ["unknown type 'intt'", "character 3"]),
+        ("a int b int", ["expected ',' before b", "character 7"]),
+        ("a array<int", ["'>'", "the end"]),
         ("a map<int, string>", ["keys of a map"]),
         ("a int, A string", ["'A' is there twice"]),
         ("a decimal(39)", ["1 to 38"]),

@@ -214,7 +214,7 @@ class _Reader:
         if kind == "avro":
             self.avro(schema, what)
             return schema
-        return self.ddl(schema, what)
+        return self.ddl(schema, what, decoded=True)
 
     def avro(self, schema: Text, what: str) -> None:
         try:
@@ -225,9 +225,9 @@ class _Reader:
         if not isinstance(parsed, dict) or parsed.get("type") != "record":
             self.problems.add(schema.mark, f"{what}: the Avro schema must be a record")
 
-    def ddl(self, schema: Text, what: str) -> Text:
+    def ddl(self, schema: Text, what: str, *, decoded: bool = False) -> Text:
         try:
-            column_names(schema)
+            column_names(schema, decoded=decoded)
         except DdlError as error:
             self.problems.add(schema.place(error.offset), f"{what}: schema: {error}")
         return schema
