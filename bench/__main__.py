@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pstats
 import sys
 import tempfile
 import time
@@ -14,10 +13,10 @@ from bench import cases
 from bench.broker import Launch
 from bench.conditions import as_text, conditions
 from bench.figures import Figure, as_table, write_json
+from bench.profiles import print_profiles
 from bench.sizes import FULL, QUICK, SMOKE, Sizes
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
-PROFILE_LINES = 40
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,16 +54,7 @@ def profile(name: str, sampled: bool, data_root: str, sizes: Sizes) -> None:
         figures = run_cases([name], Launch(data_root, directory, sampled), sizes)
         print(as_table(figures))
         print("(the profiler is in these figures)")
-        for file_name in sorted(os.listdir(directory)):
-            path = os.path.join(directory, file_name)
-            print(f"\n--- {name}, {file_name}")
-            if not os.path.getsize(path):
-                print("(killed before it could tell)")
-            elif sampled:
-                with open(path, encoding="utf-8") as file:
-                    print(file.read())
-            else:
-                pstats.Stats(path).sort_stats("tottime").print_stats(PROFILE_LINES)
+        print_profiles(name, directory, sampled=sampled)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,22 @@
+"""What profilers of brokers left in a directory, as text."""
+
+from __future__ import annotations
+
+import os
+import pstats
+
+LINES = 40
+
+
+def print_profiles(name: str, directory: str, *, sampled: bool) -> None:
+    """One per broker, in the order of their starts."""
+    for file_name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, file_name)
+        print(f"\n--- {name}, {file_name}")
+        if not os.path.getsize(path):
+            print("(killed before it could tell)")
+        elif sampled:
+            with open(path, encoding="utf-8") as file:
+                print(file.read())
+        else:
+            pstats.Stats(path).sort_stats("tottime").print_stats(LINES)
