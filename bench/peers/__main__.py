@@ -7,14 +7,19 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from bench.conditions import as_text, conditions
-from bench.peers.contest import FULL, QUICK, SMOKE, Effort, Entry, contest
+from bench.peers.contest import FULL, QUICK, SMOKE, Effort, Scenario, Shapes, contest, rounds_of
 from bench.peers.fleet import Peer
 from bench.peers.jars import NoKafka, find_kafka
-from bench.peers.report import as_table, write_json, write_report
+from bench.peers.report import write_report
+from bench.peers.results import Part, write_parts
 from bench.peers.scenarios import BY_NAME, SCENARIOS
+from bench.peers.table import as_table
+from bench.profiles import print_profiles
 
 RESULTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "results")
 
@@ -29,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--thorough", action="store_true", help="every combination: hours")
     parser.add_argument("--rounds", type=int, help="how often each peer has its turn")
     parser.add_argument("--alone", action="store_true", help="Ottla alone, even where Kafka can be had")
+    parser.add_argument("--profile", action="store_true", help="Ottla alone under a profiler; writes nothing")
     parser.add_argument("--data", metavar="DIR", help="where servers keep their data (default: the temp dir)")
     parser.add_argument("--json", metavar="PATH", help="where to write the figures (default: bench/results/)")
     parser.add_argument("--report", metavar="PATH", help="write the report there, e.g. docs/BENCHMARKS.md")
@@ -39,19 +45,54 @@ def effort_of(arguments: argparse.Namespace) -> Effort:
     effort = SMOKE if arguments.smoke else QUICK if arguments.quick else FULL
     if arguments.rounds:
         effort = effort._replace(rounds=arguments.rounds)
-    return effort._replace(thorough=arguments.thorough)
+    return effort._replace(shapes=Shapes.EVERY) if arguments.thorough else effort
 
 
 def find_peers(data_root: str, *, alone: bool) -> tuple[list[Peer], str]:
-    peers = [Peer("Ottla", data_root)]
     if alone:
-        return peers, "not asked for"
+        return [Peer("Ottla", data_root)], "not asked for"
     try:
         kafka = find_kafka()
     except NoKafka as reason:
         print(f"bench: Ottla alone, without Apache Kafka: {reason}", file=sys.stderr)
-        return peers, str(reason)
-    return [*peers, Peer("Kafka", data_root, kafka)], f"{kafka.version} from {kafka.origin}"
+        return [Peer("Ottla", data_root)], f"not there: {reason}"
+    peers = [Peer("Ottla", data_root, tools=kafka), Peer("Kafka", data_root, kafka, tools=kafka)]
+    return peers, f"{kafka.version} from {kafka.origin}"
+
+
+def play(scenario: Scenario, peers: Sequence[Peer], effort: Effort, part: Part) -> None:
+    """One scenario, into the part. One that fails is told of, and costs the others nothing."""
+    began_s = time.monotonic()
+    load_before = _load()
+    try:
+        part.entries.extend(contest(scenario, peers, effort))
+    except Exception as error:
+        print(f"bench: {scenario.name} failed", file=sys.stderr)
+        traceback.print_exc()
+        part.conditions["failed"][scenario.name] = f"{type(error).__name__}: {error}".splitlines()[0]
+        return
+    took_s = round(time.monotonic() - began_s)
+    part.conditions["scenarios"][scenario.name] = {
+        "seconds": took_s,
+        "rounds": rounds_of(scenario, effort),
+        "warm_ups": 0 if scenario.play is None else scenario.warm_ups,
+        "load_before": load_before,
+        "load_after": _load(),
+    }
+    print(f"{scenario.name}: {took_s} s", file=sys.stderr, flush=True)
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 2)
+
+
+def profile(scenarios: Sequence[Scenario], data_root: str, effort: Effort) -> None:
+    for scenario in scenarios:
+        with tempfile.TemporaryDirectory(prefix="ottla-profile-") as directory:
+            entries = contest(scenario, [Peer("Ottla", data_root, profiles=directory)], effort)
+            print(as_table(entries))
+            print("(the profiler is in these figures)")
+            print_profiles(scenario.name, directory, sampled=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,25 +103,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     data_root = arguments.data or tempfile.gettempdir()
     effort = effort_of(arguments)
+    scenarios = [scenario for scenario in SCENARIOS if scenario.name in (arguments.only or BY_NAME)]
+    if arguments.profile:
+        profile(scenarios, data_root, effort)
+        return 0
     peers, kafka = find_peers(data_root, alone=arguments.alone)
-    found = conditions(data_root) | {"kafka": kafka, "effort": effort._asdict()}
-    entries: list[Entry] = []
-    for scenario in SCENARIOS:
-        if scenario.name in (arguments.only or BY_NAME):
-            began_s = time.monotonic()
-            entries += contest(scenario, peers, effort)
-            took_s = time.monotonic() - began_s
-            print(f"{scenario.name}: {took_s:.0f} s", file=sys.stderr, flush=True)
-    found["load_after"] = [round(load, 2) for load in os.getloadavg()]
+    found: dict[str, Any] = conditions(data_root) | {"kafka": kafka, "scenarios": {}, "failed": {}}
+    found["data"] = found["data"].split(" ")[0]  # where it is on this machine is nobody's business
+    found["effort"] = effort._asdict() | {"shapes": effort.shapes.value}
+    part = Part(found, [])
     path = arguments.json or os.path.join(RESULTS, time.strftime("peers-%Y%m%d-%H%M%S.json"))
-    write_json(path, found, entries)
+    for scenario in scenarios:
+        play(scenario, peers, effort, part)
+        write_parts(path, [part])
     if arguments.report:
-        write_report(arguments.report, found, entries, SCENARIOS)
+        write_report(arguments.report, [part])
     print(as_text(found))
     print(f"kafka     {kafka}\n")
-    print(as_table(entries))
+    print(as_table(part.entries))
     print(f"\nwritten to {os.path.relpath(path)}")
-    return 0
+    return 1 if found["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from bench.peers.fleet import Fleet, Peer
-from bench.peers.usage import Usage, usage
+from bench.peers.usage import Usage, resident_bytes, usage
 
 GB = 1e9
 
@@ -21,10 +22,19 @@ class Measure(NamedTuple):
     unit: str
     less_is_better: bool = True
     goal: float | None = None  # of the advantage: 1 is level, 2 is twice as good
+    aside: bool = False  # counted too, but not what the scenario is about
 
 
 Figures: TypeAlias = dict[str, tuple[float, Measure]]
 """What one round of one peer gives."""
+
+
+class Shapes(Enum):
+    """Which of the many ways to produce are measured."""
+
+    FEW = "the batch sizes"
+    EACH = "one dimension after the other"
+    EVERY = "every combination"
 
 
 class Effort(NamedTuple):
@@ -42,37 +52,38 @@ class Effort(NamedTuple):
     commits: int
     transaction_seconds: float
     spark_rows: int
-    thorough: bool  # every combination of a scenario, not one dimension after the other
+    shapes: Shapes
 
 
 FULL = Effort(
-    rounds=3,
-    produce_bytes=500_000_000,
-    consume_bytes=1_000_000_000,
-    latency_seconds=10,
+    rounds=5,
+    produce_bytes=300_000_000,
+    consume_bytes=500_000_000,
+    latency_seconds=5,
     requests=30_000,
     idle_seconds=10,
     partitions=(1_000, 10_000),
     kills=3,
     members=100,
     commits=20_000,
-    transaction_seconds=10,
+    transaction_seconds=4,
     spark_rows=2_000_000,
-    thorough=False,
+    shapes=Shapes.EACH,
 )
 QUICK = FULL._replace(
     rounds=2,
     produce_bytes=150_000_000,
-    consume_bytes=300_000_000,
-    latency_seconds=3,
+    consume_bytes=150_000_000,
+    latency_seconds=2,
     requests=10_000,
     idle_seconds=3,
     partitions=(1_000,),
     kills=1,
     members=30,
     commits=5_000,
-    transaction_seconds=3,
+    transaction_seconds=2,
     spark_rows=500_000,
+    shapes=Shapes.FEW,
 )
 SMOKE = Effort(
     rounds=1,
@@ -87,7 +98,7 @@ SMOKE = Effort(
     commits=100,
     transaction_seconds=0.5,
     spark_rows=2_000,
-    thorough=False,
+    shapes=Shapes.EACH,
 )
 
 Play: TypeAlias = Callable[[Fleet, Effort], Figures]
@@ -103,7 +114,10 @@ class Scenario(NamedTuple):
     brokers: int = 1
     settings: Mapping[str, str] = {}
     warm_ups: int = 1  # rounds that do not count: a JVM compiles what it runs
-    quick: bool = True  # part of the short subset
+    rounds_max: int = 10  # fewer where a round is long, or sure enough
+
+
+MEMORY = Measure("MB RSS", aside=True)
 
 
 class Entry(NamedTuple):
@@ -120,7 +134,15 @@ class Entry(NamedTuple):
         """How many times better Ottla is, by the medians."""
         if not self.theirs:
             return None
-        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
+        return self._better(statistics.median(self.ours), statistics.median(self.theirs))
+
+    @property
+    def advantages(self) -> list[float]:
+        """The same for each round by itself: the peers had their turns one after the other."""
+        pairs = zip(self.ours, self.theirs, strict=False)
+        return [ratio for pair in pairs if (ratio := self._better(*pair)) is not None]
+
+    def _better(self, ours: float, theirs: float) -> float | None:
         good, bad = (theirs, ours) if self.measure.less_is_better else (ours, theirs)
         return good / bad if bad else None
 
@@ -134,12 +156,16 @@ class Entry(NamedTuple):
         return {
             "scenario": self.scenario,
             "figure": self.figure,
-            **self.measure._asdict(),
-            "ottla": list(self.ours),
-            "kafka": list(self.theirs),
+            "measure": self.measure._asdict(),
+            "ottla": [float(f"{value:.6g}") for value in self.ours],
+            "kafka": [float(f"{value:.6g}") for value in self.theirs],
             "advantage": self.advantage,
             "verdict": self.verdict,
         }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Entry:
+        return cls(row["scenario"], row["figure"], Measure(**row["measure"]), row["ottla"], row["kafka"])
 
 
 def contest(scenario: Scenario, peers: Sequence[Peer], effort: Effort) -> list[Entry]:
@@ -151,12 +177,17 @@ def contest(scenario: Scenario, peers: Sequence[Peer], effort: Effort) -> list[E
             for turn in turns:
                 for _ in range(scenario.warm_ups):
                     turn()
-        for number in range(effort.rounds):
+        count = rounds_of(scenario, effort)
+        for number in range(count):
             for seat, turn in enumerate(turns):
-                _tell(f"\r{scenario.name}: round {number + 1} of {effort.rounds}, {peers[seat].name}      ")
+                _tell(f"\r{scenario.name}: round {number + 1} of {count}, {peers[seat].name}      ")
                 rounds[seat].append(turn())
     _tell("\r" + " " * 70 + "\r")
     return list(_entries(scenario.name, rounds))
+
+
+def rounds_of(scenario: Scenario, effort: Effort) -> int:
+    return min(effort.rounds, scenario.rounds_max)
 
 
 def _turn(scenario: Scenario, peer: Peer, effort: Effort, stack: ExitStack) -> Callable[[], Figures]:
@@ -166,7 +197,12 @@ def _turn(scenario: Scenario, peer: Peer, effort: Effort, stack: ExitStack) -> C
     assert play is not None, f"{scenario.name} does nothing"
     _tell(f"\r{scenario.name}: starting {peer.name}      ")
     fleet = stack.enter_context(peer.fleet(scenario.brokers, scenario.settings))
-    return lambda: play(fleet, effort)
+
+    def turn() -> Figures:
+        found = play(fleet, effort)
+        return found | {"memory after a round": (resident_bytes(fleet.pids) / 1e6, MEMORY)}
+
+    return turn
 
 
 def _entries(name: str, rounds: Sequence[Sequence[Figures]]) -> Iterator[Entry]:

@@ -6,7 +6,6 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -41,6 +40,12 @@ class Peer(NamedTuple):
     name: str
     data_root: str
     kafka: Kafka | None = None
+    tools: Kafka | None = None  # Kafka's clients, whoever the server is
+    profiles: str | None = None  # a directory: every broker of Ottla runs under a profiler and leaves a file
+
+    @property
+    def launch(self) -> Launch:
+        return Launch(self.data_root, self.profiles, sampled=True)
 
     def fleet(self, brokers: int = 1, settings: Mapping[str, str] | None = None) -> Fleet:
         return Fleet(self, brokers, settings or {})
@@ -50,7 +55,7 @@ class Node(Broker):
     """A broker of either kind as a process of its own; its directory holds properties, data and log."""
 
     def __init__(self, peer: Peer, label: str) -> None:
-        super().__init__(Launch(peer.data_root), label=label)
+        super().__init__(peer.launch, label=label)
         self._peer = peer
 
     @property
@@ -75,8 +80,8 @@ class Node(Broker):
     def command(self) -> list[str]:
         kafka = self._peer.kafka
         if kafka is None:
-            serve = [sys.executable, "-P", "-m", "ottla", "serve", "--log-level", "warning"]
-            return [*serve, "--config", self.properties_path]
+            serve = self._launch.command(self.label)
+            return [*serve, "--log-level", "warning", "--config", self.properties_path]
         return [kafka.java, *JVM_OPTIONS, "-cp", kafka.class_path, "kafka.Kafka", self.properties_path]
 
     def begin_start(self) -> None:
@@ -120,7 +125,7 @@ class Fleet(Cluster):
     brokers: list[Node]  # type: ignore[assignment]
 
     def __init__(self, peer: Peer, brokers: int, settings: Mapping[str, str]) -> None:
-        self._launch = Launch(peer.data_root)
+        self._launch = peer.launch
         self.peer = peer
         self.start_s = 0.0
         ports = iter(free_ports(2 * brokers, HOST))

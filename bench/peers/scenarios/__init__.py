@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.peers.contest import Scenario
 from bench.peers.scenarios import (
+    clients,
     consume,
     failover,
     groups,
@@ -19,6 +20,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *start.SCENARIOS,
     *produce.SCENARIOS,
     *consume.SCENARIOS,
+    *clients.SCENARIOS,
     *latency.SCENARIOS,
     *small.SCENARIOS,
     *failover.SCENARIOS,

@@ -10,7 +10,8 @@ from typing import Any
 
 from bench.batches import QUIET, produce_records
 from bench.broker import BenchError
-from bench.peers.contest import GB, Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.contest import Effort, Figures, Scenario, Stopwatch
+from bench.peers.costs import moved, read
 from bench.peers.fleet import Fleet
 from bench.peers.scenarios.produce import texts
 from ottla.client import NewTopic
@@ -24,8 +25,6 @@ AT_ONCE = 10_000
 POLL_SECONDS = 0.5
 SILENCE_SECONDS_MAX = 60
 TAIL_SHARE = 4  # of the bytes: both sides work at the same time
-CPU = Measure("server CPU s per GB", goal=1)
-RATE = Measure("MB/s", less_is_better=False)
 
 
 def consume(fleet: Fleet, effort: Effort) -> Figures:
@@ -33,7 +32,7 @@ def consume(fleet: Fleet, effort: Effort) -> Figures:
     if not _is_filled(fleet):
         _fill(fleet, records)
     found: Figures = {}
-    found |= _measured(fleet, "catch-up, cold", 1, records, lambda: _assigned(fleet), cold=True)
+    found |= _measured(fleet, "catch-up from cold start", 1, records, lambda: _assigned(fleet), cold=True)
     found |= _measured(fleet, "catch-up, in memory", 1, records, lambda: _assigned(fleet))
     found |= _measured(fleet, f"{MANY} consumers", MANY, records // 4, lambda: _assigned(fleet))
     group = f"group-{os.urandom(4).hex()}"
@@ -85,11 +84,7 @@ def _measured(
     took_s, used = watch.stop()
     for client in clients:
         client.close()
-    gigabytes = wanted.total * RECORD_BYTES / GB
-    return {
-        f"{name}: CPU": (used.cpu_s / gigabytes, CPU),
-        f"{name}: rate": (gigabytes * 1000 / took_s, RATE),
-    }
+    return read(name, wanted.total * RECORD_BYTES, took_s, used, goal=1)
 
 
 class Count:
@@ -132,6 +127,8 @@ def _config(fleet: Fleet, group: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "check.crcs": False,
+        # When its queue is full librdkafka rests for a second by default: a fast server would seem slow.
+        "fetch.queue.backoff.ms": 1,
     }
 
 
@@ -170,11 +167,7 @@ def _tail(fleet: Fleet, records: int) -> Figures:
     took_s, used = watch.stop()
     client.close()
     fleet.delete_topic(topic)
-    gigabytes = records * RECORD_BYTES / GB
-    return {
-        "tail, with its producer: CPU": (used.cpu_s / gigabytes, CPU),
-        "tail, with its producer: rate": (gigabytes * 1000 / took_s, RATE),
-    }
+    return moved("tail, with its producer", records * RECORD_BYTES, took_s, used, goal=1)
 
 
 def _await_flow(producer: Any, client: Any, topic: str) -> None:

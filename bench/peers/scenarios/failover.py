@@ -42,5 +42,6 @@ SCENARIOS = (
         failover,
         brokers=3,
         warm_ups=0,
+        rounds_max=3,
     ),
 )

@@ -16,6 +16,7 @@ from bench.cases.group_members import TOPIC as JOIN_TOPIC
 from bench.cases.group_offsets import await_coordinator, check_commit, commit_frame
 from bench.peers.blast import blast
 from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.costs import answered
 from bench.peers.fleet import Fleet
 from bench.wire import Wire
 from ottla.client import NewTopic
@@ -45,6 +46,8 @@ def groups(fleet: Fleet, effort: Effort) -> Figures:
         _, used = watch.stop()
         found[f"{name}, {protocol}: until all have partitions"] = (took_s, Measure("s"))
         found[f"{name}, {protocol}: CPU"] = (used.cpu_s, Measure("server CPU s"))
+        switches = Measure("context switches", aside=True)
+        found[f"{name}, {protocol}: switches"] = (used.switches, switches)
     for protocol in ("classic", "consumer"):
         found[f"rolling restart of {ROLLING_MEMBERS}, {protocol}: longest time a partition stands still"] = (
             _rolling(fleet, protocol),
@@ -68,10 +71,7 @@ def _commits(fleet: Fleet, effort: Effort) -> Figures:
         requests=effort.commits,
     )
     _, used = watch.stop()
-    return {
-        "offset commits": (effort.commits / took_s, Measure("commits/s", less_is_better=False)),
-        "offset commits: CPU": (used.cpu_s / effort.commits * 1e6, Measure("server CPU us per commit")),
-    }
+    return answered("offset commits", effort.commits, "commit", took_s, used)
 
 
 # -- rolling restart
@@ -163,4 +163,4 @@ def _write(fleet: Fleet, stop: threading.Event) -> None:
     producer.flush(10)
 
 
-SCENARIOS = (Scenario("groups", "Consumer groups on one broker", groups, settings=SETTINGS),)
+SCENARIOS = (Scenario("groups", "Consumer groups on one broker", groups, settings=SETTINGS, rounds_max=3),)

@@ -9,13 +9,13 @@ from typing import Any
 
 from bench.batches import QUIET
 from bench.broker import BenchError
-from bench.peers.contest import Effort, Figures, Measure, Scenario
+from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
 from bench.peers.fleet import Fleet
 from ottla.client import NewTopic
 
 RATES = {"100/s": (100, 100), "1,000/s": (1000, 100), "10 MB/s": (10_000, 1000)}
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
-WARM_UP_SHARE = 10
+WARM_UP_SECONDS = 1.0  # clients connect, and what waited for that is delivered
 WAIT_SECONDS = 30
 STAMP_BYTES = 20
 
@@ -24,12 +24,23 @@ def latency(fleet: Fleet, effort: Effort) -> Figures:
     found: Figures = {}
     for name, (per_second, record_bytes) in RATES.items():
         records = max(20, int(per_second * effort.latency_seconds))
-        taken_ms = sorted(_at_rate(fleet, per_second, record_bytes, records)[records // WARM_UP_SHARE :])
+        before = int(per_second * WARM_UP_SECONDS)
+        watch = Stopwatch(fleet)
+        taken_ms = sorted(_at_rate(fleet, per_second, record_bytes, before + records)[before:])
+        _, used = watch.stop()
         for label, percent in PERCENTILES.items():
             if len(taken_ms) * (100 - percent) < 100:
                 continue  # fewer than one record beyond it: it would be the maximum by another name
             at = min(len(taken_ms) - 1, int(len(taken_ms) * percent / 100))
             found[f"{name}: {label}"] = (taken_ms[at], Measure("ms", goal=1))
+        found[f"{name}: CPU"] = (
+            used.cpu_s / (before + records) * 1e6,
+            Measure("server CPU us per record", aside=True),
+        )
+        found[f"{name}: switches"] = (
+            used.switches / (before + records),
+            Measure("context switches per record", aside=True),
+        )
     return found
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from bench.batches import BATCH_SIZES, QUIET, produce_records
 from bench.meter import ready_page_cache
-from bench.peers.contest import GB, Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.contest import Effort, Figures, Scenario, Shapes, Stopwatch
+from bench.peers.costs import moved
 from bench.peers.fleet import Fleet
 from ottla.client import NewTopic
 
@@ -20,11 +21,6 @@ PARTITIONS = (1, 100)
 ACKS = ("1", "all")
 REPLICAS_IN_SYNC = {"min.insync.replicas": "2"}
 SMALL_RECORD_SHARE = 5  # of the bytes: the client, not the server, takes its time with small records
-CPU_PER_GB = Measure("server CPU s per GB", goal=1)
-CPU_SHOWN = Measure("server CPU s per GB")
-RATE = Measure("MB/s", less_is_better=False)
-SWITCHES = Measure("context switches per MB")
-WRITTEN = Measure("bytes written per byte")
 
 
 class Shape(NamedTuple):
@@ -41,23 +37,22 @@ class Shape(NamedTuple):
 
 
 def shapes(effort: Effort) -> Iterator[Shape]:
-    """One dimension after the other around the middle, or every combination there is."""
-    if effort.thorough:
+    """One dimension after the other around the middle; fewer or all combinations if so wished."""
+    if effort.shapes is Shapes.EVERY:
         every = itertools.product(RECORD_SIZES, BATCH_SIZES, CODECS, PARTITIONS, ACKS)
         yield from itertools.starmap(Shape, every)
         return
     middle = Shape()
     yield middle
-    for field, choices in (
-        ("batch", BATCH_SIZES),
-        ("record", RECORD_SIZES),
-        ("codec", CODECS),
-        ("partitions", PARTITIONS),
-        ("acks", ACKS),
-    ):
-        for choice in choices:
-            if getattr(middle, field) != choice:
-                yield Shape(**{**middle._asdict(), field: choice})
+    yield from [middle._replace(batch=batch) for batch in BATCH_SIZES if batch != middle.batch]
+    if effort.shapes is Shapes.FEW:
+        return
+    yield middle._replace(record="100 B")
+    yield middle._replace(record="100 KB")
+    yield middle._replace(record="100 KB", batch="1 MB")
+    yield from [middle._replace(codec=codec) for codec in CODECS if codec != middle.codec]
+    yield middle._replace(partitions=100)
+    yield from [middle._replace(acks="1", batch=batch) for batch in BATCH_SIZES]
 
 
 def one_broker(fleet: Fleet, effort: Effort) -> Figures:
@@ -81,7 +76,7 @@ def _produce(fleet: Fleet, effort: Effort, shape: Shape, replicas: int) -> Figur
     record_bytes = RECORD_SIZES[shape.record]
     nbytes = effort.produce_bytes // (SMALL_RECORD_SHARE if shape.record == "100 B" else 1)
     records = max(1, nbytes // record_bytes)
-    client = _client(fleet, shape)
+    client = producer(fleet, shape)
     pool = texts(record_bytes)
     produce_records(client, topic, pool, min(records, 200))  # connected, and the topic is known
     ready_page_cache(fleet.directory, nbytes * replicas, 1_000_000)
@@ -90,16 +85,10 @@ def _produce(fleet: Fleet, effort: Effort, shape: Shape, replicas: int) -> Figur
     took_s, used = watch.stop()
     client.flush(10)
     fleet.delete_topic(topic)
-    gigabytes = records * record_bytes / GB
-    return {
-        f"{shape}: CPU": (used.cpu_s / gigabytes, CPU_PER_GB if shape.record != "100 B" else CPU_SHOWN),
-        f"{shape}: rate": (gigabytes * 1000 / took_s, RATE),
-        f"{shape}: switches": (used.switches / gigabytes / 1000, SWITCHES),
-        f"{shape}: written": (used.written_bytes / gigabytes / GB, WRITTEN),
-    }
+    return moved(str(shape), records * record_bytes, took_s, used, goal=1)
 
 
-def _client(fleet: Fleet, shape: Shape) -> Any:
+def producer(fleet: Fleet, shape: Shape) -> Any:
     from confluent_kafka import Producer
 
     return Producer(

@@ -8,15 +8,14 @@ import time
 from bench.batches import VALUE_BYTES
 from bench.broker import BenchError
 from bench.peers.blast import blast
-from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.contest import Effort, Figures, Scenario, Stopwatch
+from bench.peers.costs import answered
 from bench.peers.fleet import Fleet
 from bench.wire import Wire, produce_exchanges
 from ottla.client import NewTopic
 from ottla.records.build import build_batch
 
 GOAL = 0.7
-CPU = Measure("server CPU us per request", goal=GOAL)
-RATE = Measure("requests/s", less_is_better=False)
 CASES = {"alone": (1, 1), "16 connections": (16, 1), "pipelined": (1, 64)}  # connections, each in flight
 
 
@@ -44,8 +43,7 @@ def small(fleet: Fleet, effort: Effort) -> Figures:
             appended = wire.log_end_offset(topic) - before
             if appended != requests:
                 raise BenchError(f"{appended} records were appended, not {requests}")
-            found[f"{name}: CPU"] = (used.cpu_s / requests * 1e6, CPU)
-            found[f"{name}: rate"] = (requests / took_s, RATE)
+            found |= answered(name, requests, "request", took_s, used, GOAL)
     fleet.delete_topic(topic)
     return found
 

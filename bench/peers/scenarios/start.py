@@ -45,6 +45,7 @@ def _start(peer: Peer, effort: Effort, brokers: int) -> Figures:
         "start to first record": (took_s, Measure("s", goal=1)),
         "idle memory": (resident / 1e6, Measure("MB RSS", goal=1)),
         "idle CPU": (used.cpu_s / idle_s * 1000, Measure("ms per s", goal=1)),
+        "idle switches": (used.switches / idle_s, Measure("context switches per s", aside=True)),
     }
 
 
@@ -64,5 +65,5 @@ def _first_record(address: str) -> None:
 
 SCENARIOS = (
     Scenario("start", "Start to first record, then at rest: 1 broker", alone=one),
-    Scenario("start-three", "Start to first record, then at rest: 3 brokers", alone=three),
+    Scenario("start-three", "Start to first record, then at rest: 3 brokers", alone=three, rounds_max=3),
 )

@@ -8,9 +8,12 @@ from typing import Any
 
 from bench.batches import QUIET
 from bench.broker import BenchError
-from bench.peers.contest import GB, Effort, Figures, Measure, Scenario, Stopwatch
+from bench.meter import ready_page_cache
+from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
+from bench.peers.costs import moved
 from bench.peers.fleet import Fleet
 from bench.peers.scenarios.produce import texts
+from bench.peers.usage import Usage
 from ottla.client import NewTopic
 
 PARTITIONS = 10
@@ -18,37 +21,33 @@ RECORD_BYTES = 1024
 TRANSACTION_SECONDS = 0.1
 GOAL = 0.7
 WAIT_SECONDS = 60
+BYTES_PER_SECOND_MAX = 400_000_000  # more than this client hands over
 
 
 def transactions(fleet: Fleet, effort: Effort) -> Figures:
     topic = f"transactions-{os.urandom(4).hex()}"
     fleet.create_topic(NewTopic(topic, PARTITIONS, 1))
     fleet.await_in_sync(topic)
-    plain_s, plain_records, plain_cpu_s = _run(fleet, topic, effort, transactional=False)
-    took_s, records, cpu_s = _run(fleet, topic, effort, transactional=True)
+    plain_s, plain_bytes, plain_used = _run(fleet, topic, effort, transactional=False)
+    took_s, nbytes, used = _run(fleet, topic, effort, transactional=True)
     fleet.delete_topic(topic)
-    rate, plain_rate = records / took_s, plain_records / plain_s
-    more = Measure("MB/s", less_is_better=False)
+    name = "100 ms transactions"
+    found = moved(name, nbytes, took_s, used, GOAL)
+    rate, measure = found[f"{name}: rate"]
+    found[f"{name}: rate"] = (rate, measure._replace(goal=GOAL))
+    left = (nbytes / took_s) / (plain_bytes / plain_s)
     return {
-        "100 ms transactions: rate": (rate * RECORD_BYTES / 1e6, more._replace(goal=GOAL)),
-        "100 ms transactions: CPU": (
-            cpu_s / (records * RECORD_BYTES / GB),
-            Measure("server CPU s per GB", goal=GOAL),
-        ),
-        "without transactions, idempotent: rate": (plain_rate * RECORD_BYTES / 1e6, more),
-        "without transactions, idempotent: CPU": (
-            plain_cpu_s / (plain_records * RECORD_BYTES / GB),
-            Measure("server CPU s per GB"),
-        ),
+        **found,
+        **moved("without transactions, idempotent", plain_bytes, plain_s, plain_used),
         "what transactions leave of the rate": (
-            rate / plain_rate,
+            left,
             Measure("of the idempotent rate", less_is_better=False),
         ),
     }
 
 
-def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tuple[float, int, float]:
-    """Seconds, records and server CPU of a producer that writes as fast as it may."""
+def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tuple[float, int, Usage]:
+    """Seconds, bytes and what the server used of a producer that writes as fast as it may."""
     from confluent_kafka import Producer
 
     config: dict[str, Any] = {
@@ -65,6 +64,7 @@ def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tu
     if transactional:
         producer.init_transactions(WAIT_SECONDS)
     pool = texts(RECORD_BYTES)
+    ready_page_cache(fleet.directory, int(effort.transaction_seconds * BYTES_PER_SECOND_MAX), 1_000_000)
     watch = Stopwatch(fleet)
     end_s = time.perf_counter() + effort.transaction_seconds
     records = 0
@@ -77,7 +77,7 @@ def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tu
     if producer.flush(WAIT_SECONDS):
         raise BenchError("not everything was delivered")
     took_s, used = watch.stop()
-    return took_s, records, used.cpu_s
+    return took_s, records * RECORD_BYTES, used
 
 
 def _write(producer: Any, topic: str, pool: list[bytes], until_s: float) -> int:
