@@ -58,8 +58,8 @@ bench: $(STAMP)  ## measure speed and size; prints a table, writes bench/results
 bench-peers: $(STAMP)  ## Ottla and Apache Kafka in turns; writes docs/BENCHMARKS.md (KAFKA_HOME, or mvn gets it)
 	$(BIN)/python -m bench.peers --report docs/BENCHMARKS.md
 
-bench-quick: $(STAMP)  ## the same in a few minutes: produce, small requests, start; writes no report
-	$(BIN)/python -m bench.peers --quick --only start --only produce-replicated --only latency --only small
+bench-quick: $(STAMP)  ## the same in three minutes: the scenarios for every day, less of each; writes no report
+	$(BIN)/python -m bench.peers --quick $(addprefix --only ,start produce consume latency small)
 
 fuzz: $(STAMP)  ## mutate recorded frames against a live broker for a minute (FUZZ_SECONDS=60)
 	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)
