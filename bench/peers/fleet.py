@@ -81,7 +81,8 @@ class Node(Broker):
         kafka = self._peer.kafka
         if kafka is None:
             serve = self._launch.command(self.label)
-            return [*serve, "--log-level", "warning", "--config", self.properties_path]
+            quiet = ["--log-level", "warning", "--stop-on-stdin-eof"]
+            return [*serve, *quiet, "--config", self.properties_path]
         return [kafka.java, *JVM_OPTIONS, "-cp", kafka.class_path, "kafka.Kafka", self.properties_path]
 
     def begin_start(self) -> None:
@@ -89,7 +90,9 @@ class Node(Broker):
         environment = {key: value for key, value in os.environ.items() if key not in UNWANTED_ENVIRONMENT}
         with open(os.path.join(self.directory, "log"), "ab") as log:
             self._began_s = time.perf_counter()
-            self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment)
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment
+            )
 
     def await_ready(self) -> None:
         """Until it names itself among the brokers: asked the same way of both peers."""

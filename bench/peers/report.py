@@ -26,8 +26,9 @@ METHOD = """\
 Both peers run on one machine as processes of their own, with the same properties file, fresh directories on
 the same file system, and their own defaults for everything that the file does not name, durability included;
 Kafka has the JVM options of its start script and no logging. Both are up during a scenario, except where
-starting is what is measured. Each has warm-up rounds that do not count, then they take turns, A B A B A B.
-The tables show the medians of the rounds and, as spread, the least and the most of each peer.
+starting is what is measured. Each has warm-up rounds that do not count, Kafka more of them, since its JVM
+compiles what runs often; then they take turns, A B A B A B. The tables show the medians of the rounds and, as
+spread, the least and the most of each peer.
 
 "Times better" is the ratio of the medians, turned so that above 1 Ottla is ahead. What a server costs is its
 CPU time, its context switches and the bytes it has written to files, by the kernel's books (`/proc`), all
@@ -199,7 +200,7 @@ def _section(scenario: Scenario, entries: Sequence[Entry], parts: Sequence[Part]
         about = part.conditions["scenarios"].get(scenario.name)
         if about:
             yield (
-                f"{about['rounds']} rounds each after {about['warm_ups']} to warm up, "
+                f"{about['rounds']} rounds each after {about['warm_ups']} to warm Kafka up, "
                 f"{about['seconds']} s in all; load average {about['load_before']} before, "
                 f"{about['load_after']} after.\n"
             )

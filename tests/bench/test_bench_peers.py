@@ -15,7 +15,7 @@ import pytest
 from bench.peers.behind import behind
 from bench.peers.charts import Bar, bar_chart
 from bench.peers.contest import SMOKE, Entry, Measure, Shapes
-from bench.peers.jars import HOME, NoKafka, find_kafka
+from bench.peers.jars import HOME, KAFKA, NoKafka, class_path, find_kafka
 from bench.peers.reasons import REASONS, Reason
 from bench.peers.report import main as report_main
 from bench.peers.report import write_report
@@ -25,7 +25,7 @@ from bench.peers.scenarios.produce import Shape, shapes
 from bench.peers.table import as_table
 
 ROOT = Path(__file__).resolve().parents[2]
-TOO_LONG = ("groups", "failover", "start-three", "produce-replicated", "latency", "partitions")
+TOO_LONG = ("groups", "failover", "start-three", "produce-replicated", "latency", "partitions", "spark")
 
 LESS = Measure("s", goal=1)
 MORE = Measure("MB/s", less_is_better=False, goal=0.7)
@@ -145,11 +145,17 @@ def test_a_kafka_home_without_jars_is_named(tmp_path: Path, monkeypatch: pytest.
         find_kafka()
 
 
+def test_without_maven_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoKafka, match="mvn"):
+        class_path(KAFKA)
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="small requests need a C compiler")
-def test_scenarios_run_with_ottla_alone(tmp_path: Path) -> None:
+def test_scenarios_run_with_ottla_alone_where_there_is_no_kafka(tmp_path: Path) -> None:
     wanted = [name for name in BY_NAME if name not in TOO_LONG]
     path = tmp_path / "peers.json"
-    command = [sys.executable, "-m", "bench.peers", "--smoke", "--alone", "--json", str(path)]
+    command = [sys.executable, "-m", "bench.peers", "--smoke", "--json", str(path)]
     done = subprocess.run(
         [*command, "--data", str(tmp_path), *[part for name in wanted for part in ("--only", name)]],
         cwd=ROOT,
@@ -157,12 +163,15 @@ def test_scenarios_run_with_ottla_alone(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=100,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", HOME: str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "bench: Ottla alone, without Apache Kafka: " in done.stderr
     (found,) = read_parts(str(path))
     assert {entry.scenario for entry in found.entries} == set(found.conditions["scenarios"]) == set(wanted)
-    assert all(entry.ours and entry.ours[0] >= 0 for entry in found.entries)
+    assert all(entry.ours and entry.ours[0] >= 0 and not entry.theirs for entry in found.entries)
+    assert found.conditions["kafka"].startswith("not there: ")
+    assert not found.conditions["failed"]
 
 
 def test_an_unknown_scenario_is_refused_with_those_there_are() -> None:

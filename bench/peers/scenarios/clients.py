@@ -105,4 +105,6 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-SCENARIOS = (Scenario("clients", "Produce and consume with other clients: Java, kcat", clients),)
+SCENARIOS = (
+    Scenario("clients", "Produce and consume with other clients: Java, kcat", clients, rounds_max=3),
+)

@@ -16,6 +16,7 @@ from ottla.client import NewTopic
 RATES = {"100/s": (100, 100), "1,000/s": (1000, 100), "10 MB/s": (10_000, 1000)}
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
 WARM_UP_SECONDS = 1.0  # clients connect, and what waited for that is delivered
+WARM_UP_FACTOR = 4
 WAIT_SECONDS = 30
 STAMP_BYTES = 20
 
@@ -42,6 +43,14 @@ def latency(fleet: Fleet, effort: Effort) -> Figures:
             Measure("context switches per record", aside=True),
         )
     return found
+
+
+def warm_up(fleet: Fleet, effort: Effort) -> Figures:
+    """At the highest rate, and longer: a hundred records a second warm nothing."""
+    per_second, record_bytes = RATES["10 MB/s"]
+    records = int(per_second * effort.latency_seconds * WARM_UP_FACTOR)
+    _at_rate(fleet, per_second, record_bytes, records)
+    return {}
 
 
 def _at_rate(fleet: Fleet, per_second: int, record_bytes: int, records: int) -> list[float]:
@@ -81,4 +90,12 @@ def _consume(consumer: Any, records: int, taken_ms: list[float]) -> None:
         taken_ms.append((time.perf_counter() - float(message.value()[:STAMP_BYTES])) * 1000)
 
 
-SCENARIOS = (Scenario("latency", "End-to-end latency, linger 0, acks=all, librdkafka", latency),)
+SCENARIOS = (
+    Scenario(
+        "latency",
+        "End-to-end latency, linger 0, acks=all, librdkafka",
+        latency,
+        warm_ups=3,
+        warm_up=warm_up,
+    ),
+)

@@ -127,5 +127,6 @@ SCENARIOS = (
         replicated,
         brokers=3,
         settings=REPLICAS_IN_SYNC,
+        rounds_max=3,
     ),
 )

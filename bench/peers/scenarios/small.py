@@ -52,4 +52,4 @@ def one_record() -> bytes:
     return bytes(build_batch([(int(time.time() * 1000), None, bytes(VALUE_BYTES), ())]))
 
 
-SCENARIOS = (Scenario("small", "Produce requests of one 1 KB record, acks=1", small, warm_ups=3),)
+SCENARIOS = (Scenario("small", "Produce requests of one 1 KB record, acks=1", small, warm_ups=5),)
