@@ -57,11 +57,12 @@ def produce_records(client: Any, topic: str, pool: list[bytes], records: int) ->
             failures.append(str(error))
 
     for number in range(records):
-        try:
-            produce(topic, pool[number % len(pool)], on_delivery=delivered)
-        except BufferError:
-            poll(0.1)
-            produce(topic, pool[number % len(pool)], on_delivery=delivered)
+        while True:
+            try:
+                produce(topic, pool[number % len(pool)], on_delivery=delivered)
+                break
+            except BufferError:  # a slow server may take more than one wait
+                poll(0.1)
         if number % 1000 == 0:
             poll(0)
     if client.flush(120) or failures:
