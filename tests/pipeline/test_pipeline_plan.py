@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ottla.pipeline.graph import Graph
-from ottla.pipeline.plan import parse_group, queries_of, sink_options, source_options, spark_conf
+from ottla.pipeline.plan import needs_of, parse_group, queries_of, sink_options, source_options, spark_conf
 from ottla.pipeline.progress import QueryProgress, lags
 from ottla.pipeline.topics import wanted_topics
 
@@ -135,3 +135,17 @@ def test_progress_counts_every_batch_once():
 
 def test_lag_of_what_is_no_topic():
     assert lags([{"endOffset": "5", "latestOffset": "not json"}, {"latestOffset": {"a": 5}}]) == {}
+
+
+def test_executors_get_what_a_pipeline_needs(load):
+    text = "pipeline: p\nsources: {a: {topic: a, schema: x INT}}\n"
+    text += "sinks: {s: {from: a, topic: b}, t: {from: a, lake: /data/t}}\n"
+    always = ("pyarrow", "cramjam", "crc32c")
+    assert needs_of(load(text)) == always
+    # Who knows what the user's code imports.
+    code = "steps: {b: {map: 'json:loads', from: a, schema: x INT}}\n"
+    assert needs_of(load(text + code)) == (*always, "deltalake", "fastavro", "pandas")
+    avro = '{"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}'
+    text = f"pipeline: p\nsources: {{a: {{topic: a, format: avro, schema: '{avro}'}}}}\n"
+    text += "sinks: {t: {from: a, lake: 's3://bucket/t'}}\n"
+    assert needs_of(load(text)) == (*always, "fastavro", "deltalake")

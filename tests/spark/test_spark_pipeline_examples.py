@@ -1,9 +1,7 @@
-"""The examples, run as they are, and the command itself in a process of its own."""
+"""The clicks example by the command itself; test_spark_standalone.py has the orders."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
 import json
 import os
 import signal
@@ -11,19 +9,15 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pipelines need pyspark: pip install ottla[pipeline]")
 
-from ottla.cli.pipeline_run import _prepare, run_in
-from ottla.cli.pipeline_view import View
-from ottla.client import read_arrow, write_arrow
-from ottla.pipeline.checks import validate
-from ottla.pipeline.document import Problems
-from ottla.testing import Cluster
+from spark_examples import EXAMPLES, FAST_JAVA, rows_of
+
+from ottla.client import write_arrow
 
 pytestmark = [
     pytest.mark.spark,
@@ -32,57 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture(scope="module")
-def own_cluster():
-    """The examples have fixed names of topics."""
-    with Cluster() as cluster:
-        yield cluster
-
-
-def load_example(name: str):
-    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def once(spark, path: Path, **settings: str) -> int:
-    pipeline, problems = validate(str(path), settings)
-    assert pipeline is not None and not problems.errors, problems.errors
-    found = Problems()
-    asyncio.run(_prepare(pipeline, found))
-    assert not found.errors
-    return run_in(spark.newSession(), pipeline, View(pipeline), once=True)
-
-
-def rows_of(topic: str, servers: str) -> list[dict]:
-    return read_arrow(topic, bootstrap_servers=servers).read_all().to_pylist()
-
-
-def test_orders(spark, own_cluster, tmp_path, capsys):
-    deltalake = pytest.importorskip("deltalake")
-    servers = own_cluster.bootstrap_servers
-    generate = load_example("orders/generate")
-    asyncio.run(generate.generate(servers, 0, 600, seed=7))
-    data = str(tmp_path)
-    assert once(spark, EXAMPLES / "orders" / "pipeline.yaml", bootstrap=servers, data=data) == 0
-    shown = capsys.readouterr().out
-    assert "orders.top-customers: batch 0" in shown and "name=Ada" in shown
-
-    enriched = [json.loads(row["value"]) for row in rows_of("orders-enriched", servers)]
-    letters = rows_of("orders-dead-letter", servers)
-    assert len(enriched) + len(letters) == 600 and letters
-    assert all(row["name"] for row in enriched)
-    assert len({row["order_id"] for row in enriched}) == len(enriched)
-    revenue = {row["key"]: json.loads(row["value"]) for row in rows_of("revenue-per-minute", servers)}
-    assert sum(row["orders"] for row in revenue.values()) == len(enriched)
-    table = deltalake.DeltaTable(os.path.join(data, "lake", "orders")).to_pyarrow_table()
-    assert table.num_rows == len(enriched)
 
 
 def click(number: int, visitor: str, page: str, second: int) -> dict:
@@ -100,10 +43,10 @@ CLICKS = [
 ]
 
 
-def test_clicks_by_the_command_itself(own_cluster, tmp_path):
+def test_clicks_by_the_command_itself(ottla_cluster, tmp_path):
     """`ottla pipeline run` in a process of its own: runs until SIGTERM, then finishes and says so."""
-    servers = own_cluster.bootstrap_servers
-    own_cluster.create_topic("t.clicks")
+    servers = ottla_cluster.bootstrap_servers
+    ottla_cluster.create_topic("t.clicks")
     values = [json.dumps(row).encode() for row in CLICKS]
     write_arrow(pa.table({"value": values}), "t.clicks", bootstrap_servers=servers)
     command = [
@@ -122,6 +65,7 @@ def test_clicks_by_the_command_itself(own_cluster, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | FAST_JAVA,
     )
     try:
         deadline = time.monotonic() + 600

@@ -1,16 +1,17 @@
-"""A standalone Spark cluster on loopback: executors with nothing of ours get all of it from the driver."""
+"""The orders example on a standalone Spark cluster, whose executors get all that is ours from the driver."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +19,9 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install ottla[pipeline
 pytest.importorskip("deltalake", reason="needs deltalake: pip install ottla[pipeline]")
 
 from deltalake import DeltaTable
+from spark_examples import EXAMPLES, FAST_JAVA, load_example, rows_of
 
-from ottla.client import read_arrow
+from ottla.testing import Cluster
 
 pytestmark = [
     pytest.mark.spark,
@@ -60,7 +62,7 @@ class StandaloneCluster:
             "SPARK_HOME": self._home,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+            **FAST_JAVA,
         }
         # Executors have only what the driver sends.
         environment.pop("PYTHONPATH", None)
@@ -112,111 +114,56 @@ def standalone(tmp_path) -> Iterator[StandaloneCluster]:
             cluster.stop()
 
 
-DRIVER = textwrap.dedent(
-    """
-    import json, sys
-    from ottla.pipeline import masters, shipping
-
-    told = json.loads(sys.argv[1])
-    # What topics need, without tables and pandas: a fifth of the bytes.
-    shipment = shipping.build_shipment("all", needs=("pyarrow", "cramjam", "crc32c"), cache=told["cache"])
-    conf = {
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.cores.max": "2",
-    }
-    spark = masters.start(masters.settings_for(told["master"], "standalone test", conf, shipment=shipment))
-    spark.sparkContext.setLogLevel("ERROR")
-
-    def found(_):
-        import os
-        import time
-
-        import ottla
-        import pyarrow
-        from ottla.records.kernel import COMPILED
-
-        # Long enough that one executor does not take both.
-        time.sleep(1)
-        return [(os.getcwd(), ottla.__file__, pyarrow.__file__, COMPILED)]
-
-    print("FOUND", json.dumps(spark.sparkContext.parallelize(range(2), 2).mapPartitions(found).collect()))
-    source = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", told["servers"])
-        .option("subscribe", told["source"])
-        .option("startingOffsets", "earliest")
-        .load()
-        .selectExpr("key", "concat('<', cast(value as string), '>') as value")
-    )
-    to_topic = (
-        source.writeStream.format("ottla")
-        .option("kafka.bootstrap.servers", told["servers"])
-        .option("topic", told["target"])
-        .option("checkpointLocation", told["checkpoint"] + "-topic")
-        .trigger(availableNow=True)
-        .start()
-    )
-    to_table = (
-        source.writeStream.format("ottla_lake")
-        .option("path", told["table"])
-        .option("checkpointLocation", told["checkpoint"] + "-table")
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert to_topic.awaitTermination(300)
-    assert to_table.awaitTermination(300)
-    spark.stop()
-    print("DONE")
-    """
-)
+def expected_orders(servers: str) -> tuple[dict[str, float], int]:
+    """What each good order is worth, and how many are broken, by reading the topic itself."""
+    amounts, broken = {}, 0
+    for row in rows_of("orders", servers):
+        try:
+            order = json.loads(row["value"])
+            amounts[order["order_id"]] = order["quantity"] * order["price"]
+        except (ValueError, KeyError):
+            broken += 1
+    return amounts, broken
 
 
-@pytest.mark.ottla_topic(partitions=2)
-def test_a_topic_through_a_standalone_cluster(standalone, ottla_cluster, ottla_topic, write, tmp_path):
-    target = f"{ottla_topic[:200]}-copy"
-    ottla_cluster.create_topic(target, 2)
-    write(0, 500, partition=0)
-    write(500, 500, partition=1)
-    told = {
-        "master": standalone.master,
-        "servers": ottla_cluster.bootstrap_servers,
-        "source": ottla_topic,
-        "target": target,
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "table": str(tmp_path / "table"),
-        "cache": str(tmp_path / "cache"),
-    }
-    # A Python that has nothing of this environment: what executors import came with the archives.
-    bare = os.path.realpath(sys.executable)
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, json.dumps(told)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-        env=os.environ | {"PYSPARK_PYTHON": bare, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )
-    assert done.stdout.rstrip().endswith("DONE"), done.stderr[-5000:]
-    line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND "))
-    places = json.loads(line.removeprefix("FOUND "))
-    assert len({place[0] for place in places}) == 2, "both workers work"
-    for directory, ottla_file, pyarrow_file, compiled in places:
-        assert "work-" in directory
-        assert os.path.abspath(os.path.join(directory, ottla_file)).startswith(directory)
-        assert os.path.abspath(os.path.join(directory, pyarrow_file)).startswith(directory)
-        assert compiled
-    table = read_arrow(target, bootstrap_servers=ottla_cluster.bootstrap_servers).read_all()
-    assert sorted(table["value"].to_pylist()) == sorted(b"<%d>" % number for number in range(1000))
+def test_the_orders_example_on_a_standalone_cluster(standalone, tmp_path):
+    """As a user would: `ottla pipeline run FILE --master spark://... --once`."""
+    data = tmp_path / "data"
+    command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run"]
+    command += [str(EXAMPLES / "orders" / "pipeline.yaml"), "--once", "--master", standalone.master]
+    with Cluster() as cluster:
+        servers = cluster.bootstrap_servers
+        asyncio.run(load_example("orders/generate").generate(servers, 0, 600, seed=7))
+        command += ["--set", f"bootstrap={servers}", "--set", f"data={data}"]
+        # A Python that has nothing of this environment: what executors import came with the archives.
+        bare = os.path.realpath(sys.executable)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+            env=os.environ | FAST_JAVA | {"PYSPARK_PYTHON": bare, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )
+        assert done.returncode == 0, done.stderr[-5000:]
+        assert "orders.top-customers: batch 0" in done.stdout and "name=Ada" in done.stdout
+        amounts, broken = expected_orders(servers)
+        assert broken and len(amounts) + broken == 600
+        enriched = [json.loads(row["value"]) for row in rows_of("orders-enriched", servers)]
+        letters = rows_of("orders-dead-letter", servers)
+        revenue = {row["key"]: json.loads(row["value"]) for row in rows_of("revenue-per-minute", servers)}
+    assert sorted(row["order_id"] for row in enriched) == sorted(amounts)
+    assert all(row["name"] for row in enriched)
+    assert len(letters) == broken
+    assert sum(row["orders"] for row in revenue.values()) == len(amounts)
+    assert sum(row["revenue"] for row in revenue.values()) == pytest.approx(sum(amounts.values()))
     # Executors without deltalake write files; the driver, which has it, commits them.
-    assert sorted(DeltaTable(told["table"]).to_pyarrow_table()["value"].to_pylist()) == sorted(
-        f"<{number}>" for number in range(1000)
-    )
+    table = DeltaTable(str(data / "lake" / "orders")).to_pyarrow_table()
+    assert dict(
+        zip(table["order_id"].to_pylist(), table["amount"].to_pylist(), strict=True)
+    ) == pytest.approx(amounts)
+    for number in range(2):
+        (executor,) = Path(tmp_path / f"work-{number}").glob("app-*/*/stderr")
+        assert "Running task" in executor.read_text(), "both workers work"
     # The application ended; nobody was lost on the way.
-    log = standalone.log("master.Master")
-    assert "Received unregister request from application" in log
+    assert "Received unregister request from application" in standalone.log("master.Master")

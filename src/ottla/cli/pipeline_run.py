@@ -17,7 +17,7 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.errors import ClientError
 from ottla.pipeline.document import Problems
 from ottla.pipeline.model import Pipeline
-from ottla.pipeline.plan import spark_conf
+from ottla.pipeline.plan import needs_of, spark_conf
 from ottla.pipeline.topics import prepare_topics
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
         if not master.startswith("sc://"):
             use_java()
         with spark_apart(spark_log(pipeline)):
-            return masters.session(master, str(pipeline.name), conf)
+            return masters.session(master, str(pipeline.name), conf, needs=needs_of(pipeline))
     except (NoJava, masters.MasterError) as error:
         fail(str(error), as_json=as_json)
 

@@ -23,7 +23,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.pipeline.shipping import SHIP, Shipment, build_shipment
+from ottla.pipeline.shipping import NEEDS, SHIP, Shipment, build_shipment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,15 +144,16 @@ def session(
     conf: Mapping[str, str] | None = None,
     *,
     files: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
     cache: str | None = None,
 ) -> SparkSession:
-    """Start a session. `files` are Python files that executors import, beside our packages.
+    """Start a session. Executors import, beside our packages, the Python files `files` and packages `needs`.
 
     Raises MasterError for what can be said before Spark starts, and whatever Spark raises.
     """
     # Everything that can be wrong is found before the archives are packed.
     kind = settings_for(master, app_name, conf).kind
-    shipment = build_shipment(shipping_for(kind), files=files, cache=cache)
+    shipment = build_shipment(shipping_for(kind), files=files, needs=needs, cache=cache)
     return start(settings_for(master, app_name, conf, shipment=shipment))
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ottla.pipeline.graph import Graph
 from ottla.pipeline.model import Pipeline, Sink, Source, Step
 from ottla.pipeline.reading import AS_SOON_AS_POSSIBLE
+from ottla.pipeline.shipping import ALWAYS_NEEDED, NEEDS
 from ottla.pipeline.words import duration_ms, is_remote
 
 GROUP_PREFIX = "ottla-pipeline"
@@ -133,6 +134,19 @@ def sink_options(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
         if sink.partition_by:
             options["partitionBy"] = ",".join(sink.partition_by)
     return options | dict(sink.options)
+
+
+def needs_of(pipeline: Pipeline) -> tuple[str, ...]:
+    """The packages that executors import for this pipeline. Code of the user's may import any of them."""
+    if any(step.code is not None for step in pipeline.steps.values()):
+        return NEEDS
+    needs = ALWAYS_NEEDED
+    if any(each.format == "avro" for each in (*pipeline.sources.values(), *pipeline.sinks.values())):
+        needs = (*needs, "fastavro")
+    # To a directory executors write by pyarrow; only the driver, which commits, needs deltalake.
+    if any(sink.kind == "lake" and is_remote(sink.target) for sink in pipeline.sinks.values()):
+        needs = (*needs, "deltalake")
+    return needs
 
 
 def spark_conf(pipeline: Pipeline) -> Mapping[str, str]:
