@@ -6,24 +6,32 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from ottla.client import write_arrow
+from ottla.pipeline.worker_python import use_fast_python
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
 
 
+@pytest.fixture(scope="session", autouse=True)
+def environment() -> None:
+    """For Spark here and in processes that tests start: loopback, and workers that start fast."""
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if find_spec("pyspark") is not None:
+        use_fast_python("local")
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """A local session without a user interface, on loopback, with this Python for its workers."""
+def spark(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """A local session without a user interface, for all tests that can share one."""
     sql = pytest.importorskip("pyspark.sql")
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("ottla tests")

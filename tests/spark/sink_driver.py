@@ -8,7 +8,6 @@ Prints one line of JSON for every batch, so that whoever kills it knows how far 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 
@@ -17,8 +16,6 @@ def main() -> int:
     from pyspark.sql import SparkSession
 
     wanted = json.loads(sys.argv[1])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark = (
         # Up to four attempts of a task: a worker that is killed is no reason to give up.
         SparkSession.builder.master(f"local[{wanted.get('cores', 2)},4]")

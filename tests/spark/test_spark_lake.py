@@ -168,7 +168,6 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path):
             text=True,
             timeout=300,
             check=False,
-            env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
         )
 
     def rows() -> list[int]:
