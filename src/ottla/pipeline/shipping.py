@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 PACKAGES = ("ottla", "pyspark_ottla", "pyspark_ottla_lake")
-# What reading, writing and SQL take on an executor; then what some pipelines take besides, five times as large.
+# What reading, writing and SQL take on an executor; then what some pipelines take besides, which is larger.
 ALWAYS_NEEDED = ("pyarrow", "cramjam", "crc32c")
 NEEDS = (*ALWAYS_NEEDED, "deltalake", "fastavro", "pandas")
 CODE_DIRECTORY = "ottla_code"
