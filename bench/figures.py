@@ -10,31 +10,47 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One number. All goals are upper bounds: smaller is better for everything that is measured here."""
+    """One number. Goals are upper bounds, as smaller is better for most of what is measured here."""
 
     name: str
     value: float
     unit: str
     goal: float | None = None
     note: str = ""
+    more_is_better: bool = False  # the goal is a lower bound
 
     @property
     def verdict(self) -> str:
         if self.goal is None:
             return ""
+        if self.more_is_better:
+            return "ok" if self.value >= self.goal else "SHORT"
         return "ok" if self.value <= self.goal else "OVER"
+
+    @property
+    def goal_text(self) -> str:
+        if self.goal is None:
+            return ""
+        return f">= {self.goal:g}" if self.more_is_better else f"{self.goal:g}"
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "verdict": self.verdict}
 
 
 def figure_of(
-    name: str, values: Sequence[float], unit: str, goal: float | None = None, note: str = ""
+    name: str,
+    values: Sequence[float],
+    unit: str,
+    goal: float | None = None,
+    note: str = "",
+    *,
+    more_is_better: bool = False,
 ) -> Figure:
     """The median of several rounds, with their spread in the note."""
     assert values, f"{name}: nothing was measured"
     spread = f"{rounded(min(values))}..{rounded(max(values))}" if len(values) > 1 else ""
-    return Figure(name, statistics.median(values), unit, goal, "; ".join(filter(None, (spread, note))))
+    remarks = "; ".join(filter(None, (spread, note)))
+    return Figure(name, statistics.median(values), unit, goal, remarks, more_is_better)
 
 
 def rounded(value: float) -> str:
@@ -55,7 +71,7 @@ def as_table(figures: Sequence[Figure]) -> str:
             figure.name,
             rounded(figure.value),
             figure.unit,
-            "" if figure.goal is None else f"{figure.goal:g}",
+            figure.goal_text,
             figure.verdict,
             figure.note,
         )

@@ -36,6 +36,13 @@ def cpu_time(pid: int) -> CpuTime:
     return CpuTime(total_s, system_s)
 
 
+def ended_children_s(pid: int) -> float:
+    """CPU time of the children of a process that have ended, and of theirs; in ticks of the kernel."""
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
 def rss_bytes(process: HasPid) -> int:
     with open(f"/proc/{process.pid}/statm", "rb") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import atexit
 import functools
-import glob
 import os
 import shutil
 import sys
 import tempfile
 from typing import Any
 
-from bench.meter import cpu_time
+from bench.meter import cpu_time, ended_children_s
+from bench.peers.jars import Connector, NoKafka, find_connector
 
-# A directory with Spark's own Kafka connector (spark-sql-kafka-0-10 and what it needs), to compare with.
-JARS = "OTTLA_BENCH_KAFKA_JARS"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def connector_jars() -> list[str]:
-    directory = os.environ.get(JARS)
-    return sorted(glob.glob(os.path.join(directory, "*.jar"))) if directory else []
+@functools.cache
+def connector() -> Connector | None:
+    """Spark's own Kafka connector, to compare with; none, told once and why, where it cannot be had."""
+    try:
+        return find_connector()
+    except NoKafka as reason:
+        print(f"bench: without Spark's own Kafka connector: {reason}", file=sys.stderr)
+        return None
 
 
 @functools.cache
@@ -47,9 +50,9 @@ def spark_session() -> Any:
         .config("spark.local.dir", directory)
         .config("spark.sql.warehouse.dir", os.path.join(directory, "warehouse"))
     )
-    jars = connector_jars()
-    if jars:
-        builder = builder.config("spark.jars", ",".join(jars))
+    found = connector()
+    if found is not None:
+        builder = builder.config("spark.jars", ",".join(found.jars))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     atexit.register(_stop, session, directory)
@@ -62,7 +65,7 @@ def _stop(session: Any, directory: str) -> None:
 
 
 def spark_cpu_s() -> float:
-    """Of the JVM and of Python's workers: of all that this process has started, but for brokers."""
+    """Of the JVM and of Python's workers, ended ones too: all that this process started, but for brokers."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -79,7 +82,7 @@ def spark_cpu_s() -> float:
         pid = waiting.pop()
         waiting += children.get(pid, [])
         try:
-            total_s += cpu_time(pid).total_s
+            total_s += cpu_time(pid).total_s + ended_children_s(pid)
         except OSError:
             continue
     return total_s

@@ -7,28 +7,28 @@ machine is slow for all of them. CPU is that of the JVM and of Python's workers;
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from bench.broker import BenchError, Broker, Launch
-from bench.figures import Figure, figure_of, rounded
+from bench.figures import Figure, figure_of
 from bench.sizes import Sizes
-from bench.spark_session import connector_jars, spark_cpu_s, spark_session
+from bench.spark_session import connector, spark_cpu_s, spark_session
 from bench.wire import Wire
 from ottla.client import read_arrow, write_arrow
 from ottla.records.compression import CODEC_NAMES
 
 PARTITIONS = 2
 VALUE_BYTES = (100, 1000)
-UNIT = "CPU s per M rows"
-# At least 0.6 of the bound, at least 1.5 times as fast as the connector.
-OF_THE_BOUND_MAX = 1 / 0.6
-OF_THE_CONNECTOR_MAX = 1 / 1.5
+CPU = "CPU s per M rows"
+SPEED = "M rows/s"
+OF_THE_BOUND_MIN = 0.6
+OF_THE_CONNECTOR_MIN = 1.5
+WARM_UPS = 2  # at least so often, until the JVM has compiled it
 
 
 class Used(NamedTuple):
@@ -44,17 +44,19 @@ def spark_read(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     with Broker(launch) as broker, Wire(broker) as wire:
         for value_bytes in VALUE_BYTES[: sizes.spark_rounds]:
             rows = sizes.spark_rows * 100 // max(value_bytes, 300)
+            table = _table(rows, value_bytes)
             for codec in list(CODEC_NAMES)[: sizes.spark_codecs]:
                 topic = f"bench-{value_bytes}-{codec}"
                 wire.create_topic(topic, PARTITIONS)
-                table = _table(rows, value_bytes)
                 write_arrow(table, topic, bootstrap_servers=broker.address, compression=codec)
-                yield from _figures(spark, broker, topic, rows, value_bytes, codec, sizes.spark_rounds)
+                ways = _ways(spark, broker, topic, rows, value_bytes)
+                used = _rounds(ways, rows, sizes.spark_rounds)
+                yield from _figures(used, rows, f"{value_bytes} B, {codec}")
 
 
-def _figures(
-    spark: Any, broker: Broker, topic: str, rows: int, value_bytes: int, codec: str, rounds: int
-) -> Iterator[Figure]:
+def _ways(
+    spark: Any, broker: Broker, topic: str, rows: int, value_bytes: int
+) -> dict[str, Callable[[], Any]]:
     def from_topic(format_name: str) -> Any:
         reader = spark.read.format(format_name).option("kafka.bootstrap.servers", broker.address)
         return reader.option("subscribe", topic).load()
@@ -64,32 +66,45 @@ def _figures(
         return spark.read.format("prebuilt").options(**given).load()
 
     ways: dict[str, Callable[[], Any]] = {"ottla": lambda: from_topic("ottla"), "bound": prebuilt}
-    if connector_jars():
+    if connector() is not None:
         ways["connector"] = lambda: from_topic("kafka")
+    return ways
+
+
+def _rounds(ways: Mapping[str, Callable[[], Any]], rows: int, rounds: int) -> dict[str, list[Used]]:
     for way, make in ways.items():
         found = make().count()
         if found != rows:
             raise BenchError(f"{way}: {found} of {rows} rows came")
-        for _ in range(rounds // 2):
-            _read(make())  # until the JVM has compiled it
+    for _ in range(max(WARM_UPS, rounds // 2) if rounds > 1 else 0):
+        for make in ways.values():
+            _read(make())
     used: dict[str, list[Used]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way, make in ways.items():
             used[way].append(_read(make()))
-    label = f"{value_bytes} B, {codec}"
-    for way, rounds_used in used.items():
-        per_million = [each.cpu_s / rows * 1e6 for each in rounds_used]
-        speed = rows / statistics.median(each.wall_s for each in rounds_used) / 1e6
-        yield figure_of(f"spark read, {way}, {label}", per_million, UNIT, None, f"{rounded(speed)} M rows/s")
-    for other, goal in (("bound", OF_THE_BOUND_MAX), ("connector", OF_THE_CONNECTOR_MAX)):
+    return used
+
+
+def _figures(used: Mapping[str, list[Used]], rows: int, label: str) -> Iterator[Figure]:
+    for way, rounds in used.items():
+        cpu = [each.cpu_s / rows * 1e6 for each in rounds]
+        speed = [rows / each.wall_s / 1e6 for each in rounds]
+        yield figure_of(f"spark read, {way}, {label}: CPU", cpu, CPU)
+        yield figure_of(f"spark read, {way}, {label}: speed", speed, SPEED, more_is_better=True)
+    for other, goal in (("bound", OF_THE_BOUND_MIN), ("connector", OF_THE_CONNECTOR_MIN)):
         if other in used:
-            yield from _ratios(used["ottla"], used[other], f"spark read, ottla to {other}, {label}", goal)
+            name = f"spark read, times the {other}, {label}"
+            yield from _ratios(used["ottla"], used[other], name, goal)
 
 
 def _ratios(ours: list[Used], theirs: list[Used], name: str, goal: float) -> Iterator[Figure]:
+    """How many times better than the other, each round by itself."""
     pairs = list(zip(ours, theirs, strict=True))
-    yield figure_of(f"{name}, CPU", [one.cpu_s / two.cpu_s for one, two in pairs], "times", goal)
-    yield figure_of(f"{name}, time", [one.wall_s / two.wall_s for one, two in pairs], "times", goal)
+    cpu = [two.cpu_s / one.cpu_s for one, two in pairs]
+    speed = [two.wall_s / one.wall_s for one, two in pairs]
+    yield figure_of(f"{name}: CPU", cpu, "times", goal, more_is_better=True)
+    yield figure_of(f"{name}: speed", speed, "times", goal, more_is_better=True)
 
 
 def _read(frame: Any) -> Used:

@@ -1,25 +1,48 @@
-"""Where Apache Kafka comes from: a release that KAFKA_HOME names, else Maven by its coordinates."""
+"""Where Apache Kafka and Spark's connector to it come from: a directory that is named, else Maven."""
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import NamedTuple
 
 VERSION = "4.3.0"
 SCALA = "2.13"
-SPARK_SCALA = "2.13"
 KAFKA = (f"org.apache.kafka:kafka_{SCALA}:{VERSION}", f"org.apache.kafka:kafka-tools:{VERSION}")
 HOME = "KAFKA_HOME"
 MAVEN_SECONDS_MAX = 600
 
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}"
+# A directory with the connector and what it needs.
+CONNECTOR_HOME = "OTTLA_BENCH_KAFKA_JARS"
+# Mirrors of Maven's repository may lag behind Spark's releases: an older one that runs on a newer Spark too.
+OLDER_CONNECTOR = "4.2.0"
+OLDER_CONNECTOR_PARTS = (
+    f"{CONNECTOR}:{OLDER_CONNECTOR}",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
+
 
 class NoKafka(Exception):
     """In one sentence, why there is no peer to measure against."""
+
+
+class Connector(NamedTuple):
+    """Spark's own Kafka connector: the jars that Spark does not have already."""
+
+    jars: Sequence[str]
+    version: str
+    origin: str
 
 
 class Kafka(NamedTuple):
@@ -43,14 +66,49 @@ def find_kafka() -> Kafka:
     return Kafka(java, class_path(KAFKA), VERSION, "Maven")
 
 
-def class_path(coordinates: tuple[str, ...]) -> str:
-    """The jars of these artifacts and all that they need, in the local repository of Maven."""
+@functools.cache
+def find_connector() -> Connector:
+    """That of the installed Spark's version; where it cannot be had, one that is a little older."""
+    home = os.environ.get(CONNECTOR_HOME)
+    if home:
+        jars = sorted(glob.glob(os.path.join(home, "*.jar")))
+        found = [
+            match for jar in jars if (match := re.search(r"/spark-sql-kafka-[\d.-]+_[\d.]+-(.+)\.jar$", jar))
+        ]
+        if not found:
+            raise NoKafka(f"{CONNECTOR_HOME}={home} has no spark-sql-kafka-*.jar")
+        return Connector(jars, found[0].group(1), CONNECTOR_HOME)
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        raise NoKafka("pyspark is not installed") from None
+    try:
+        return Connector(_new_to_spark(class_path((f"{CONNECTOR}:{spark}",))), spark, "Maven")
+    except NoKafka:
+        path = class_path(OLDER_CONNECTOR_PARTS, alone=True)
+    return Connector(_new_to_spark(path), OLDER_CONNECTOR, "Maven")
+
+
+def _new_to_spark(path: str) -> list[str]:
+    """Without what Spark brings along, as other versions of it would only be in the way."""
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None, "pyspark is installed"
+    there = {_artifact(jar) for jar in os.listdir(os.path.join(os.path.dirname(spec.origin), "jars"))}
+    return [jar for jar in path.split(":") if _artifact(jar) not in there]
+
+
+def _artifact(jar: str) -> str:
+    return re.sub(r"-\d[^/]*\.jar$", "", os.path.basename(jar))
+
+
+def class_path(coordinates: tuple[str, ...], *, alone: bool = False) -> str:
+    """The jars of these artifacts, and unless they are meant `alone` of all that they need."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoKafka(f"neither {HOME} nor mvn is there to get Apache Kafka from")
+        raise NoKafka(f"mvn is not there to get {coordinates[0]}")
     with tempfile.TemporaryDirectory(prefix="ottla-bench-maven-") as directory:
         with open(os.path.join(directory, "pom.xml"), "w", encoding="utf-8") as pom:
-            pom.write(_pom(coordinates))
+            pom.write(_pom(coordinates, alone=alone))
         path = os.path.join(directory, "class-path")
         command = [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={path}"]
         try:
@@ -60,18 +118,20 @@ def class_path(coordinates: tuple[str, ...]) -> str:
         except subprocess.TimeoutExpired:
             raise NoKafka(f"mvn did not get {' '.join(coordinates)} in {MAVEN_SECONDS_MAX} s") from None
         if done.returncode != 0:
-            raise NoKafka(f"mvn could not get {' '.join(coordinates)}: {done.stdout.strip()[-300:]}")
+            raise NoKafka(f"mvn could not get {' '.join(coordinates)}: {done.stdout.strip()[:300]}")
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
 
 
-def _pom(coordinates: tuple[str, ...]) -> str:
+def _pom(coordinates: tuple[str, ...], *, alone: bool) -> str:
+    nothing_else = "<groupId>*</groupId><artifactId>*</artifactId>"
+    exclusions = f"<exclusions><exclusion>{nothing_else}</exclusion></exclusions>" if alone else ""
     entries = []
     for coordinate in coordinates:
-        group, artifact, version = coordinate.split(":")
+        group, artifact, number = coordinate.split(":")
         entries.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{version}</version></dependency>"
+            f"<version>{number}</version>{exclusions}</dependency>"
         )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>ottla</groupId><artifactId>bench</artifactId>"

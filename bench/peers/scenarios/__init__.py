@@ -12,6 +12,7 @@ from bench.peers.scenarios import (
     partitions,
     produce,
     small,
+    spark,
     start,
     transactions,
 )
@@ -27,5 +28,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     *partitions.SCENARIOS,
     *groups.SCENARIOS,
     *transactions.SCENARIOS,
+    *spark.SCENARIOS,
 )
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
