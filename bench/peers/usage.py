@@ -12,7 +12,7 @@ from bench.meter import cpu_time
 class Usage(NamedTuple):
     cpu_s: float
     switches: int  # context switches of all threads
-    written_bytes: int  # handed to the file system or to a device
+    written_bytes: int  # in pages that go to the disk
 
     def since(self, before: Usage) -> Usage:
         return Usage(
@@ -53,7 +53,7 @@ def _switches(pid: int) -> int:
 def _written(pid: int) -> int:
     with open(f"/proc/{pid}/io", encoding="ascii") as io:
         for line in io:
-            if line.startswith("wchar:"):
+            if line.startswith("write_bytes:"):  # wchar would count what is sent through sockets, too
                 return int(line.split()[1])
     return 0
 
