@@ -70,10 +70,10 @@ FULL = Effort(
 )
 QUICK = FULL._replace(
     rounds=2,
-    produce_bytes=150_000_000,
-    consume_bytes=100_000_000,
+    produce_bytes=100_000_000,
+    consume_bytes=60_000_000,
     latency_seconds=1,
-    requests=20_000,
+    requests=10_000,
     idle_seconds=2,
     partitions=(1_000,),
     members=30,

@@ -163,4 +163,6 @@ def _write(fleet: Fleet, stop: threading.Event) -> None:
     producer.flush(10)
 
 
-SCENARIOS = (Scenario("groups", "Consumer groups on one broker", groups, settings=SETTINGS, rounds_max=3),)
+SCENARIOS = (
+    Scenario("groups", "Consumer groups on one broker", groups, settings=SETTINGS, warm_ups=1, rounds_max=3),
+)
