@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -109,33 +110,24 @@ def test_yarn_wants_its_configuration():
     assert "spark.archives" not in settings.conf
 
 
-def test_connect_gets_artifacts_and_no_variables():
+def test_connect_gets_settings_of_a_session_and_nothing_else():
     settings = settings_for(
-        "sc://host:15002", "orders", {"spark.sql.shuffle.partitions": "2"}, shipment=SHIPMENT
+        "sc://host:15002",
+        "orders",
+        {"spark.sql.shuffle.partitions": "2", "spark.scheduler.mode": "FAIR"},
+        shipment=SHIPMENT,
     )
     assert settings.environment == {}
     assert set(settings.conf) == {"spark.app.name", "spark.sql.shuffle.partitions"}
-    told: list[object] = []
+    assert shipping_for("connect", {"OTTLA_SHIP": "all"}) == "nothing"
 
-    class Session:
-        @property
-        def dataSource(self) -> Session:  # noqa: N802
-            return self
 
-        def addArtifacts(self, *paths: str, **kind: bool) -> None:  # noqa: N802
-            told.append((paths, kind))
-
-        def register(self, source: type) -> None:
-            told.append(source.name())
-
+@pytest.mark.skipif(find_spec("grpc") is not None, reason="what Connect needs is installed")
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_connect_without_what_it_needs():
     pytest.importorskip("pyspark")
-    masters.send_artifacts(Session(), SHIPMENT)
-    assert told == [
-        (("/cache/code.zip",), {"pyfile": True}),
-        (("/cache/needs.tar.gz#ottla_needs",), {"archive": True}),
-        "ottla",
-        "ottla_lake",
-    ]
+    with pytest.raises(MasterError, match=r"sc://host:15002: pip install 'pyspark\[connect\]'"):
+        masters.session("sc://host:15002", "orders")
 
 
 def test_errors_come_before_anything_is_packed(monkeypatch):

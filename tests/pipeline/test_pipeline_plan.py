@@ -137,10 +137,23 @@ def test_lag_of_what_is_no_topic():
     assert lags([{"endOffset": "5", "latestOffset": "not json"}, {"latestOffset": {"a": 5}}]) == {}
 
 
+def test_progress_as_a_connect_server_tells_it():
+    """Without sums over the sources, and observed rows with their schema."""
+    schema = {"type": "struct", "fields": [{"name": "rows", "type": "long"}]}
+    observed = {"dead_letters": {"values": [3], "schema": schema}}
+    told = report(0, 0, observedMetrics=observed)
+    del told["numInputRows"], told["processedRowsPerSecond"]
+    told["sources"][0] |= {"numInputRows": 4, "processedRowsPerSecond": 20.0}
+    told["sources"][1] |= {"numInputRows": 5, "processedRowsPerSecond": 5.0}
+    progress = QueryProgress("q")
+    assert progress.see([told])
+    assert (progress.rows, progress.rows_per_second, progress.dead_letters) == (9, 25.0, 3)
+
+
 def test_executors_get_what_a_pipeline_needs(load):
     text = "pipeline: p\nsources: {a: {topic: a, schema: x INT}}\n"
     text += "sinks: {s: {from: a, topic: b}, t: {from: a, lake: /data/t}}\n"
-    always = ("pyarrow", "cramjam", "crc32c")
+    always = ("pyarrow", "cramjam", "crc32c", "pyyaml")
     assert needs_of(load(text)) == always
     # Who knows what the user's code imports.
     code = "steps: {b: {map: 'json:loads', from: a, schema: x INT}}\n"

@@ -283,3 +283,12 @@ def test_warnings_are_no_errors(checked):
         "no sink needs 'customers': it is not run",
         "step 's': a join of two streams without watermarks on both remembers every row for ever",
     ]
+
+
+def test_a_connect_server_has_no_console(checked):
+    sinks = "sinks: {o: {from: orders, console: true}}\n"
+    assert checked(sinks, "options: {master: 'spark://host:7077'}\n") == []
+    found = checked(sinks, "options: {master: 'sc://host:15002'}\n")
+    assert found == [
+        "sink 'o': a Connect server has no console here: write to a topic, or choose another master"
+    ]

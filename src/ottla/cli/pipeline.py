@@ -111,7 +111,7 @@ def run(
 ) -> None:
     from ottla.cli.pipeline_run import run_file
 
-    pipeline, problems = _checked(path, settings)
+    pipeline, problems = _checked(path, settings, master)
     for each in problems:
         print(each.shown(path), file=sys.stderr)
     if pipeline is None or problems.errors:
@@ -119,8 +119,6 @@ def run(
         raise typer.Exit(1)
     if bootstrap is not None:
         pipeline = pipeline._replace(bootstrap=bootstrap)
-    if master is not None:
-        pipeline = pipeline._replace(options=pipeline.options._replace(master=master))
     raise typer.Exit(run_file(pipeline, once=once, as_json=as_json))
 
 
@@ -223,11 +221,13 @@ def _need_extra() -> None:
         fail("pipelines need more than the broker: pip install 'ottla[pipeline]'")
 
 
-def _checked(path: str, settings: list[str] | None) -> tuple[Pipeline | None, Problems]:
+def _checked(
+    path: str, settings: list[str] | None, master: str | None = None
+) -> tuple[Pipeline | None, Problems]:
     _need_extra()
     from ottla.pipeline.checks import validate as validated
 
-    return validated(path, pairs(settings or [], "--set", "bootstrap=localhost:9092"))
+    return validated(path, pairs(settings or [], "--set", "bootstrap=localhost:9092"), master)
 
 
 def _deep(pipeline: Pipeline, problems: Problems, *, as_json: bool) -> None:

@@ -15,8 +15,10 @@ from ottla.pipeline.reading import read_pipeline
 from ottla.pipeline.words import code_place
 
 
-def validate(path: str, settings: Mapping[str, str] | None = None) -> tuple[Pipeline | None, Problems]:
-    """Read and check a file: everything that is wrong with it at once."""
+def validate(
+    path: str, settings: Mapping[str, str] | None = None, master: str | None = None
+) -> tuple[Pipeline | None, Problems]:
+    """Read and check a file, for another master than the one it names if given: everything wrong at once."""
     problems = Problems()
     try:
         with open(path, encoding="utf-8") as file:
@@ -29,6 +31,8 @@ def validate(path: str, settings: Mapping[str, str] | None = None) -> tuple[Pipe
         return None, problems
     pipeline = read_pipeline(os.path.abspath(path), text, settings or {}, problems)
     if pipeline is not None:
+        if master is not None:
+            pipeline = pipeline._replace(options=pipeline.options._replace(master=master))
         check(pipeline, problems)
     return pipeline, problems
 
@@ -245,6 +249,9 @@ class _Checks:
             return
         if sink.kind == "lake" and sink.output != "append":
             self.problems.add(sink.name.mark, f"{what}: a lake table takes 'output: append' only")
+        if sink.kind == "console" and self.pipeline.options.master.startswith("sc://"):
+            text = f"{what}: a Connect server has no console here: write to a topic, or choose another master"
+            self.problems.add(sink.name.mark, text)
         if sink.output != "append":
             self.not_append(sink, what)
         else:

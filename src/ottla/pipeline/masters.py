@@ -6,10 +6,11 @@
 | `spark://host:port` | executors of a standalone cluster, the driver here | run by a test, on one machine |
 | `k8s://https://host:port` | executors in pods, the driver here | settings as Spark documents them |
 | `yarn` | executors in containers, the driver here | settings as Spark documents them |
-| `sc://host:port` | the driver is a Connect server elsewhere | settings as Spark documents them |
+| `sc://host:port` | the driver is a Connect server elsewhere | the orders example, by hand, on one machine |
 
-Executors get code and needs as archives (see `shipping`), and a Python of this minor version by
-PYSPARK_PYTHON, which the user may set; `OTTLA_SHIP` says how much is shipped: nothing, code or all.
+A Connect server has Ottla installed. Other executors get code and needs as archives (see `shipping`), and a
+Python of this minor version by PYSPARK_PYTHON, which the user may set; `OTTLA_SHIP` says how much is shipped:
+nothing, code or all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.shipping import NEEDS, SHIP, Shipment, build_shipment
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IMAGE = "spark.kubernetes.container.image"
+_OF_A_SESSION = ("spark.sql.", "spark.app.name")
 EXECUTOR_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _KINDS = (
     ("local", re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?")),
@@ -36,6 +38,11 @@ _KINDS = (
     ("kubernetes", re.compile(r"k8s://\S+")),
     ("yarn", re.compile(r"yarn")),
     ("connect", re.compile(r"sc://\S+")),
+)
+# Tried with Spark 4.3: artifacts of a session reach its tasks, but not the processes that plan its streams.
+NOTHING_THERE = (
+    "its Python has no ottla: pip install 'ottla[pipeline]' where the server and its executors run, for "
+    "Spark hands nothing that a session sends to the sources of its streams"
 )
 EXAMPLES = "local[*], spark://host:7077, k8s://https://host:6443, yarn or sc://host:15002"
 
@@ -64,8 +71,8 @@ def kind_of(master: str) -> str:
 
 
 def shipping_for(kind: str, environment: Mapping[str, str] = os.environ) -> str:
-    """How much is shipped: nothing where workers are our own, else all, unless OTTLA_SHIP says otherwise."""
-    if kind == "local":
+    """How much is shipped: nothing where workers are our own or a server's, else what OTTLA_SHIP says."""
+    if kind in ("local", "connect"):
         return "nothing"
     asked = environment.get("OTTLA_SHIP", "all")
     if asked not in SHIP:
@@ -94,6 +101,9 @@ def settings_for(
     elif kind in ("standalone", "kubernetes", "yarn"):
         ours |= _shipping_conf(kind, shipment)
     merged = ours | dict(conf or {})
+    if kind == "connect":
+        # The server has its own memory, cores and scheduler: sessions may set what concerns queries.
+        merged = {name: value for name, value in merged.items() if name.startswith(_OF_A_SESSION)}
     if kind == "kubernetes" and IMAGE not in merged:
         raise MasterError(f"{master}: set {IMAGE} to an image with Spark and Python {_python_version()}")
     if kind == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
@@ -158,7 +168,7 @@ def session(
 
 
 def start(settings: SessionSettings) -> SparkSession:
-    """Start what the settings say."""
+    """Start what the settings say. Raises MasterError, and whatever Spark raises."""
     from pyspark.sql import SparkSession
 
     if settings.kind == "connect":
@@ -169,10 +179,14 @@ def start(settings: SessionSettings) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = settings.environment["PYSPARK_PYTHON"]
     for name, value in settings.conf.items():
         builder = builder.config(name, value)
-    with _environment(settings.environment):
-        made = builder.getOrCreate()
-    if settings.kind == "connect":
-        send_artifacts(made, settings.shipment)
+    try:
+        with _environment(settings.environment):
+            made = builder.getOrCreate()
+    except ImportError as error:
+        raise MasterError(f"{settings.master}: pip install 'pyspark[connect]' ({error})") from error
+    if settings.kind == "connect" and not server_has_ottla(made):
+        made.stop()
+        raise MasterError(f"{settings.master}: {NOTHING_THERE}")
     return made
 
 
@@ -190,14 +204,16 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def send_artifacts(made: SparkSession, shipment: Shipment) -> None:
-    """Code as a zip to import from, needs as an archive; then the sources, which the server cannot find."""
-    if shipment.code is not None:
-        made.addArtifacts(shipment.code, pyfile=True)
-    if shipment.needs is not None:
-        made.addArtifacts(shipment.archives()[-1], archive=True)
-    from pyspark_ottla import OttlaDataSource
-    from pyspark_ottla_lake import LakeDataSource
+def server_has_ottla(made: SparkSession) -> bool:
+    """Whether Python on the other side of a Connect server finds our data sources."""
 
-    made.dataSource.register(OttlaDataSource)
-    made.dataSource.register(LakeDataSource)
+    # A function inside of one travels as a whole, to where nothing of ours may be.
+    def look(batches: Iterator[Any]) -> Iterator[Any]:
+        from importlib.util import find_spec
+
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"found": [find_spec("pyspark_ottla") is not None]})
+
+    return all(row.found for row in made.range(1).mapInArrow(look, "found BOOLEAN").collect())

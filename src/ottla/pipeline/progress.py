@@ -40,24 +40,40 @@ class QueryProgress:
         return new
 
     def _take(self, report: Mapping[str, Any]) -> None:
-        rows = int(report.get("numInputRows") or 0)
+        sources = report.get("sources") or ()
+        rows = int(_total(report, sources, "numInputRows"))
         batch_id = int(report["batchId"])
         if batch_id > self.batch_id:
             self.batches += rows > 0
         self.batch_id = batch_id
         self.rows += rows
         self.batch_ms = int((report.get("durationMs") or {}).get("triggerExecution", 0))
-        self.rows_per_second = float(report.get("processedRowsPerSecond") or 0.0) if rows else 0.0
-        self.lag = lags(report.get("sources") or ())
+        self.rows_per_second = _total(report, sources, "processedRowsPerSecond") if rows else 0.0
+        self.lag = lags(sources)
         operators = report.get("stateOperators") or ()
         self.state_rows = sum(int(each.get("numRowsTotal") or 0) for each in operators)
         self.state_bytes = sum(int(each.get("memoryUsedBytes") or 0) for each in operators)
         for name, row in (report.get("observedMetrics") or {}).items():
-            count = int(row.get("rows") or 0)
+            count = _counted(row)
             if name == COUNTED:
                 self.dead_letters += count
             elif name.startswith(DROPPED):
                 self.dropped += count
+
+
+def _total(report: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], name: str) -> float:
+    """Reports of a Connect server have it for each source only."""
+    if name in report:
+        return float(report[name] or 0.0)
+    return sum(float(source.get(name) or 0.0) for source in sources)
+
+
+def _counted(row: Mapping[str, Any]) -> int:
+    """The column `rows` of an observed row, which a Connect server writes as values and their schema."""
+    if "schema" in row:
+        names = [field["name"] for field in row["schema"]["fields"]]
+        row = dict(zip(names, row["values"], strict=True))
+    return int(row.get("rows") or 0)
 
 
 def lags(sources: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 PACKAGES = ("ottla", "pyspark_ottla", "pyspark_ottla_lake")
 # What reading, writing and SQL take on an executor; then what some pipelines take besides, which is larger.
-ALWAYS_NEEDED = ("pyarrow", "cramjam", "crc32c")
+ALWAYS_NEEDED = ("pyarrow", "cramjam", "crc32c", "pyyaml")
 NEEDS = (*ALWAYS_NEEDED, "deltalake", "fastavro", "pandas")
 CODE_DIRECTORY = "ottla_code"
 NEEDS_DIRECTORY = "ottla_needs"
