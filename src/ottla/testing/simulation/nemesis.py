@@ -75,7 +75,7 @@ class Nemesis:
     async def run(self, duration_s: float, faults: Sequence[str]) -> None:
         """Trouble and calm in turn; at the end everything is well again."""
         loop = self.world.loop
-        until_s = loop.time() + duration_s
+        until_s = loop.time() + duration_s * self.world.length
         while loop.time() < until_s:
             await self._sleep(CALM_S)
             fault = self.rng.choice(list(faults))

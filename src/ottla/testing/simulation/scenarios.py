@@ -266,12 +266,17 @@ SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS, **CLEANING}
 
 
 def run_scenario(
-    name: str, seed: int, *, keep_trace: bool = False, show: Callable[[str], None] | None = None
+    name: str,
+    seed: int,
+    *,
+    length: float = 1.0,
+    keep_trace: bool = False,
+    show: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """One seed of one story, judged."""
+    """One seed of one story, judged. `length`: a share of the time that its trouble lasts."""
     scenario = SCENARIOS[name]
     began_s = time.monotonic()
-    world = World(seed, keep_trace=keep_trace, show=show)
+    world = World(seed, length=length, keep_trace=keep_trace, show=show)
     complaints = []
     try:
         world.run(scenario.story, limit_s=LIMIT_S)

@@ -52,7 +52,7 @@ class TxnNemesis(Nemesis):
 async def weather(world: World, number: int, duration_s: float) -> None:
     """The link of some connection is slow for a while; who sends over another one is faster."""
     rng = world.rng(f"weather{number}")
-    network, until_s = world.network, world.loop.time() + duration_s
+    network, until_s = world.network, world.loop.time() + duration_s * world.length
     nodes = [node.name for node in world.nodes.values()]
     while world.loop.time() < until_s:
         pairs = dict.fromkeys((each.local[0], each.remote[0]) for each in network.open)

@@ -195,10 +195,18 @@ class Node:
 
 
 class World:
+    """`length`: how long the trouble lasts, as a share of what the story says."""
+
     def __init__(
-        self, seed: int, *, keep_trace: bool = False, show: Callable[[str], None] | None = None
+        self,
+        seed: int,
+        *,
+        length: float = 1.0,
+        keep_trace: bool = False,
+        show: Callable[[str], None] | None = None,
     ) -> None:
         self.seed = seed
+        self.length = length
         self.trace = Trace(keep=keep_trace, show=show)
         self.loop = SimulatedLoop(self.rng("schedule"), self.trace)  # type: ignore[abstract]
         self.network = Network(self.loop, self.rng("network"), self.trace)
