@@ -10,7 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import group_members
 import interop_java
+import interop_txn
 from interop_java import JavaClient, why_no_java
 from interop_wire import Wire
 
@@ -25,10 +27,29 @@ def ottla_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def java_client(ottla_cluster: Cluster) -> Iterator[JavaClient]:
+def java() -> None:
+    """Whoever asks for it is skipped where there is none."""
     reason = why_no_java()
     if reason is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def group_jvm(java: None) -> Iterator[group_members.Jvm]:
+    """Members of groups in Java run in it."""
+    with group_members.java_members() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def txn_jvm(java: None) -> Iterator[None]:
+    """Transactional producers in Java run in it."""
+    with interop_txn.txn_jvm() as interop_txn.Java.jvm:
+        yield
+
+
+@pytest.fixture(scope="session")
+def java_client(java: None, ottla_cluster: Cluster) -> Iterator[JavaClient]:
     with interop_java.java_client(ottla_cluster.bootstrap_servers) as client:
         yield client
 

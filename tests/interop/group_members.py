@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
-import os
 import subprocess
-import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import aiokafka
 import confluent_kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from interop_clients import kafka
-from interop_java import JVM_OPTIONS, jars
+from interop_java import jvm
 
 WAIT_S = 30.0
 SESSION_MS = 6000
@@ -226,32 +222,10 @@ class Jvm:
         return json.loads(line)
 
 
-@functools.cache
-def compiled() -> tempfile.TemporaryDirectory[str]:
-    """The directory with the classes; it is kept for as long as the tests run."""
-    classes = tempfile.TemporaryDirectory(prefix="ottla-java-")
-    source = Path(__file__).with_name("GroupDriver.java")
-    command = ["javac", "-nowarn", "-proc:none", "-cp", os.pathsep.join(jars()), "-d", classes.name]
-    done = subprocess.run([*command, str(source)], check=False, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return classes
-
-
 @contextlib.contextmanager
 def java_members() -> Iterator[Jvm]:
-    classpath = os.pathsep.join((compiled().name, *jars()))
-    process = subprocess.Popen(
-        ["java", *JVM_OPTIONS, "-cp", classpath, "GroupDriver"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with process:
-        try:
-            yield Jvm(process)
-        finally:
-            process.kill()
+    with jvm("GroupDriver") as process:
+        yield Jvm(process)
 
 
 class JavaMember(Member):

@@ -129,6 +129,7 @@ def read_rows(servers: str, topic: str) -> list[dict[int, Row]]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
             "log_level": 0,
         }
     )

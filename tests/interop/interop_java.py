@@ -1,4 +1,4 @@
-"""The real Java client in one JVM for all tests: compiled from `InteropDriver.java` when first used."""
+"""The real Java clients: drivers in Java, compiled when first used, and one JVM of each for all tests."""
 
 from __future__ import annotations
 
@@ -91,38 +91,42 @@ class JavaClient:
         ]
 
 
+@functools.cache
+def compiled(driver: str) -> tempfile.TemporaryDirectory[str]:
+    """The directory with the classes; it is kept for as long as the tests run."""
+    classes = tempfile.TemporaryDirectory(prefix="ottla-java-")
+    source = Path(__file__).with_name(f"{driver}.java")
+    command = ["javac", "-nowarn", "-proc:none", "-cp", os.pathsep.join(jars()), "-d", classes.name]
+    done = subprocess.run([*command, str(source)], check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return classes
+
+
+@contextmanager
+def jvm(driver: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Java process that takes commands line by line and answers each with one. It is killed at the end."""
+    classpath = os.pathsep.join((compiled(driver).name, *jars()))
+    process = subprocess.Popen(
+        ["java", *JVM_OPTIONS, "-cp", classpath, driver, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @contextmanager
 def java_client(servers: str) -> Iterator[JavaClient]:
-    source = Path(__file__).with_name("InteropDriver.java")
-    classpath = os.pathsep.join(jars())
-    with tempfile.TemporaryDirectory(prefix="ottla-java-") as classes:
-        compiled = subprocess.run(
-            ["javac", "-nowarn", "-proc:none", "-cp", classpath, "-d", classes, str(source)],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert compiled.returncode == 0, compiled.stderr
-        command = [
-            "java",
-            *JVM_OPTIONS,
-            "-cp",
-            os.pathsep.join((classes, classpath)),
-            "InteropDriver",
-            servers,
-        ]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        with process:
-            try:
-                yield JavaClient(process)
-                assert process.stdin is not None
-                process.stdin.close()
-                process.wait(20)
-            finally:
-                process.kill()
+    with jvm("InteropDriver", servers) as process:
+        yield JavaClient(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(20)
 
 
 def _write_command(

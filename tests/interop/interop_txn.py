@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, ClassVar
 
 import aiokafka
 import confluent_kafka
 from interop_clients import kafka
-from interop_java import JVM_OPTIONS, jars
+from interop_java import jvm
 
 import ottla.client
 
@@ -328,32 +325,8 @@ class TxnJvm:
 
 @contextmanager
 def txn_jvm() -> Iterator[TxnJvm]:
-    source = Path(__file__).with_name("TransactionDriver.java")
-    with tempfile.TemporaryDirectory(prefix="ottla-java-") as classes:
-        command = [
-            "javac",
-            "-nowarn",
-            "-proc:none",
-            "-cp",
-            os.pathsep.join(jars()),
-            "-d",
-            classes,
-            str(source),
-        ]
-        compiled = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
-        assert compiled.returncode == 0, compiled.stderr
-        process = subprocess.Popen(
-            ["java", *JVM_OPTIONS, "-cp", os.pathsep.join((classes, *jars())), "TransactionDriver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        with process:
-            try:
-                yield TxnJvm(process)
-            finally:
-                process.kill()
+    with jvm("TransactionDriver") as process:
+        yield TxnJvm(process)
 
 
 class Java(TxnProducer):
@@ -409,6 +382,7 @@ def read_committed(servers: str, topic: str, partitions: int) -> list[str]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,  # the end of a partition is told after a fetch that found nothing
             "log_level": 0,
         }
     )

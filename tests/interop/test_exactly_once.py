@@ -40,7 +40,7 @@ class Worker(threading.Thread):
     """Reads a few, writes them, commits; after an error it goes back to what was committed. With `leaves` it
     drops everything in the middle of every so many transactions and begins anew as another instance."""
 
-    INPUTS = 3000
+    INPUTS = 1200
 
     def __init__(self, servers: str, source: str, target: str, number: int, leaves: int = 0) -> None:
         super().__init__(daemon=True)

@@ -15,7 +15,6 @@ import group_members as people
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
-from interop_java import why_no_java
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
@@ -39,19 +38,8 @@ def groups_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[people.Jvm | None]:
-    if why_no_java() is not None:
-        yield None
-        return
-    with people.java_members() as running:
-        yield running
-
-
 @pytest.fixture
-def make(
-    groups_cluster: Cluster, jvm: people.Jvm | None, request: pytest.FixtureRequest
-) -> Iterator[Callable[..., Member]]:
+def make(groups_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Callable[..., Member]]:
     """Makes members of one group on one topic, all stopped at the end: `make("java", "static name")`."""
     servers = groups_cluster.bootstrap_servers
     topic = topic_name_for(request.node.name)
@@ -69,11 +57,7 @@ def make(
     made: list[Member] = []
 
     def start(kind: str, instance: str | None = None) -> Member:
-        leading: tuple[Any, ...] = ()
-        if kind.startswith("java"):
-            if jvm is None:
-                pytest.skip("no Java")
-            leading = (jvm,)
+        leading = (request.getfixturevalue("group_jvm"),) if kind.startswith("java") else ()
         member: Member = kinds[kind](*leading, servers, topic, topic, instance=instance)
         made.append(member.start())
         return member

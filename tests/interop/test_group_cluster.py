@@ -10,7 +10,6 @@ import group_members as people
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
-from interop_java import why_no_java
 from interop_wire import Wire
 from test_group_clients import QUICK
 
@@ -25,15 +24,6 @@ PARTITIONS = 6
 def groups_trio() -> Iterator[Cluster]:
     with Cluster(brokers=3, config=QUICK) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def trio_jvm() -> Iterator[people.Jvm]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    with people.java_members() as running:
-        yield running
 
 
 def coordinator(cluster: Cluster, group: str) -> int:
@@ -72,7 +62,7 @@ def test_the_coordinator_dies(
         "java": people.JavaMember,
         "java-848": people.JavaConsumerProtocolMember,
     }
-    leading = (request.getfixturevalue("trio_jvm"),) if kind.startswith("java") else ()
+    leading = (request.getfixturevalue("group_jvm"),) if kind.startswith("java") else ()
 
     def make() -> Member:
         member: Member = kinds[kind](*leading, servers, topic, topic)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import group_members as people
 import pytest
 from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
-from interop_java import why_no_java
 from test_group_clients import QUICK
 
 from ottla.client.group_types import GroupInfo
@@ -124,7 +123,7 @@ class JavaApart848(JavaApart):
 class Group:
     """One group on a topic of its own. `read` waits until everything written so far has been read."""
 
-    def __init__(self, cluster: Cluster, jvm: people.Jvm | None, name: str) -> None:
+    def __init__(self, cluster: Cluster, jvm: people.Jvm, name: str) -> None:
         self.cluster = cluster
         self.jvm = jvm
         self.name = topic_name_for(name)
@@ -192,18 +191,9 @@ def mixed_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def mixed_jvm() -> Iterator[people.Jvm]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    with people.java_members() as running:
-        yield running
-
-
 @pytest.fixture
-def group(mixed_cluster: Cluster, mixed_jvm: people.Jvm, request: pytest.FixtureRequest) -> Iterator[Group]:
-    made = Group(mixed_cluster, mixed_jvm, request.node.name)
+def group(mixed_cluster: Cluster, group_jvm: people.Jvm, request: pytest.FixtureRequest) -> Iterator[Group]:
+    made = Group(mixed_cluster, group_jvm, request.node.name)
     yield made
     made.close()
 

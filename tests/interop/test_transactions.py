@@ -10,7 +10,6 @@ import confluent_kafka
 import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_java import why_no_java
 from interop_txn import Failed, Fenced, Java, TxnProducer, read_committed
 
 from ottla.testing import Cluster
@@ -24,15 +23,6 @@ QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 def txn_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster(brokers=request.param, config=QUICK) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def txn_java() -> Iterator[None]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    with interop_txn.txn_jvm() as Java.jvm:
-        yield
 
 
 class Bench:
@@ -73,6 +63,18 @@ class Bench:
             assert time.monotonic() < limit, set(wanted) - set(found)
             time.sleep(0.05)
 
+    def wait_for_stable_offsets(self, topic: str, wanted: int, within_s: float = 15) -> None:
+        """Until the last stable offset of every partition is there."""
+        settings = {"bootstrap.servers": self.servers, "group.id": "watcher", "log_level": 0}
+        consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
+        limit = time.monotonic() + within_s
+        for index in range(self.topics[topic]):
+            place = confluent_kafka.TopicPartition(topic, index)
+            while (found := consumer.get_watermark_offsets(place, 10)[1]) != wanted:
+                assert time.monotonic() < limit, (index, found)
+                time.sleep(0.05)
+        consumer.close()
+
     def committed(self, group: str, topic: str, partition: int = 0) -> int:
         consumer = confluent_kafka.Consumer(
             {
@@ -94,7 +96,7 @@ class Bench:
 @pytest.fixture(params=list(interop_txn.KINDS))
 def bench(txn_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "java":
-        request.getfixturevalue("txn_java")
+        request.getfixturevalue("txn_jvm")
     bench = Bench(txn_cluster, request.param, request.node.name)
     yield bench
     bench.close()
@@ -170,7 +172,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(bench: Bench) -> None:
     slow = bench.producer(timeout_ms=1000)
     slow.begin()
     slow.send(topic, rows("slow", 3), wait=True)
-    time.sleep(2)
+    bench.wait_for_stable_offsets(topic, 2)  # a record and a marker
     expect((Fenced, Failed), lambda: slow.send(topic, rows("late", 3), wait=True), slow.commit)
     another = bench.producer()
     another.begin()
@@ -218,7 +220,7 @@ def test_transactions_follow_each_other_without_pause(bench: Bench) -> None:
     assert took_ms < 200
 
 
-def test_administrators_see_and_end_transactions(txn_cluster: Cluster, txn_java: None) -> None:
+def test_administrators_see_and_end_transactions(txn_cluster: Cluster, txn_jvm: None) -> None:
     """With the Java client: the only one that has all of it."""
     bench = Bench(txn_cluster, "java", "test_administrators")
     topic = bench.topic(1)

@@ -11,7 +11,7 @@ from interop_bank import create_bank, run_bank
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 
-SECONDS = 8
+SECONDS = 5
 
 
 @pytest.fixture(scope="module")

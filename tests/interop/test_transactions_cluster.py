@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_java import why_no_java
 from interop_transacting import ABORT, COMMIT, Transacting
-from interop_txn import Java, TxnProducer, read_committed
+from interop_txn import TxnProducer, read_committed
 from interop_wire import Wire
 
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -26,15 +25,6 @@ SETTLED_WITHIN_S = 40
 def txn_trio() -> Iterator[Cluster]:
     with Cluster(brokers=3) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def trio_java() -> Iterator[None]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    with interop_txn.txn_jvm() as Java.jvm:
-        yield
 
 
 class Writer(Transacting[int]):
@@ -109,7 +99,7 @@ def check(writer: Writer, servers: str, topic: str) -> None:
 @pytest.mark.parametrize("kind", ["confluent", "aiokafka", "java", "ottla"])
 def test_a_broker_dies(txn_trio: Cluster, request: pytest.FixtureRequest, kind: str, victim: str) -> None:
     if kind == "java":
-        request.getfixturevalue("trio_java")
+        request.getfixturevalue("txn_jvm")
     servers = txn_trio.bootstrap_servers
     topic = topic_name_for(request.node.name)
     admin = AdminClient({"bootstrap.servers": servers})

@@ -57,6 +57,7 @@ def receive(cluster, topic, count):
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,  # the end is told after a fetch that found nothing
             "log_level": 0,
         }
     )
@@ -140,7 +141,7 @@ def test_a_paused_member_is_done_without_and_catches_up(in_process):
         follower = state(cluster, "t").replicas[2]
         cluster.pause(follower)
         assert cluster.is_running(follower)
-        assert send(cluster, "t", numbers(0)) == numbers(0)
+        assert send(cluster, "t", numbers(0), without=follower) == numbers(0)
         until(lambda: follower not in state_by_others(cluster, "t", follower).isr)
         cluster.resume(follower)
         until(lambda: len(state(cluster, "t").isr) == 3)
