@@ -202,7 +202,7 @@ def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Any) -
 def test_rolling_crashes_lose_nothing_that_was_committed(tmp_path: Any) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         done: list[str] = []
-        for turn in range(6):
+        for turn in range(4):
             victim = nodes[turn % 3]
             await victim.crash()
             alive = [node for node in nodes if node is not victim]

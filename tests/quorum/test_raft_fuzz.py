@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 from raft_cluster import Cluster, Node, add_request, remove_request
 
 from ottla.quorum.errors import QuorumError
@@ -19,8 +20,8 @@ from ottla.quorum.raft.leader import Leader
 from ottla.quorum.raft.machine import RaftMachine
 from ottla.quorum.snapshot import SnapshotId
 
-# Of each kind of storm, in each run of the tests; more are a matter of patience only.
-SCHEDULES = 200
+# Of each kind of storm: a hundred, or thousands with HYPOTHESIS_PROFILE=thorough.
+SCHEDULES = 2 * settings().max_examples
 # Short compared to the delays, so that a few hundred moves hold several elections.
 HASTY: dict[str, Any] = {
     "election_timeout_ms": 40,
