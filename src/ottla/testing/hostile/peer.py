@@ -13,7 +13,7 @@ from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request, read_response_header
 from ottla.protocol.message import Message
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 CLIENT_ID = "hostile"
 
 
