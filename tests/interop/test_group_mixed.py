@@ -157,8 +157,10 @@ class Group:
         until_shared(self.present, PARTITIONS)
 
     def write(self) -> None:
-        self._load = Load(self.cluster.bootstrap_servers, self.name, PARTITIONS)
-        self._load.start()
+        """Begin to write, or go on with it."""
+        if self._load is None:
+            self._load = Load(self.cluster.bootstrap_servers, self.name, PARTITIONS)
+            self._load.start()
 
     def read(self) -> None:
         if self._load is not None:
