@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bench.batches import QUIET, produce_records
@@ -22,8 +22,9 @@ RECORD_BYTES = 1024
 MANY = 10
 GROUP_MEMBERS = 4
 AT_ONCE = 10_000
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.05  # it waits so long for as many as it may have: the last are fewer
 SILENCE_SECONDS_MAX = 60
+HEARTBEAT_MS = 300
 TAIL_SHARE = 4  # of the bytes: both sides work at the same time
 
 
@@ -32,18 +33,11 @@ def consume(fleet: Fleet, effort: Effort) -> Figures:
     if not _is_filled(fleet):
         _fill(fleet, records)
     found: Figures = {}
-    found |= _measured(fleet, "catch-up from cold start", 1, records, lambda: _assigned(fleet), cold=True)
-    found |= _measured(fleet, "catch-up, in memory", 1, records, lambda: _assigned(fleet))
-    found |= _measured(fleet, f"{MANY} consumers", MANY, records // 4, lambda: _assigned(fleet))
-    group = f"group-{os.urandom(4).hex()}"
-    found |= _measured(
-        fleet,
-        f"group of {GROUP_MEMBERS}",
-        GROUP_MEMBERS,
-        records,
-        lambda: _subscribed(fleet, group),
-        shared=True,
-    )
+    forget_pages(fleet.brokers[0].data_dir)
+    found |= _measured(fleet, "catch-up from cold start", _assigned(fleet, 1), records)
+    found |= _measured(fleet, "catch-up, in memory", _assigned(fleet, 1), records)
+    found |= _measured(fleet, f"{MANY} consumers", _assigned(fleet, MANY), records // 4)
+    found |= _measured(fleet, f"group of {GROUP_MEMBERS}", _joined(fleet), records, shared=True)
     found |= _tail(fleet, records // TAIL_SHARE)
     return found
 
@@ -66,20 +60,13 @@ def _producer(fleet: Fleet) -> Any:
 
 
 def _measured(
-    fleet: Fleet,
-    name: str,
-    readers: int,
-    records: int,
-    make: Callable[[], Any],
-    *,
-    cold: bool = False,
-    shared: bool = False,
+    fleet: Fleet, name: str, clients: Sequence[Any], records: int, *, shared: bool = False
 ) -> Figures:
-    if cold:
-        forget_pages(fleet.brokers[0].data_dir)
-    clients = [make() for _ in range(readers)]
-    wanted = Count(records, readers, shared=shared)
+    """The clients have their partitions, and wait."""
+    wanted = Count(records, len(clients), shared=shared)
     watch = Stopwatch(fleet)
+    for client in clients:
+        client.resume(client.assignment())
     wanted.read_all(clients)
     took_s, used = watch.stop()
     for client in clients:
@@ -109,14 +96,14 @@ class Count:
             raise BenchError(f"{sum(self._read)} of {self.total} records were read")
 
     def _run(self, seat: int, client: Any) -> None:
-        while not self._is_done(seat) and time.monotonic() - self._last_s < SILENCE_SECONDS_MAX:
-            messages = client.consume(AT_ONCE, POLL_SECONDS)
+        while (left := self._left(seat)) > 0 and time.monotonic() - self._last_s < SILENCE_SECONDS_MAX:
+            messages = client.consume(min(left, AT_ONCE), POLL_SECONDS)
             if messages:
                 self._read[seat] += len(messages)
                 self._last_s = time.monotonic()
 
-    def _is_done(self, seat: int) -> bool:
-        return (sum(self._read) if self._shared else self._read[seat]) >= self._records
+    def _left(self, seat: int) -> int:
+        return self._records - (sum(self._read) if self._shared else self._read[seat])
 
 
 def _config(fleet: Fleet, group: str) -> dict[str, Any]:
@@ -132,20 +119,36 @@ def _config(fleet: Fleet, group: str) -> dict[str, Any]:
     }
 
 
-def _assigned(fleet: Fleet) -> Any:
+def _assigned(fleet: Fleet, count: int) -> list[Any]:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    client = Consumer(_config(fleet, "alone"))
-    client.assign([TopicPartition(TOPIC, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-    return client
+    clients = [Consumer(_config(fleet, "alone")) for _ in range(count)]
+    for client in clients:
+        _hold(client, [TopicPartition(TOPIC, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+    return clients
 
 
-def _subscribed(fleet: Fleet, group: str) -> Any:
+def _joined(fleet: Fleet) -> list[Any]:
+    """Members that share the partitions: before that, one of them would read what is meant for all."""
     from confluent_kafka import Consumer
 
-    client = Consumer(_config(fleet, group))
-    client.subscribe([TOPIC])
-    return client
+    config = _config(fleet, f"group-{os.urandom(4).hex()}")
+    # A member learns with a heartbeat that another has come; nothing else waits for these.
+    clients = [Consumer({**config, "heartbeat.interval.ms": HEARTBEAT_MS}) for _ in range(GROUP_MEMBERS)]
+    for client in clients:
+        client.subscribe([TOPIC], on_assign=_hold)
+    deadline_s = time.monotonic() + SILENCE_SECONDS_MAX
+    while not all(len(client.assignment()) == PARTITIONS // GROUP_MEMBERS for client in clients):
+        for client in clients:
+            client.poll(0.02)
+        if time.monotonic() > deadline_s:
+            raise BenchError("the members do not come to share the partitions")
+    return clients
+
+
+def _hold(client: Any, partitions: list[Any]) -> None:
+    client.assign(partitions)
+    client.pause(partitions)
 
 
 def _tail(fleet: Fleet, records: int) -> Figures:
