@@ -16,7 +16,8 @@ def behind(entries: Sequence[Entry], reasons: Sequence[Reason] = REASONS) -> Ite
     """The losses, the farthest first, and under those of one reason what it is."""
     losses = [entry for entry in entries if standing(entry) == "behind" or entry.verdict == "BEHIND"]
     if not losses:
-        yield "Nothing.\n"
+        compared = any(entry.advantage is not None for entry in entries)
+        yield "Nothing.\n" if compared else "Nobody knows: there was nobody to compare with.\n"
         return
     groups: dict[Reason, list[Entry]] = {}
     for entry in sorted(losses, key=lambda entry: entry.advantage or 0):

@@ -101,6 +101,7 @@ def test_a_report_of_ottla_alone_says_so_and_has_no_charts(tmp_path: Path) -> No
     path = tmp_path / "report.md"
     write_report(str(path), [part([Entry(SCENARIOS[0].name, "f", LESS, [1.0], [])])])
     assert "Only Ottla was measured" in path.read_text()
+    assert "nobody to compare with" in path.read_text()
     assert ".svg" not in path.read_text()
     assert os.listdir(tmp_path / "benchmarks") == ["figures.json"]
 
