@@ -132,6 +132,7 @@ class Confluent(TxnProducer):
         self._producer.purge()
         with suppress(SystemError, confluent_kafka.KafkaException):
             self._producer.flush(1)
+        del self._producer  # or what was never delivered keeps it alive, by its callback
 
 
 class KafkaPython(TxnProducer):
