@@ -15,8 +15,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pipelines need pyspark: pip install ottla[pipeline]")
 
+from ottla.cli import pipeline_run
+from ottla.cli.main import main
 from ottla.client import read_arrow, write_arrow
-from ottla.pipeline.build import CannotBuild, analyse
+from ottla.pipeline.build import CannotBuild
 from ottla.pipeline.checks import validate
 from ottla.pipeline.document import Problems
 from ottla.pipeline.model import Pipeline
@@ -124,12 +126,10 @@ def _decoded(value: bytes | None) -> Any:
 
 
 def prepare(pipeline: Pipeline) -> None:
-    from ottla.cli.pipeline_run import _prepare
-
     problems = Problems()
 
     async def act() -> None:
-        await _prepare(pipeline, problems)
+        await pipeline_run._prepare(pipeline, problems)
 
     run_apart(act)
     assert not problems.errors
@@ -183,7 +183,7 @@ sinks:
   cheap: {from: cheap, topic: "${p}.cheap"}
   halves: {from: halves, topic: "${p}.halves"}
   per-minute: {from: per_minute, topic: "${p}.minutes"}
-  hops: {from: hops, topic: "${p}.hops", output: update, key: hop, compacted: true}
+  hops: {from: hops, topic: "${p}.hops", output: complete, mode: exactly-once, key: hop, compacted: true}
   visits: {from: visits, topic: "${p}.visits"}
   totals: {from: totals, topic: "${p}.totals", output: update, key: customer, delete_when: total < 2}
 options: {dead_letter: "${p}.dead", shuffle_partitions: 1}
@@ -373,7 +373,7 @@ def test_a_table_is_always_the_newest(shop):
     assert shop.once(pipeline).progress["shown"].rows == 0
 
 
-def test_what_spark_says_is_told_with_its_line(shop):
+def test_what_spark_says_is_told_with_its_line(shop, monkeypatch, capsys):
     shop.cluster.create_topic(f"{shop.prefix}.orders", 1)
     pipeline = shop.load(
         ORDERS,
@@ -385,13 +385,25 @@ def test_what_spark_says_is_told_with_its_line(shop):
         sinks: {out: {from: wrong, console: true}}
         """,
     )
-    problems = Problems()
-    analyse(shop.spark.newSession(), pipeline, problems)
-    assert "amuont" in problems.errors[0].message
+    path = str(shop.tmp_path / "pipeline.yaml")
+    assert main(["pipeline", "validate", path]) == 0
+    capsys.readouterr()
+    # `--deep` starts a session and stops it; here it gets the one that tests share.
+    stopped: list[Any] = []
+
+    def stop(session: Any) -> None:
+        stopped.append(session)
+
+    monkeypatch.setattr(pipeline_run, "quiet_spark", lambda *_, **__: shop.spark.newSession())
+    monkeypatch.setattr(type(shop.spark), "stop", stop)
+    assert main(["pipeline", "validate", path, "--deep", "--json"]) == 1
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert "step 'wrong': [UNRESOLVED_COLUMN" in problem["message"] and "amuont" in problem["message"]
+    assert len(stopped) == 1
     with pytest.raises(CannotBuild, match=r"step 'wrong': \[UNRESOLVED_COLUMN.*amuont") as error:
         shop.start(pipeline, once=True)
     lines = (shop.tmp_path / "pipeline.yaml").read_text().splitlines()
-    assert lines[error.value.mark.line - 1].strip() == "sql: |"
+    assert lines[error.value.mark.line - 1].strip() == lines[problem["line"] - 1].strip() == "sql: |"
 
     shop.write("orders", [b"{broken"])
     text = ORDERS + "    on_bad_record: fail\nsinks: {out: {from: orders, console: true}}\n"

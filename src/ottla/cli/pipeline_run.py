@@ -107,6 +107,9 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     # PySpark warns of every pandas that is newer than itself.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    # PySpark writes what Spark says against a query to the terminal, with a stack; we tell it with its line.
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -85,8 +85,8 @@ class Builder:
             writer = writer.format("ottla").options(**options)
         elif sink.kind == "console":
             writer = writer.foreachBatch(_Shown(str(sink.name), sink.rows, on_rows))
-        elif sink.kind == "topic" and plan.output != "append":
-            # Spark lets sinks in Python append only. A batch that is done again writes the same keys and
+        elif sink.kind == "topic" and plan.output == "update":
+            # Spark refuses sinks in Python for updates. A batch that is done again writes the same keys and
             # values again, so the newest value of every key comes out the same.
             writer = writer.foreachBatch(_Written(sink_options(self.pipeline, sink)))
         else:

@@ -306,8 +306,8 @@ class _Checks:
             self.problems.add(sink.name.mark, text)
         if sink.output == "update" and any(step.facts and step.facts.sorts for step in aggregates):
             self.problems.add(sink.name.mark, f"{what}: sorting takes 'output: complete'")
-        if sink.mode == "exactly-once":
-            text = f"{what}: 'mode: exactly-once' takes 'output: append'; updates are written at least once, "
+        if sink.mode == "exactly-once" and sink.output == "update":
+            text = f"{what}: 'mode: exactly-once' takes another output; updates are written at least once, "
             self.problems.add(
                 sink.name.mark, f"{text}and the newest value of a key is the same if written twice"
             )
