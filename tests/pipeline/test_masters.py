@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from importlib.util import find_spec
 
@@ -122,12 +123,25 @@ def test_connect_gets_settings_of_a_session_and_nothing_else():
     assert shipping_for("connect", {"OTTLA_SHIP": "all"}) == "nothing"
 
 
+def test_connect_where_nobody_listens():
+    pytest.importorskip("pyspark")
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        port = bound.getsockname()[1]
+        with pytest.raises(MasterError, match=f"no Connect server at 127.0.0.1:{port}"):
+            masters.session(f"sc://127.0.0.1:{port}/;user_id=me", "orders")
+
+
 @pytest.mark.skipif(find_spec("grpc") is not None, reason="what Connect needs is installed")
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_connect_without_what_it_needs():
     pytest.importorskip("pyspark")
-    with pytest.raises(MasterError, match=r"sc://host:15002: pip install 'pyspark\[connect\]'"):
-        masters.session("sc://host:15002", "orders")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        master = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(MasterError, match=rf"{master}: pip install 'pyspark\[connect\]'"):
+            masters.session(master, "orders")
 
 
 def test_errors_come_before_anything_is_packed(monkeypatch):

@@ -19,10 +19,12 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ottla.pipeline.shipping import NEEDS, SHIP, Shipment, build_shipment
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IMAGE = "spark.kubernetes.container.image"
+CONNECT_PORT = 15002
+CONNECT_TIMEOUT_S = 10.0
 _OF_A_SESSION = ("spark.sql.", "spark.app.name")
 EXECUTOR_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _KINDS = (
@@ -172,6 +176,7 @@ def start(settings: SessionSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if settings.kind == "connect":
+        _check_answers(settings.master)
         builder = SparkSession.builder.remote(settings.master)
     else:
         builder = SparkSession.builder.master(settings.master)
@@ -202,6 +207,16 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _check_answers(master: str) -> None:
+    """Spark would try for ten minutes before it says that nobody is there."""
+    place = urlsplit(master)
+    address = (place.hostname or "", place.port or CONNECT_PORT)
+    try:
+        socket.create_connection(address, CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise MasterError(f"{master}: no Connect server at {address[0]}:{address[1]} ({error})") from None
 
 
 def server_has_ottla(made: SparkSession) -> bool:
