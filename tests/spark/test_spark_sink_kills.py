@@ -38,21 +38,20 @@ def show(tmp_path):
         one.stop()
 
 
-@pytest.mark.parametrize("two_phases", [True])
-def test_a_killed_driver_and_a_killed_worker(show, two_phases):
+def test_a_killed_driver_and_a_killed_worker(show):
     chance = random.Random()
-    with Cluster(config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
+    with Cluster(config={"transaction.two.phase.commit.enable": True}) as cluster:
         one = show(cluster, rows=250)
-        one.feed(0, 3000)
+        one.feed(0, 1500)
         one.start()
         one.wait_batches(1)
         one.kill_worker(chance)
         one.wait_batches(2)
         time.sleep(chance.uniform(0, 0.8))
         one.kill_jvm()
-        one.feed(3000, 500)
+        one.feed(1500, 250)
         one.start(tasks=5, cores=3)
-        one.finish(3500, 400)
+        one.finish(1750, 400)
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes: make test-spark-long")
