@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker import metadata_answers
+from ottla.broker.handlers import metadata
 from ottla.broker.metadata_answers import MetadataAnswers
 from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -72,3 +73,24 @@ def test_what_changes_is_told_at_once() -> None:
         assert (partitions(4), partitions(9)) == (301, 301)
         peer.call(DeleteTopicsRequest(topic_names=["long"], timeout_ms=20_000), 5)
         assert (partitions(4), partitions(9)) == (-1, -1)
+
+
+def test_of_many_topics_all_none_and_some_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "LONG_ANSWER", 3)
+    monkeypatch.setattr(metadata_answers, "WORTH_BYTES", 1)
+    with Cluster(in_process=True) as cluster, Peer(cluster.bootstrap_servers) as peer:
+        names = ["a", "b", "c", "d"]
+        for name in names:
+            cluster.create_topic(name, 1)
+
+        def found(topics: list[str] | None, version: int) -> list[str]:
+            asked = topics if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+            answer = peer.call(MetadataRequest(topics=asked), version)
+            return sorted(topic.name for topic in answer.topics)
+
+        for _ in range(2):
+            assert found([], 0) == names  # the first version has no other word for all
+            for version in (1, 9, 13):
+                assert found(None, version) == names
+                assert found([], version) == []
+                assert found(["d", "b", "a"], version) == ["a", "b", "d"]

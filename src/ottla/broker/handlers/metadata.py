@@ -69,7 +69,7 @@ def _answer(broker: Broker, request: Request, message: MetadataRequest, refused:
         request.listener.name,
         message.include_topic_authorized_operations,
         message.include_cluster_authorized_operations,
-        message.topics and tuple([(topic.topic_id, topic.name) for topic in message.topics]),
+        None if message.topics is None else tuple([(each.topic_id, each.name) for each in message.topics]),
     )
     answers = broker.metadata_answers
     known = answers.find((broker.image_offset, shown, gone), question)
