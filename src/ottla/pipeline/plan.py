@@ -140,7 +140,7 @@ def needs_of(pipeline: Pipeline) -> tuple[str, ...]:
     """The packages that executors import for this pipeline. Code of the user's may import any of them."""
     if any(step.code is not None for step in pipeline.steps.values()):
         return NEEDS
-    needs = ALWAYS_NEEDED
+    needs: tuple[str, ...] = ALWAYS_NEEDED
     if any(each.format == "avro" for each in (*pipeline.sources.values(), *pipeline.sinks.values())):
         needs = (*needs, "fastavro")
     # To a directory executors write by pyarrow; only the driver, which commits, needs deltalake.
