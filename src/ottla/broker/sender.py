@@ -106,11 +106,14 @@ class SocketSender:
                     return
                 head = queue[0]
                 if isinstance(head, FileRegion) and len(head) >= SENDFILE_MIN_BYTES:
-                    sent = self._send_region(head)
+                    offered, sent = self._send_region(head)
                 else:
-                    sent = self._send_gathered()
+                    offered, sent = self._send_gathered()
                 turn_bytes += sent
                 self.bytes_sent += sent
+                if sent < offered:  # the socket is full: another try would only be told so
+                    self._wait()
+                    return
         except BlockingIOError:
             self._wait()
             return
@@ -128,7 +131,8 @@ class SocketSender:
             self._loop.remove_writer(self._socket.fileno())
             self._on_drained()
 
-    def _send_region(self, region: FileRegion) -> int:
+    def _send_region(self, region: FileRegion) -> tuple[int, int]:
+        """Returns how many bytes it offered to the socket, and how many that took."""
         count = min(len(region), SENDFILE_MAX_BYTES)
         sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position, count)
         if sent == 0:
@@ -137,10 +141,10 @@ class SocketSender:
             self._queue.popleft()
         else:
             self._queue[0] = _rest_of(region, sent)
-        return sent
+        return count, sent
 
-    def _send_gathered(self) -> int:
-        """One sendmsg of as many small parts as stand at the head of the queue."""
+    def _send_gathered(self) -> tuple[int, int]:
+        """One sendmsg of as many small parts as stand at the head of the queue; the same for them."""
         queue = self._queue
         gathered: list[Any] = []
         more = False
@@ -162,7 +166,7 @@ class SocketSender:
                 break
             rest -= len(part)
             queue.popleft()
-        return sent
+        return sum(map(len, gathered)), sent
 
     def _wait(self) -> None:
         if not self.busy:
