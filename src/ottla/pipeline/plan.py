@@ -141,7 +141,9 @@ def needs_of(pipeline: Pipeline) -> tuple[str, ...]:
     if any(step.code is not None for step in pipeline.steps.values()):
         return NEEDS
     needs: tuple[str, ...] = ALWAYS_NEEDED
-    if any(each.format == "avro" for each in (*pipeline.sources.values(), *pipeline.sinks.values())):
+    formats = [source.format for source in pipeline.sources.values()]
+    formats += [sink.format for sink in pipeline.sinks.values()]
+    if "avro" in formats:
         needs = (*needs, "fastavro")
     # To a directory executors write by pyarrow; only the driver, which commits, needs deltalake.
     if any(sink.kind == "lake" and is_remote(sink.target) for sink in pipeline.sinks.values()):
