@@ -16,6 +16,7 @@ from ottla.protocol.message import ZERO_UUID
 from pyspark_ottla.columns import SparkShape
 from pyspark_ottla.planning import report_loss, shown_id
 from pyspark_ottla.values import ValueFormats
+from pyspark_ottla.worker import settle
 
 
 class RangePartition(InputPartition):
@@ -46,6 +47,7 @@ class RangeReading:
         self.fail_on_data_loss = fail_on_data_loss
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
+        settle()
         cluster = shared_cluster(self.cluster)
         shape = SparkShape(self.schema, self.formats)
         names = shape.read_names

@@ -20,6 +20,7 @@ from pyspark_ottla.exactly_once.deciding import Attempt, Decider, end_job
 from pyspark_ottla.exactly_once.marker import transaction_prefix
 from pyspark_ottla.exactly_once.tasks import Prepared, Who, write_prepared
 from pyspark_ottla.sink_options import EXACTLY_ONCE, SinkOptions
+from pyspark_ottla.worker import settle
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -34,6 +35,7 @@ class Delivered(WriterCommitMessage):
 
 def write_delivered(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Delivered:
     """Write the rows of a task for good: what an attempt has sent stays, whatever becomes of it."""
+    settle()
     with ArrowWriter(
         shared_cluster(options.cluster),
         options.topic,

@@ -17,6 +17,7 @@ from ottla.client.sync_transactions import TransactionHandle
 from pyspark_ottla.exactly_once.deciding import Decider, check_order, look
 from pyspark_ottla.exactly_once.marker import transaction_prefix
 from pyspark_ottla.sink_options import SinkOptions
+from pyspark_ottla.worker import settle
 
 LOOKS_KEPT_MAX = 1000
 
@@ -45,6 +46,7 @@ def write_prepared(
     options: SinkOptions, who: Who, batches: Iterable[pa.RecordBatch], *, decided: bool = True
 ) -> Prepared:
     """Write the rows of a task and prepare them; with `decided` a marker will decide on them."""
+    settle()
     if decided and _is_committed(options, who):
         for _ in batches:
             pass  # Spark wants its rows to be taken

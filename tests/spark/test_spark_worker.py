@@ -1,0 +1,35 @@
+"""What a Python worker of Spark does once. No Spark runs here, only a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", reason="the tests of the Spark data source need pyspark: pip install ottla[spark]"
+)
+
+SCRIPT = """
+import gc
+from pyspark import TaskContext
+from pyspark_ottla.worker import settle
+
+settle()
+assert gc.get_freeze_count() == 0, "this is no task"
+TaskContext._getOrCreate()
+settle()
+frozen = gc.get_freeze_count()
+assert frozen > 10_000, frozen
+kept = [[number] for number in range(1000)]
+settle()
+assert gc.get_freeze_count() <= frozen, "what comes later is collected as ever"
+"""
+
+
+def test_modules_are_frozen_once_and_only_in_a_task() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
