@@ -22,6 +22,7 @@ from ottla.records.compression import (
     NONE,
     SNAPPY,
     ZSTD,
+    Scratch,
     compress,
     decompress,
 )
@@ -55,6 +56,24 @@ def test_round_trip(codec, data):
     assert decompress(codec, memoryview(bytearray(packed)), len(data) + 1) == data
     if data:
         assert refused(codec, packed, len(data) - 1) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@given(st.lists(st.tuples(st.sampled_from(CODECS), st.integers(0, 400_000)), max_size=6))
+def test_what_is_inflated_into_one_scratch_stays_until_it_is_cleared(pieces):
+    scratch = Scratch()
+    for _ in range(2):
+        scratch.clear()
+        texts = [(codec, TEXT[: size % len(TEXT)]) for codec, size in pieces]
+        found = [decompress(codec, compress(codec, text, 1), LIMIT, scratch) for codec, text in texts]
+        assert [bytes(plain) for plain in found] == [text for _, text in texts]
+
+
+def test_a_cleared_scratch_is_used_again():
+    scratch = Scratch()
+    first = decompress(SNAPPY, compress(SNAPPY, TEXT), LIMIT, scratch)
+    scratch.clear()
+    second = decompress(SNAPPY, compress(SNAPPY, TEXT[::-1]), LIMIT, scratch)
+    assert bytes(first) == bytes(second) == TEXT[::-1]
 
 
 @pytest.mark.parametrize("codec", CODECS)

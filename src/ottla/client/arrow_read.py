@@ -18,6 +18,7 @@ from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluste
 from ottla.protocol.errors import ErrorCode
 from ottla.records import arrow as columns_of
 from ottla.records.batch import CorruptBatch, RecordsError
+from ottla.records.compression import Scratch
 
 ROWS_PER_BATCH = 10_000
 # A column of Arrow ends at 2 GB, and a consumer downstream wants to see rows before that.
@@ -97,9 +98,10 @@ def read_range(
     """One range as record batches with `READ_SCHEMA`, or with those columns of it that are asked for."""
     shape = _Shape(span.topic, span.partition, _narrowed(columns))
     source = FetchRange(cluster, span.topic, span.partition, span.start, span.end, fetch)
+    scratch = Scratch()
     for batches in source:
         for group in _groups(batches, rows_per_batch):
-            rows = _decoded(group, span)
+            rows = _decoded(group, span, scratch)
             # Pieces of equal size: a small rest would cost a batch of its own.
             pieces = max(1, round(rows.num_rows / rows_per_batch))
             step = -(-rows.num_rows // pieces) or 1
@@ -122,14 +124,11 @@ def _groups(batches: list[FetchedBatch], rows_per_batch: int) -> Iterator[list[F
         yield group
 
 
-def _decoded(group: list[FetchedBatch], span: OffsetRange) -> pa.RecordBatch:
+def _decoded(group: list[FetchedBatch], span: OffsetRange, scratch: Scratch) -> pa.RecordBatch:
     first, last = group[0], group[-1]
-    views = [
-        memoryview(batch.data)[batch.position : batch.position + batch.header.size_bytes] for batch in group
-    ]
     from_offset = span.start if first.header.base_offset < span.start else None
     try:
-        rows = columns_of.batches_to_arrow(views, from_offset=from_offset)
+        rows = columns_of.headed_to_arrow(group, from_offset=from_offset, scratch=scratch)
     except (CorruptBatch, RecordsError) as error:
         raise CorruptRecordsError(
             f"topic {span.topic!r} partition {span.partition} from offset {first.header.base_offset}: {error}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ottla.records._pure import Column, Section
     from ottla.records.batch import BatchHeader, Buffer
+    from ottla.records.compression import Scratch
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 SCHEMA = pa.schema(
@@ -58,38 +59,57 @@ def batches_to_arrow(
     records before `from_offset`, with which a fetched batch may begin. Raises CorruptBatch, RecordsError on
     bad compressed data, and ValueError when a column would pass Arrow's 2 GB: pass fewer buffers then.
     """
+    found = (
+        (buf, pos, header)
+        for buf in buffers
+        for pos, header in iter_headers(buf)
+        if not header.is_control and (keep is None or keep(header))
+    )
+    return headed_to_arrow(found, from_offset=from_offset, decompressed_bytes_max=decompressed_bytes_max)
+
+
+def headed_to_arrow(
+    batches: Iterable[tuple[Buffer, int, BatchHeader]],
+    *,
+    from_offset: int | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    scratch: Scratch | None = None,
+) -> pa.RecordBatch:
+    """The same for data batches whose headers are read already: (buffer, position in it, header) each.
+
+    Who calls it often gives it the same `scratch`, whose memory is free again afterwards.
+    """
+    if scratch is not None:
+        scratch.clear()
     sections: list[Section] = []
-    sizes = [0, 0, 0, 0, 0]
+    rooms: list[tuple[int, ...]] = []
     rows = 0
-    for buf in buffers:
-        for pos, header in iter_headers(buf):
-            skipped = from_offset is not None and header.last_offset < from_offset
-            if header.is_control or skipped or (keep is not None and not keep(header)):
-                continue
-            plain, start, end = records_section(buf, pos, header, decompressed_bytes_max)
-            if header.records_count < 0:
-                raise CorruptBatch(
-                    f"the batch at offset {header.base_offset} has a negative count of records"
-                )
-            reason, index, *room = kernel.measure(plain, start, end, header.records_count)
-            if reason:
-                where = f"record {index} of the batch at offset {header.base_offset}"
-                raise CorruptBatch(f"{where}: {reasons.TEXTS[reason]}")
-            rows += header.records_count
-            sizes = [total + more for total, more in zip(sizes, room, strict=True)]
-            timestamp_type = int(header.is_log_append_time)
-            sections.append(
-                (
-                    plain,
-                    start,
-                    end,
-                    header.records_count,
-                    header.base_offset,
-                    header.base_timestamp,
-                    timestamp_type,
-                    header.max_timestamp,
-                )
+    for buf, pos, header in batches:
+        if from_offset is not None and header.last_offset < from_offset:
+            continue
+        plain, start, end = records_section(buf, pos, header, decompressed_bytes_max, scratch)
+        count = header.records_count
+        if count < 0:
+            raise CorruptBatch(f"the batch at offset {header.base_offset} has a negative count of records")
+        reason, index, *room = kernel.measure(plain, start, end, count)
+        if reason:
+            where = f"record {index} of the batch at offset {header.base_offset}"
+            raise CorruptBatch(f"{where}: {reasons.TEXTS[reason]}")
+        rows += count
+        rooms.append(tuple(room))
+        sections.append(
+            (
+                plain,
+                start,
+                end,
+                count,
+                header.base_offset,
+                header.base_timestamp,
+                int(header.is_log_append_time),
+                header.max_timestamp,
             )
+        )
+    sizes = [sum(column) for column in zip(*rooms, strict=True)] or [0, 0, 0, 0, 0]
     if max(rows, *sizes) > COLUMN_BYTES_MAX:
         raise ValueError(
             f"{rows} records with {max(sizes)} bytes in a column are too many for one Arrow batch"

@@ -40,6 +40,9 @@ _LZ4_STORED_BIT = 0x80000000
 _LZ4_RATIO_MAX = 255
 
 _BUFFER_BYTES_MIN = 64 * 1024
+_RATIO_FIRST = 4.0
+_RATIO_KEPT_MAX = 32.0
+_SCRATCH_BYTES_MAX = 64 * 1024 * 1024
 _OUTPUT_FULL = "failed to write whole buffer"
 
 _INT32 = struct.Struct(">i")
@@ -66,8 +69,41 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     raise ValueError(f"unknown codec {codec}")
 
 
-def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+class Scratch:
+    """Memory to inflate into that is used over and over: fresh pages cost as much as inflating into them.
+
+    What was inflated since `clear` stays valid until `clear` is called again.
+    """
+
+    __slots__ = ("_memory", "_taken_bytes")
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+        self._taken_bytes = 0
+
+    def clear(self) -> None:
+        self._taken_bytes = 0
+
+    def room(self, size_bytes: int) -> memoryview:
+        """Memory for the next piece; only what `keep` is told of it afterwards is taken."""
+        if size_bytes > _SCRATCH_BYTES_MAX:
+            return memoryview(bytearray(size_bytes))
+        if self._taken_bytes + size_bytes > len(self._memory):
+            # Whoever has a view of the old memory keeps that alive.
+            more_bytes = min(2 * len(self._memory), _SCRATCH_BYTES_MAX)
+            self._memory = bytearray(max(size_bytes, more_bytes))
+            self._taken_bytes = 0
+        return memoryview(self._memory)[self._taken_bytes : self._taken_bytes + size_bytes]
+
+    def keep(self, room: memoryview, size_bytes: int) -> memoryview:
+        if room.obj is self._memory:
+            self._taken_bytes += size_bytes
+        return room[:size_bytes]
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int, scratch: Scratch | None = None) -> Buffer:
     """Inflate a records section, refusing garbage and anything that would exceed `limit_bytes`."""
+    scratch = scratch if scratch is not None else Scratch()
     if codec == NONE:
         if len(data) > limit_bytes:
             raise _too_large(limit_bytes)
@@ -75,11 +111,11 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
     if codec == GZIP:
         return _gzip_decompress(data, limit_bytes)
     if codec == SNAPPY:
-        return _snappy_decompress(memoryview(data), limit_bytes)
+        return _snappy_decompress(memoryview(data), limit_bytes, scratch)
     if codec == LZ4:
-        return _into_bounded(LZ4, data, min(limit_bytes, len(data) * _LZ4_RATIO_MAX), limit_bytes)
+        return _into_bounded(LZ4, data, min(limit_bytes, len(data) * _LZ4_RATIO_MAX), limit_bytes, scratch)
     if codec == ZSTD:
-        return _into_bounded(ZSTD, data, limit_bytes, limit_bytes)
+        return _into_bounded(ZSTD, data, limit_bytes, limit_bytes, scratch)
     raise RecordsError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression codec {codec}")
 
 
@@ -128,11 +164,29 @@ def _snappy_compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _snappy_decompress(data: memoryview, limit_bytes: int) -> bytes:
-    if data[:8] != _XERIAL_MAGIC:
-        return _snappy_block(data, limit_bytes, limit_bytes)
-    parts: list[bytes] = []
-    left_bytes = limit_bytes
+def _snappy_decompress(data: memoryview, limit_bytes: int, scratch: Scratch) -> memoryview:
+    import cramjam
+
+    blocks = _snappy_blocks(data) if data[:8] == _XERIAL_MAGIC else [data]
+    try:
+        sizes = [_snappy_size(block) for block in blocks]
+        total_bytes = sum(sizes)
+        if total_bytes > limit_bytes:
+            raise _too_large(limit_bytes)
+        room = scratch.room(total_bytes)
+        pos = 0
+        for block, size_bytes in zip(blocks, sizes, strict=True):
+            pos += cramjam.snappy.decompress_raw_into(block, room[pos : pos + size_bytes])
+    except cramjam.DecompressionError as error:
+        raise _garbage(SNAPPY, error) from None
+    if pos != total_bytes:
+        raise _garbage(SNAPPY, f"{pos} bytes came where {total_bytes} were claimed")
+    return scratch.keep(room, total_bytes)
+
+
+def _snappy_blocks(data: memoryview) -> list[memoryview]:
+    """The blocks in xerial's framing."""
+    blocks = []
     pos = 0
     while pos < len(data):
         if data[pos : pos + 8] == _XERIAL_MAGIC:  # streams may be joined
@@ -146,25 +200,18 @@ def _snappy_decompress(data: memoryview, limit_bytes: int) -> bytes:
         pos += 4
         if not 0 < block_bytes <= len(data) - pos:
             raise _garbage(SNAPPY, f"block of {block_bytes} bytes where {len(data) - pos} are left")
-        part = _snappy_block(data[pos : pos + block_bytes], left_bytes, limit_bytes)
-        parts.append(part)
-        left_bytes -= len(part)
+        blocks.append(data[pos : pos + block_bytes])
         pos += block_bytes
-    return b"".join(parts)
+    return blocks
 
 
-def _snappy_block(block: memoryview, left_bytes: int, limit_bytes: int) -> bytes:
+def _snappy_size(block: memoryview) -> int:
     import cramjam
 
-    try:
-        claimed_bytes = cramjam.snappy.decompress_raw_len(block)
-        if claimed_bytes > len(block) * _SNAPPY_RATIO_MAX:
-            raise _garbage(SNAPPY, f"{len(block)} bytes cannot hold {claimed_bytes}")
-        if claimed_bytes > left_bytes:
-            raise _too_large(limit_bytes)
-        return bytes(cramjam.snappy.decompress_raw(block))
-    except cramjam.DecompressionError as error:
-        raise _garbage(SNAPPY, error) from None
+    claimed_bytes: int = cramjam.snappy.decompress_raw_len(block)
+    if claimed_bytes > len(block) * _SNAPPY_RATIO_MAX:
+        raise _garbage(SNAPPY, f"{len(block)} bytes cannot hold {claimed_bytes}")
+    return claimed_bytes
 
 
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
@@ -191,16 +238,22 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _into_bounded(codec: int, data: Buffer, useful_bytes: int, limit_bytes: int) -> bytes:
-    """Inflate into a buffer of fixed size, a larger one as long as it was too small, up to `useful_bytes`."""
+# How many times larger than its input the output of a codec is taken to be: batches resemble those before.
+_ratios = {LZ4: _RATIO_FIRST, ZSTD: _RATIO_FIRST}
+
+
+def _into_bounded(
+    codec: int, data: Buffer, useful_bytes: int, limit_bytes: int, scratch: Scratch
+) -> memoryview:
+    """Inflate into memory of fixed size, more of it as long as it was too small, up to `useful_bytes`."""
     import cramjam
 
     module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
-    size_bytes = min(max(_BUFFER_BYTES_MIN, 4 * len(data)), useful_bytes)
+    size_bytes = min(max(_BUFFER_BYTES_MIN, int(_ratios[codec] * len(data))), useful_bytes)
     while True:
-        out = bytearray(size_bytes)
+        room = scratch.room(size_bytes)
         try:
-            written_bytes = module.decompress_into(data, out)
+            written_bytes = module.decompress_into(data, room)
         except cramjam.DecompressionError as error:
             if _OUTPUT_FULL not in str(error):
                 raise _garbage(codec, error) from None
@@ -208,4 +261,8 @@ def _into_bounded(codec: int, data: Buffer, useful_bytes: int, limit_bytes: int)
                 raise _too_large(limit_bytes) from None
             size_bytes = min(size_bytes * 4, useful_bytes)
             continue
-        return bytes(memoryview(out)[:written_bytes])
+        if written_bytes > _BUFFER_BYTES_MIN:
+            # A little more than this time, and slowly back after a batch that was out of the ordinary.
+            likely = max(1.125 * written_bytes / len(data), 0.9 * _ratios[codec])
+            _ratios[codec] = min(max(likely, _RATIO_FIRST), _RATIO_KEPT_MAX)
+        return scratch.keep(room, written_bytes)

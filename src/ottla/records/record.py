@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.records.batch import BatchHeader
+    from ottla.records.compression import Scratch
 
 # What one batch of a log may hold: those were checked when they were written, so it bounds accidents only.
 DECOMPRESSED_BYTES_MAX = 1 << 30
@@ -26,7 +27,11 @@ class Record(NamedTuple):
 
 
 def records_section(
-    buf: Buffer, pos: int, header: BatchHeader, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+    buf: Buffer,
+    pos: int,
+    header: BatchHeader,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+    scratch: Scratch | None = None,
 ) -> tuple[Buffer, int, int]:
     """Where the uncompressed records of the batch at `pos` are: (buffer, start, end)."""
     start = pos + HEADER_BYTES
@@ -35,7 +40,7 @@ def records_section(
         raise CorruptBatch(f"the batch takes {header.size_bytes} bytes, {len(buf) - pos} are there")
     if header.codec == 0:
         return buf, start, end
-    plain = decompress(header.codec, memoryview(buf)[start:end], limit_bytes)
+    plain = decompress(header.codec, memoryview(buf)[start:end], limit_bytes, scratch)
     return plain, 0, len(plain)
 
 
