@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -48,6 +49,7 @@ class PrebuiltReader(DataSourceReader):
             left -= ROWS_PER_BATCH
 
 
+@functools.cache
 def _batch(value_bytes: int) -> pa.RecordBatch:
     now = datetime.now(UTC)
     data = os.urandom(value_bytes * ROWS_PER_BATCH)

@@ -28,7 +28,8 @@ CPU = "CPU s per M rows"
 SPEED = "M rows/s"
 OF_THE_BOUND_MIN = 0.6
 OF_THE_CONNECTOR_MIN = 1.5
-WARM_UPS = 2  # at least so often, until the JVM has compiled it
+FIRST_WARM_UPS = 8  # until the JVM has compiled it
+WARM_UPS = 2
 
 
 class Used(NamedTuple):
@@ -41,6 +42,7 @@ def spark_read(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
     spark = spark_session()
     spark.dataSource.register(PrebuiltSource)
+    warm_ups = FIRST_WARM_UPS
     with Broker(launch) as broker, Wire(broker) as wire:
         for value_bytes in VALUE_BYTES[: sizes.spark_rounds]:
             rows = sizes.spark_rows * 100 // max(value_bytes, 300)
@@ -50,7 +52,8 @@ def spark_read(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 wire.create_topic(topic, PARTITIONS)
                 write_arrow(table, topic, bootstrap_servers=broker.address, compression=codec)
                 ways = _ways(spark, broker, topic, rows, value_bytes)
-                used = _rounds(ways, rows, sizes.spark_rounds)
+                used = _rounds(ways, rows, sizes.spark_rounds, warm_ups)
+                warm_ups = WARM_UPS
                 yield from _figures(used, rows, f"{value_bytes} B, {codec}")
 
 
@@ -71,12 +74,14 @@ def _ways(
     return ways
 
 
-def _rounds(ways: Mapping[str, Callable[[], Any]], rows: int, rounds: int) -> dict[str, list[Used]]:
+def _rounds(
+    ways: Mapping[str, Callable[[], Any]], rows: int, rounds: int, warm_ups: int
+) -> dict[str, list[Used]]:
     for way, make in ways.items():
         found = make().count()
         if found != rows:
             raise BenchError(f"{way}: {found} of {rows} rows came")
-    for _ in range(max(WARM_UPS, rounds // 2) if rounds > 1 else 0):
+    for _ in range(warm_ups):
         for make in ways.values():
             _read(make())
     used: dict[str, list[Used]] = {way: [] for way in ways}

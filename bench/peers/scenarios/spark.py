@@ -32,6 +32,7 @@ LARGE_SHARE = 4  # of the rows: they have ten times the bytes
 BATCH_BYTES = 64 * 1024
 WRITER = {"kafka.batch.size": str(BATCH_BYTES), "kafka.linger.ms": "5"}
 ROWS_AT_ONCE = 100_000
+ID_DIGITS = 10
 RATE = Measure("M rows/s", less_is_better=False, goal=1)
 SPARK_CPU = Measure("CPU s of Spark per M rows", goal=1)
 SERVER_CPU = Measure("server CPU s per M rows")
@@ -74,8 +75,9 @@ def _write(fleet: Fleet, size: str, rows: int) -> Figures:
     """Rows that Spark makes as it goes, which costs next to nothing."""
     from pyspark.sql import functions
 
-    pattern = texts(SIZES[size])[0].decode()
-    value = functions.rpad(functions.col("id").cast("string"), SIZES[size], pattern).alias("value")
+    text = texts(SIZES[size] - ID_DIGITS)[0].decode()
+    number = functions.lpad(functions.col("id").cast("string"), ID_DIGITS, "0")
+    value = functions.concat(number, functions.lit(text)).alias("value")
     frame = spark_session().range(rows, numPartitions=PARTITIONS).select(value)
     topic = _new_topic(fleet)
     ready_page_cache(fleet.directory, rows * SIZES[size], 1_000_000)
