@@ -22,9 +22,10 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         "small",
         "16 connections: rate",
-        "Ottla serves from one core, Kafka from all: 28 us of CPU for each of 34,900 requests/s are one core that "
-        "is busy, 37 us for each of 40,900/s are one and a half. With the generator on the same two cores there "
-        "is no more to have. What a request costs is less in Ottla; where one core is too few, run more brokers.",
+        "Ottla serves from one core, Kafka from all: 28 us of CPU for each of 34,900 requests/s are one "
+        "core that is busy, 37 us for each of 40,900/s are one and a half. With the generator on the "
+        "same two cores there is no more to have. What a request costs is less in Ottla; where one core "
+        "is too few, run more brokers.",
         """
 python -m bench.peers --only small --profile      (share of all samples, within)
  85.7%  Connection.buffer_updated
@@ -36,9 +37,10 @@ python -m bench.peers --only small --profile      (share of all samples, within)
     Reason(
         "consume",
         "*: rate",
-        "These rates are the client's: confluent-kafka makes a Python object of each record, on one core. The "
-        "server works for 0.4 s per GB, which at 360 MB/s is a seventh of one core, and then waits. kcat, which "
-        "is written in C, reads the same at 1,500 MB/s from Ottla and 1,230 MB/s from Kafka.",
+        "These rates are the client's: confluent-kafka makes a Python object of each record, on one "
+        "core. The server works for 0.4 s per GB, which at 360 MB/s is a seventh of one core, and then "
+        "waits. kcat, which is written in C, reads the same at 1,500 MB/s from Ottla and 1,230 MB/s from "
+        "Kafka.",
         """
 python -m bench.peers --only consume --profile    (share of all samples, own time)
  32.1%  SocketSender._send_region: the system call sendfile
@@ -50,23 +52,25 @@ python -m bench.peers --only consume --profile    (share of all samples, own tim
     Reason(
         "produce",
         "100 B *: rate",
-        "The client again: a call of Python for each record of 100 bytes. The server works for 2.2 s per GB, "
-        "which at 72 MB/s is a sixth of one core; the rounds of both peers overlap.",
+        "The client again: a call of Python for each record of 100 bytes. The server works for 2.2 s per "
+        "GB, which at 72 MB/s is a sixth of one core; the rounds of both peers overlap.",
     ),
     Reason(
         "latency",
         "100/s: p50",
-        "Level within what the rounds differ by (see the spread; an earlier, shorter run had 1.48 x). At this rate "
-        "everybody sleeps between two records: threads of the client and the server are woken one after the "
-        "other, with caches that others have used. A record costs the server 560 us then, and 55 us at 10 MB/s.",
+        "Level within what the rounds differ by (see the spread; an earlier, shorter run had 1.48 x). At "
+        "this rate everybody sleeps between two records: threads of the client and the server are woken "
+        "one after the other, with caches that others have used. A record costs the server 560 us then, "
+        "and 55 us at 10 MB/s.",
     ),
     Reason(
         "groups",
         "rolling restart of 4, classic:*",
-        "Clients of the classic protocol hear of a rebalance with their next heartbeat, which they send every 3 s, "
-        "so this tells where in that time the restart fell. Six more runs of each gave 0.07 to 4.6 s (median 4.5) "
-        "with Ottla and 2.8 to 4.6 s (median 3.6) with Kafka. Why Ottla meets the longer of the two cases more "
-        "often is not known. The KIP-848 protocol, where the server leads, takes 1 s in Ottla and 5 s in Kafka.",
+        "Clients of the classic protocol hear of a rebalance with their next heartbeat, which they send "
+        "every 3 s, so this tells where in that time the restart fell. Six more runs of each gave 0.07 "
+        "to 4.6 s (median 4.5) with Ottla and 2.8 to 4.6 s (median 3.6) with Kafka. Why Ottla meets the "
+        "longer of the two cases more often is not known. The KIP-848 protocol, where the server leads, "
+        "takes 1 s in Ottla and 5 s in Kafka.",
     ),
 )
 
