@@ -38,8 +38,8 @@ test-cluster-long: $(STAMP)  ## the tests of clusters, also those that take minu
 test-soak: $(STAMP)  ## transactions under failures for minutes (OTTLA_SOAK_SECONDS=180 for each of five)
 	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/txn_soak
 
-test-spark-long: $(STAMP)  ## the exactly-once sink of Spark while everything is killed, for minutes
-	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/spark/test_spark_sink_kills.py
+test-spark-long: $(STAMP)  ## the exactly-once sinks of Spark while everything is killed, for minutes
+	OTTLA_LONG_TESTS=1 $(BIN)/python -m pytest -s tests/spark/test_spark_sink_*.py tests/spark/test_spark_lake.py
 
 check: $(STAMP)  ## formatting, lint, types, room boundaries, tidiness
 	$(BIN)/ruff format --check .

@@ -24,6 +24,9 @@ pytestmark = [
 ]
 
 
+LONG = os.environ.get("OTTLA_LONG_TESTS") == "1"
+
+
 def kinds() -> list[str]:
     return [
         "id",
@@ -150,7 +153,14 @@ DRIVER = textwrap.dedent(
 )
 
 
-def test_a_driver_killed_around_its_commit(spark, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "batches"),
+    [
+        pytest.param("before", 1, marks=pytest.mark.skipif(not LONG, reason="make test-spark-long")),
+        ("after", 2),
+    ],
+)
+def test_a_driver_killed_around_its_commit(spark, tmp_path, how, batches):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -161,25 +171,19 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path):
         pq.write_table(pa.table({"id": ids}), path)
         os.utime(path, (1_700_000_000 + file,) * 2)  # Spark takes the oldest file first
 
-    def drive(how: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-c", DRIVER, str(tmp_path), how],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
     def rows() -> list[int]:
         return sorted(DeltaTable(str(tmp_path / "table")).to_pyarrow_table()["id"].to_pylist())
 
-    killed = drive("before")
+    killed = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(tmp_path), how],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert "done" not in killed.stdout
-    assert rows() == list(range(100)), killed.stderr[-2000:]
-    killed = drive("after")
-    assert "done" not in killed.stdout
-    assert rows() == list(range(200)), killed.stderr[-2000:]
-    # The batch that comes again has other tasks than before; it is in the table already.
+    assert rows() == list(range(100 * batches)), killed.stderr[-2000:]
+    # The batch that comes again has other tasks than before; after the commit it is in the table already.
     query = (
         spark.readStream.schema("id long")
         .option("maxFilesPerTrigger", 1)
