@@ -58,7 +58,7 @@ def test_the_scenario_of_the_contest_reads_writes_and_streams(tmp_path: Path) ->
     for work in (
         "read 100 B, all columns",
         "read 1 KB, value alone",
-        "write 1 KB",
+        "write 1 KB in 1 MB",
         "stream 100 B, topic to topic",
     ):
         assert figures[f"{work}: rate"][0] > 0

@@ -29,8 +29,9 @@ PARTITIONS = 2
 SIZES = {"100 B": 100, "1 KB": 1024}
 SMALL = "100 B"
 LARGE_SHARE = 4  # of the rows: they have ten times the bytes
-BATCH_BYTES = 64 * 1024
-WRITER = {"kafka.batch.size": str(BATCH_BYTES), "kafka.linger.ms": "5"}
+BATCHES = {"64 KB": 64 * 1024, "1 MB": 1_000_000}
+BATCH = "64 KB"
+LINGER_MS = 5
 ROWS_AT_ONCE = 100_000
 ID_DIGITS = 10
 RATE = Measure("M rows/s", less_is_better=False, goal=1)
@@ -47,7 +48,8 @@ def spark(fleet: Fleet, effort: Effort) -> Figures:
         topic = _filled(fleet, size, rows)
         found |= _read(fleet, topic, f"read {size}, all columns", rows, "")
         found |= _read(fleet, topic, f"read {size}, value alone", rows, "value")
-        found |= _write(fleet, size, rows)
+        for batch in BATCHES:
+            found |= _write(fleet, size, batch, rows)
         if size == SMALL:
             found |= _stream(fleet, topic, rows)
     return found
@@ -71,7 +73,17 @@ def _read(fleet: Fleet, topic: str, name: str, rows: int, columns: str) -> Figur
     return _measured(fleet, name, rows, lambda: frame.write.format("noop").mode("overwrite").save())
 
 
-def _write(fleet: Fleet, size: str, rows: int) -> Figures:
+def _sink(fleet: Fleet, writer: Any, topic: str, batch: str) -> Any:
+    return (
+        writer.format(_format(fleet))
+        .option("kafka.bootstrap.servers", fleet.address)
+        .option("kafka.batch.size", str(BATCHES[batch]))
+        .option("kafka.linger.ms", str(LINGER_MS))
+        .option("topic", topic)
+    )
+
+
+def _write(fleet: Fleet, size: str, batch: str, rows: int) -> Figures:
     """Rows that Spark makes as it goes, which costs next to nothing."""
     from pyspark.sql import functions
 
@@ -81,9 +93,8 @@ def _write(fleet: Fleet, size: str, rows: int) -> Figures:
     frame = spark_session().range(rows, numPartitions=PARTITIONS).select(value)
     topic = _new_topic(fleet)
     ready_page_cache(fleet.directory, rows * SIZES[size], 1_000_000)
-    writer = frame.write.format(_format(fleet)).option("kafka.bootstrap.servers", fleet.address)
-    writer = writer.options(**WRITER).option("topic", topic).mode("append")
-    found = _measured(fleet, f"write {size}", rows, writer.save)
+    writer = _sink(fleet, frame.write, topic, batch).mode("append")
+    found = _measured(fleet, f"write {size} in {batch}", rows, writer.save)
     _check_written(fleet, topic, rows)
     fleet.delete_topic(topic)
     return found
@@ -94,8 +105,7 @@ def _stream(fleet: Fleet, topic: str, rows: int) -> Figures:
     target = _new_topic(fleet)
     with tempfile.TemporaryDirectory(dir=fleet.directory) as checkpoint:
         frame = _source(fleet, spark_session().readStream, topic, "value")
-        writer = frame.writeStream.format(_format(fleet)).option("kafka.bootstrap.servers", fleet.address)
-        writer = writer.options(**WRITER).option("topic", target).option("checkpointLocation", checkpoint)
+        writer = _sink(fleet, frame.writeStream, target, BATCH).option("checkpointLocation", checkpoint)
         copy = writer.trigger(availableNow=True)
         found = _measured(fleet, f"stream {SMALL}, topic to topic", rows, lambda: _run(copy))
     _check_written(fleet, target, rows)
@@ -136,7 +146,7 @@ def _filled(fleet: Fleet, size: str, rows: int) -> str:
     fleet.create_topic(NewTopic(topic, PARTITIONS, 1))
     fleet.await_in_sync(topic)
     pool = texts(SIZES[size])
-    with ArrowWriter(shared_cluster(fleet.address), topic, batch_bytes=BATCH_BYTES) as writer:
+    with ArrowWriter(shared_cluster(fleet.address), topic, batch_bytes=BATCHES[BATCH]) as writer:
         for start in range(0, rows, ROWS_AT_ONCE):
             numbers = range(start, min(start + ROWS_AT_ONCE, rows))
             columns = {
