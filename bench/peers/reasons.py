@@ -21,7 +21,7 @@ class Reason(NamedTuple):
 REASONS: tuple[Reason, ...] = (
     Reason(
         "spark",
-        "write 1 KB: *",
+        "write 1 KB*",
         "Rows leave the JVM for a Python worker before they leave for the broker, which Spark's own "
         "connector spares itself. Of 3.5 CPU s per million rows 1.6 are spent on that way; the writer "
         "takes 1.9, which is 220 us for each request of two batches of 64 KB, spread over many lines. "
