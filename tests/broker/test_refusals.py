@@ -19,6 +19,7 @@ from ottla.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
 
 CARRIED = sorted(
     key
@@ -50,6 +51,12 @@ def test_elections_are_refused_one_by_one_or_all() -> None:
     answer = refused(request, ErrorCode.REQUEST_TIMED_OUT, "too late")
     assert fitted(answer, 1).error_code == 7
     assert fitted(answer, 0).error_code == 0  # version 0 has no place for it
+
+
+def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
+    beat = HeartbeatRequest(group_id="g")
+    assert refused(beat, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS).error_code == ErrorCode.NONE
+    assert refused(beat, ErrorCode.NOT_COORDINATOR).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_reassignments_are_refused_one_by_one() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 
 
@@ -201,10 +202,17 @@ def _as_a_whole(message: Any, code: int, reason: str) -> Message:
     return answer  # type: ignore[no-any-return]
 
 
+def _heartbeat(message: Any, code: int, reason: str) -> Message:
+    """While a group is read from the log its members live on, as Kafka has it: some clients end over a word
+    of it."""
+    loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return _as_a_whole(message, ErrorCode.NONE if loading else code, reason)
+
+
 _BUILDERS: dict[int, Callable[[Any, int, str], Message]] = {
     8: _offset_commit,
     11: _join_group,
-    12: _as_a_whole,  # Heartbeat
+    12: _heartbeat,
     13: _as_a_whole,  # LeaveGroup
     14: _as_a_whole,  # SyncGroup
     15: _describe_groups,
