@@ -41,7 +41,7 @@ _LZ4_RATIO_MAX = 255
 
 _BUFFER_BYTES_MIN = 64 * 1024
 _RATIO_FIRST = 4.0
-_RATIO_KEPT_MAX = 32.0
+_RATIO_KEPT_MAX = 8.0  # what malloc keeps of a larger block after a hostile batch is too much
 _SCRATCH_BYTES_MAX = 64 * 1024 * 1024
 _OUTPUT_FULL = "failed to write whole buffer"
 
