@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from planted import Plant, assert_caught
 
 from ottla.records import cleaning
 from ottla.storage.cleaning.record_filter import RecordFilter
 from ottla.testing.files import FaultyFile
-from ottla.testing.simulation.scenarios import run_scenario
 
 LENGTH = 0.3  # of the trouble: enough to catch each
 SEEDS_MAX = 12
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def swap_in_what_is_not_on_the_disk(patch: pytest.MonkeyPatch) -> None:
@@ -68,9 +65,5 @@ def test_a_planted_bug_is_caught(
     plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for seed in range(1, SEEDS_MAX + 1):
-        complaints = run_scenario(scenario, seed, length=LENGTH).complaints
-        if any(sign in complaint for complaint in complaints for sign in signs):
-            return
-        assert not complaints, f"caught, but by something else: {complaints}"
-    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
+    seeds = range(1, SEEDS_MAX + 1)
+    assert_caught(plant, scenario, seeds, signs, length=LENGTH, by_nothing_else=True)

@@ -5,10 +5,10 @@ Those of the shell around them, too: what it answers, reads again and keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from planted import Plant, assert_caught
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.replay import Replay
@@ -27,8 +27,6 @@ from ottla.testing.simulation.scenarios import run_scenario
 # what they draw today; else one of the next does.
 LENGTH = 0.4
 SEEDS_MAX = 25
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def reply_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -164,8 +162,4 @@ def test_a_planted_bug_of_groups_is_caught(
     plant: Plant, scenario: str, first: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for seed in range(first, first + SEEDS_MAX):
-        complaints = run_scenario(scenario, seed, length=LENGTH).complaints
-        if any(complaint.startswith(signs) for complaint in complaints):
-            return
-    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
+    assert_caught(plant, scenario, range(first, first + SEEDS_MAX), signs, length=LENGTH)

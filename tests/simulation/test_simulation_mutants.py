@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from planted import Plant, assert_caught, show_what_is_not_committed
 
 from ottla.broker import produce_lane
 from ottla.broker.flusher import Flusher
 from ottla.broker.partition import Partition
 from ottla.storage import recovery
-from ottla.storage.log import PartitionLog
 from ottla.storage.segment import Segment
 from ottla.testing.files import FaultySyncHandle
-from ottla.testing.simulation.scenarios import run_scenario
 
 SEEDS_MAX = 15
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def acknowledge_before_the_flush(patch: pytest.MonkeyPatch) -> None:
@@ -54,17 +50,6 @@ def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "replay", lambda *args: None)
 
 
-def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
-    read = PartitionLog.read
-
-    def generous(
-        self: PartitionLog, offset: int, max_bytes: int, upper: int | None = None, **options: bool
-    ) -> Any:
-        return read(self, offset, max_bytes, None, **options)
-
-    patch.setattr(PartitionLog, "read", generous)
-
-
 def judge_a_group_by_its_last_batch(patch: pytest.MonkeyPatch) -> None:
     """Where the last one repeats an old batch, the new ones before it do not wait for the disk."""
     patch.setattr(produce_lane, "max", lambda values: list(values)[-1], raising=False)
@@ -91,9 +76,4 @@ def test_a_planted_bug_is_caught(
     plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for seed in range(1, SEEDS_MAX + 1):
-        complaints = run_scenario(scenario, seed).complaints
-        if any(sign in complaint for complaint in complaints for sign in signs):
-            return
-        assert not complaints, f"caught, but by something else: {complaints}"
-    pytest.fail(f"{SEEDS_MAX} seeds of {scenario} found nothing wrong with {plant.__name__}")
+    assert_caught(plant, scenario, range(1, SEEDS_MAX + 1), signs, by_nothing_else=True)

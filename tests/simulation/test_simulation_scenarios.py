@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import sys
 
 import pytest
+from elsewhere import told_elsewhere
 
 from ottla.testing.simulation.scenarios import SCENARIOS, run_scenario
 from ottla.testing.simulation.world import World
@@ -50,15 +48,7 @@ def test_a_seed_always_tells_the_same(name: str) -> None:
 )
 def test_a_seed_tells_the_same_in_another_interpreter(name: str) -> None:
     """Hashes of strings and addresses of objects differ there: neither may matter."""
-    told = subprocess.run(
-        [sys.executable, "-c", FINGERPRINT, name, str(FIRST)],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
-    assert told.strip() == outcome_of(name, FIRST).fingerprint
+    assert told_elsewhere(FINGERPRINT, name, FIRST) == outcome_of(name, FIRST).fingerprint
 
 
 def test_another_seed_tells_something_else() -> None:

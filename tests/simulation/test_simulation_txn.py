@@ -4,11 +4,9 @@ once told of something wrong tell of it no more. `make simulate` runs many."""
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import sys
 
 import pytest
+from elsewhere import told_elsewhere
 
 from ottla.testing.simulation.checkers import check
 from ottla.testing.simulation.txn_checkers import TRANSACTIONS
@@ -53,15 +51,7 @@ def test_a_story_of_transactions_has_all_that_it_should_have() -> None:
 
 def test_a_seed_of_transactions_tells_the_same_in_another_interpreter() -> None:
     """Hashes of strings and addresses of objects differ there: neither may matter."""
-    told = subprocess.run(
-        [sys.executable, "-c", FINGERPRINT],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    assert told.strip() == played(1)[1]
+    assert told_elsewhere(FINGERPRINT) == played(1)[1]
 
 
 @pytest.mark.parametrize("seed", [2])

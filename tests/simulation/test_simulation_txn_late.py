@@ -4,10 +4,10 @@ They are too rare for stories in which everything is left to chance; here each i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from planted import Plant, assert_all_told
 
 from ottla.broker.coordinators import first_writes, marker_writer
 from ottla.broker.coordinators.hosted_shard import HostedShard
@@ -15,19 +15,13 @@ from ottla.broker.coordinators.verification import Verification
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import BatchHeader
 from ottla.storage.producer_state import ProducerState
-from ottla.testing.simulation.checkers import check
-from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
-from ottla.testing.simulation.txn_checkers import TRANSACTIONS
 from ottla.testing.simulation.txn_client import TxnClient
 from ottla.testing.simulation.txn_late import late
-from ottla.testing.simulation.world import World
 from ottla.transactions.partition import Tickets
 
 SEEDS_MAX = 6
 SOME_VERSION = 1  # in which epochs stay the same
 LAST_EPOCH = 0x7FFFFFFF
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def believe_writers(patch: pytest.MonkeyPatch) -> None:
@@ -123,15 +117,6 @@ def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TxnClient, "renew", renew)
 
 
-def complaints_of(seed: int) -> list[str]:
-    world = World(seed)
-    try:
-        world.run(late, limit_s=300.0)
-    except (SimulationStuck, SimulationTooLong) as error:
-        return [f"{type(error).__name__}: {error}"]
-    return check(world.history, TRANSACTIONS)
-
-
 @pytest.mark.parametrize(
     ("plant", "signs"),
     [
@@ -151,10 +136,4 @@ def test_what_is_late_and_let_in_is_caught(
     plant: Plant, signs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    missing = signs
-    for seed in range(1, SEEDS_MAX + 1):
-        complaints = complaints_of(seed)
-        missing = [sign for sign in missing if not any(text.startswith(sign) for text in complaints)]
-        if not missing:
-            return
-    pytest.fail(f"{SEEDS_MAX} seeds with {plant.__name__} told of no {', '.join(missing)}")
+    assert_all_told(plant, late, range(1, SEEDS_MAX + 1), signs)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from planted import Plant, assert_all_told
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.groups.offsets.table import GroupOffsets
 from ottla.storage.log import PartitionLog
 from ottla.storage.producer_state import ProducerState
-from ottla.testing.simulation.checkers import check
-from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
-from ottla.testing.simulation.txn_checkers import TRANSACTIONS
 from ottla.testing.simulation.txn_stories import transactions
-from ottla.testing.simulation.world import World
 from ottla.transactions import init as init_module
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.end import End
@@ -26,8 +22,6 @@ SEEDS_MAX = 12
 # Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as
 # brokers draw what they draw today; else one of the next does.
 STORY = transactions(("orphan", "orphan", "kill", "slow-net"), duration_s=2.8, slow_links=6)
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -144,15 +138,6 @@ def append_duplicates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check", forgetful)
 
 
-def complaints_of(seed: int) -> list[str]:
-    world = World(seed)
-    try:
-        world.run(STORY, limit_s=300.0)
-    except (SimulationStuck, SimulationTooLong) as error:
-        return [f"{type(error).__name__}: {error}"]
-    return check(world.history, TRANSACTIONS)
-
-
 @pytest.mark.parametrize(
     ("plant", "first", "signs"),
     [
@@ -174,10 +159,4 @@ def test_a_planted_bug_of_transactions_is_caught(
     plant: Plant, first: int, signs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    missing = signs
-    for seed in range(first, first + SEEDS_MAX):
-        complaints = complaints_of(seed)
-        missing = [sign for sign in missing if not any(text.startswith(sign) for text in complaints)]
-        if not missing:
-            return
-    pytest.fail(f"{SEEDS_MAX} seeds with {plant.__name__} told of no {', '.join(missing)}")
+    assert_all_told(plant, STORY, range(first, first + SEEDS_MAX), signs)
