@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
-from ottla.testing.simulation.admins import MEDDLED_CONFIGS, Admin, Meddler, facts
-from ottla.testing.simulation.consumers import Consumer, RovingConsumer
-from ottla.testing.simulation.history import OPEN, PartitionName
-from ottla.testing.simulation.observe import (
-    Watcher,
-    all_in_sync,
-    all_know_the_same,
-    committed_batches,
-    replica_records,
-    unclean_elections,
+from ottla.testing.simulation.admins import MEDDLED_CONFIGS, Admin, Meddler
+from ottla.testing.simulation.closing import (
+    FINISH_S,
+    end_open_operations,
+    in_sync,
+    in_time,
+    look_at_everything,
 )
+from ottla.testing.simulation.consumers import Consumer, RovingConsumer
+from ottla.testing.simulation.observe import Watcher, replica_records
 from ottla.testing.simulation.producers import LooseProducer, Producer
 from ottla.testing.simulation.world import World
 
 TOPIC = "events"
-FINISH_S = 60.0  # after healing everything asked for must be done within this
 FLUSHED = {"flush.messages": "1"}
 SHORT_SEGMENTS = {"segment.ms": "700"}  # so that recovery meets several
 
@@ -82,7 +79,7 @@ class Cast:
 
     async def finish(self) -> None:
         """All is healed: let the writers end, see whether the cluster is whole, and read everything."""
-        world, history = self.world, self.world.history
+        world = self.world
         await self._check_up()
         for producer in self.producers:
             producer.stopping = True
@@ -92,28 +89,12 @@ class Cast:
         if self._writing or ending:
             await asyncio.wait((*self._writing, *ending), timeout=FINISH_S)
         self._raise_errors()
-        await self._in_sync()
+        await in_sync(world, TOPIC)
         reader = Consumer(world, "reader", TOPIC, self.partitions)
-        for name in self.names:
-            operation = history.invoke("reader", "final-read", name)
-            found = await self._in_time(world.spawn(reader.process, reader.read_all(name.partition)))
-            if found is not None:
-                history.final[name] = found
-                operation.ok(len(found))
-            else:
-                operation.info("not within its time")
-        found = await self._in_time(world.spawn(self.admin.process, facts(self.admin, TOPIC)))
-        history.final_facts = found or {}
-        self._look_inside()
+        await look_at_everything(world, reader, self.admin, replica_records)
         for each in self.others:
             each.stopping = True
-        for operation in history.operations:
-            if operation.outcome == OPEN:
-                operation.info("never ended")
-
-    @property
-    def names(self) -> list[PartitionName]:
-        return [PartitionName(TOPIC, index) for index in range(self.partitions)]
+        end_open_operations(world)
 
     async def _check_up(self) -> None:
         """The healed cluster can be changed and written to, in every partition, by somebody new."""
@@ -121,35 +102,10 @@ class Cast:
         create = self.admin.create_topic("afterwards", replication_factor=self._replication_factor)
         newcomer = Producer(world, "newcomer", TOPIC, self.partitions)
         writing = world.spawn(newcomer.process, newcomer.run())
-        await self._in_time(world.spawn(self.admin.process, create))
+        await in_time(world.spawn(self.admin.process, create))
         await asyncio.sleep(0.3)
         newcomer.stopping = True
-        await self._in_time(writing)
-
-    async def _in_sync(self) -> None:
-        """Every replica comes back into the ISR, and every node knows of it."""
-        operation = self.world.history.invoke("admin", "in-sync", TOPIC)
-        until_s = self.world.loop.time() + FINISH_S
-        while self.world.loop.time() < until_s:
-            if all_in_sync(self.world) and all_know_the_same(self.world):
-                operation.ok()
-                return
-            await asyncio.sleep(0.1)
-        operation.fail("not within its time")
-
-    async def _in_time(self, task: asyncio.Task[Any]) -> Any:
-        done, _ = await asyncio.wait([task], timeout=FINISH_S)
-        return task.result() if done else None
-
-    def _look_inside(self) -> None:
-        """What the nodes hold, whether clients can see it or not."""
-        world, history = self.world, self.world.history
-        for name in self.names:
-            held = {node.id: replica_records(node, name) for node in world.nodes_up}
-            history.replicas[name] = {node_id: found for node_id, found in held.items() if found is not None}
-        for node in world.nodes_up:
-            history.final_metadata[node.id] = committed_batches(node)
-            history.unclean_elections += unclean_elections(node)
+        await in_time(writing)
 
     def _raise_errors(self) -> None:
         for task in (*self._writing, *self._running):

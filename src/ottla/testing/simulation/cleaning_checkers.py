@@ -7,6 +7,7 @@ from ottla.testing.simulation.checkers import (
     id_twice,
     lost_commit,
     lost_metadata,
+    surprises,
     two_leaders,
     two_values,
     unavailable,
@@ -115,10 +116,6 @@ def key_goes_back(history: History) -> list[str]:
             complaints.append(f"went back: {client} saw {partition}@{offset} again")
         offsets[client, partition] = offset
     return complaints
-
-
-def surprises(history: History) -> list[str]:
-    return [f"surprise: {text}" for text in history.surprises]
 
 
 COMPACTED: tuple[Checker, ...] = (

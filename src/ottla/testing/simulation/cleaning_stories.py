@@ -5,23 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Any
 
-from ottla.testing.simulation.admins import Admin, facts
-from ottla.testing.simulation.cast import FINISH_S, FLUSHED
+from ottla.testing.simulation.admins import Admin
+from ottla.testing.simulation.cast import FLUSHED
 from ottla.testing.simulation.cleaning_checkers import DELETE_RETENTION_MS
+from ottla.testing.simulation.closing import FINISH_S, end_open_operations, in_sync, look_at_everything
 from ottla.testing.simulation.cluster_stories import REPLICAS, drawn_properties
-from ottla.testing.simulation.history import OPEN, PartitionName
+from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.keyed_clients import KeyedConsumer, entries_in, new_producers
 from ottla.testing.simulation.nemesis import Nemesis, quarrel
-from ottla.testing.simulation.observe import (
-    Watcher,
-    all_in_sync,
-    all_know_the_same,
-    committed_batches,
-    replica_batches,
-    unclean_elections,
-)
+from ottla.testing.simulation.observe import Watcher, replica_batches
 from ottla.testing.simulation.world import Node, Story, World
 
 TOPIC = "state"
@@ -83,56 +76,16 @@ def cleaning(
         for task in (*writing, *reading, watching):
             if task.done():
                 task.result()
-        await _in_sync(world)
-        await _read_everything(world, admin)
+        await in_sync(world, TOPIC)
+        reader = KeyedConsumer(world, "reader", TOPIC, PARTITIONS)
+        await look_at_everything(world, reader, admin, _replica_entries)
+        await _all_have_cleaned(world)
+        end_open_operations(world)
         watcher.stopping = True
         for consumer in consumers:
             consumer.stopping = True
 
     return story
-
-
-async def _in_sync(world: World) -> None:
-    operation = world.history.invoke("admin", "in-sync", TOPIC)
-    until_s = world.loop.time() + FINISH_S
-    while not (all_in_sync(world) and all_know_the_same(world)):
-        if world.loop.time() > until_s:
-            operation.fail("not within its time")
-            return
-        await asyncio.sleep(0.1)
-    operation.ok()
-
-
-async def _in_time(task: asyncio.Task[Any]) -> Any:
-    done, _ = await asyncio.wait([task], timeout=FINISH_S)
-    return task.result() if done else None
-
-
-async def _read_everything(world: World, admin: Admin) -> None:
-    history = world.history
-    reader = KeyedConsumer(world, "reader", TOPIC, PARTITIONS)
-    for index in range(PARTITIONS):
-        name = PartitionName(TOPIC, index)
-        operation = history.invoke("reader", "final-read", name)
-        found = await _in_time(world.spawn(reader.process, reader.read_all(index)))
-        if found is None:
-            operation.info("not within its time")
-            continue
-        history.final[name] = found
-        operation.ok(len(found))
-        held = {node.id: _replica_entries(node, name) for node in world.nodes_up}
-        history.replicas[name] = {
-            node_id: records for node_id, records in held.items() if records is not None
-        }
-    found = await _in_time(world.spawn(admin.process, facts(admin, TOPIC)))
-    history.final_facts = found or {}
-    for node in world.nodes_up:
-        history.final_metadata[node.id] = committed_batches(node)
-        history.unclean_elections += unclean_elections(node)
-    await _all_have_cleaned(world)
-    for operation in history.operations:
-        if operation.outcome == OPEN:
-            operation.info("never ended")
 
 
 def _replica_entries(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:

@@ -37,7 +37,6 @@ class Consumer(Client):
         await asyncio.gather(*(self._follow(index) for index in range(self.partitions)))
 
     async def _follow(self, index: int) -> None:
-        history = self.world.history
         name = PartitionName(self.topic, index)
         while not self.stopping:
             position = self.positions[index]
@@ -52,10 +51,14 @@ class Consumer(Client):
                 self.forget_leader(index)
                 await self.back_off()
                 continue
-            self._saw_watermark(name, position, data)
-            for offset, value in self._records(name, data, position):
-                history.read(self.name, name, offset, value)
-                self.positions[index] = offset + 1
+            self._take(name, position, data)
+
+    def _take(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        """Write down what was told, and go on behind it."""
+        self._saw_watermark(name, position, data)
+        found, self.positions[name.partition] = self._visible(name, data, position)
+        for offset, value in found:
+            self.world.history.read(self.name, name, offset, value)
 
     def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
         self.world.history.surprise(self.name, f"{name}@{position} is out of range")
@@ -65,28 +68,35 @@ class Consumer(Client):
         self.world.history.saw_watermark(self.name, name, data.high_watermark, position)
 
     async def read_all(self, index: int) -> list[tuple[int, str]]:
-        """Every record from the beginning to the high watermark; tries until it has them."""
+        """Every record from the beginning to the end; tries until it has them."""
         found: list[tuple[int, str]] = []
         name = PartitionName(self.topic, index)
         position = 0
         while True:
+            data = await self.fetch_surely(index, position)
+            position = max(position, data.log_start_offset)
+            new, behind = self._visible(name, data, position)
+            found += new
+            if behind == position:
+                if self._is_end(data, position):
+                    return found
+                await self.back_off()
+            position = behind
+
+    def _is_end(self, data: PartitionData, position: int) -> bool:
+        return position >= data.high_watermark
+
+    async def fetch_surely(self, index: int, position: int) -> PartitionData:
+        """What is there from `position` on; tries until somebody tells."""
+        while True:
             try:
                 data = await self._fetch(index, position)
-                if data.error_code:
-                    raise NotNow(f"{name}: {data.error_code}")
+                if not data.error_code:
+                    return data
             except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            position = max(position, data.log_start_offset)
-            new = list(self._records(name, data, position))
-            found += new
-            if new:
-                position = new[-1][0] + 1
-            elif position >= data.high_watermark:
-                return found
-            else:
-                await self.back_off()
+                pass
+            self.forget_leader(index)
+            await self.back_off()
 
     async def source_of(self, index: int) -> Connection:
         """Whom to read from."""
@@ -126,6 +136,13 @@ class Consumer(Client):
         if data.error_code and data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             raise NotNow(f"fetch: {data.error_code}")
         return data
+
+    def _visible(
+        self, name: PartitionName, data: PartitionData, position: int
+    ) -> tuple[list[tuple[int, str]], int]:
+        """What a program gets to see, and where to go on."""
+        found = list(self._records(name, data, position))
+        return found, found[-1][0] + 1 if found else position
 
     def _records(self, name: PartitionName, data: PartitionData, position: int) -> Iterable[tuple[int, str]]:
         """(offset, value) from `position` on; a batch that is damaged is a surprise and ends it."""

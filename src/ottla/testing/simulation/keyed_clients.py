@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_response import PartitionData
 from ottla.records.batch import CorruptBatch, crc_ok, iter_headers
 from ottla.records.build import build_batch
 from ottla.records.record import iter_records
-from ottla.testing.simulation.clients import NotNow
 from ottla.testing.simulation.consumers import Consumer
 from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.producers import Batch, Producer
@@ -72,55 +70,14 @@ class KeyedProducer(Producer):
 class KeyedConsumer(Consumer):
     """Goes on behind every batch that it was given, whether or not records are left in it."""
 
-    async def _follow(self, index: int) -> None:
-        history = self.world.history
-        name = PartitionName(self.topic, index)
-        while not self.stopping:
-            position = self.positions[index]
-            try:
-                data = await self._fetch(index, position)
-            except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self._out_of_range(name, position, data)
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            self._saw_watermark(name, position, data)
-            for offset, text in self._entries(name, data, index):
-                history.read(self.name, name, offset, text)
-
-    def _entries(self, name: PartitionName, data: PartitionData, index: int) -> list[tuple[int, str]]:
-        """What is new, and the position behind it."""
+    def _visible(
+        self, name: PartitionName, data: PartitionData, position: int
+    ) -> tuple[list[tuple[int, str]], int]:
         try:
-            found, end = entries_in(bytes(data.records or b""), self.positions[index])
+            return entries_in(bytes(data.records or b""), position)
         except CorruptBatch as error:
-            self.world.history.surprise(self.name, f"{name}@{self.positions[index]}: {error}")
-            return []
-        self.positions[index] = max(self.positions[index], end)
-        return found
-
-    async def read_all(self, index: int) -> list[tuple[int, str]]:
-        name = PartitionName(self.topic, index)
-        found: list[tuple[int, str]] = []
-        self.positions[index] = 0
-        while True:
-            try:
-                data = await self._fetch(index, self.positions[index])
-                if data.error_code:
-                    raise NotNow(f"{name}: {data.error_code}")
-            except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            before = self.positions[index]
-            found += self._entries(name, data, index)
-            if self.positions[index] >= data.high_watermark:
-                return found
-            if self.positions[index] == before:
-                await self.back_off()
+            self.world.history.surprise(self.name, f"{name}@{position}: {error}")
+            return [], position
 
 
 def entries_in(batches: bytes, position: int = 0) -> tuple[list[tuple[int, str]], int]:
@@ -136,7 +93,7 @@ def entries_in(batches: bytes, position: int = 0) -> tuple[list[tuple[int, str]]
                 for record in iter_records(batches, start, header)
                 if record.offset >= position
             ]
-        end = header.next_offset
+        end = max(end, header.next_offset)
     return found, end
 
 

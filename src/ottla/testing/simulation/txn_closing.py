@@ -8,6 +8,7 @@ from typing import Any
 from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ottla.protocol.messages.list_transactions_response import ListTransactionsResponse
 from ottla.testing.simulation.clients import Client, NotNow
+from ottla.testing.simulation.closing import in_time
 from ottla.testing.simulation.group_history import GROUP_TOPIC
 from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.observe import undecided
@@ -16,7 +17,6 @@ from ottla.testing.simulation.txn_readers import LogReader, TxnReader
 from ottla.testing.simulation.world import World
 
 QUIET_WITHIN_S = 30.0
-READ_WITHIN_S = 60.0
 AT_REST = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
@@ -72,7 +72,7 @@ class Closing:
         for index in range(ledger.partitions):
             partition = PartitionName(ledger.topic, index)
             operation = history.invoke(name, "final-read", partition)
-            read = await self.in_time(reader.read_to_the_end(index), reader)
+            read = await self.in_time(reader.read_all(index), reader)
             log = await self.in_time(log_reader.read_log(index), log_reader)
             if read is None or log is None:
                 operation.fail("not within its time")
@@ -83,6 +83,4 @@ class Closing:
         return True
 
     async def in_time(self, work: Any, client: Client) -> Any:
-        task = self.world.spawn(client.process, work)
-        done, _ = await asyncio.wait([task], timeout=READ_WITHIN_S)
-        return task.result() if done else None
+        return await in_time(self.world.spawn(client.process, work))

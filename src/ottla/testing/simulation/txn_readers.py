@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_response import PartitionData
 from ottla.records.batch import BatchHeader, crc_ok, iter_headers
 from ottla.records.control import parse_control_key
 from ottla.records.record import iter_records
-from ottla.testing.simulation.clients import NotNow
 from ottla.testing.simulation.consumers import Consumer
 from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.txn_ledger import ABORT, COMMIT, DATA, LogEntry, TxnLedger
@@ -28,33 +26,18 @@ class TxnReader(Consumer):
         super().__init__(world, name, ledger.topic, ledger.partitions)
         self.ledger = ledger
 
-    async def _follow(self, index: int) -> None:
-        name = PartitionName(self.topic, index)
-        while not self.stopping:
-            position = self.positions[index]
-            try:
-                data = await self._fetch(index, position)
-            except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.world.history.surprise(self.name, f"{name}@{position} is out of range")
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            is_committed = self.isolation_level == READ_COMMITTED
-            if is_committed:
-                epoch = self.epochs.get(index, -1)
-                self.ledger.saw_stable(self.name, name, data.last_stable_offset, position, epoch)
-            found, self.positions[index] = self._visible(name, data, position)
-            for offset, value in found:
-                self.ledger.read(self.name, name, offset, value, committed=is_committed)
+    def _take(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        is_committed = self.isolation_level == READ_COMMITTED
+        if is_committed:
+            epoch = self.epochs.get(name.partition, -1)
+            self.ledger.saw_stable(self.name, name, data.last_stable_offset, position, epoch)
+        found, self.positions[name.partition] = self._visible(name, data, position)
+        for offset, value in found:
+            self.ledger.read(self.name, name, offset, value, committed=is_committed)
 
     def _visible(
         self, name: PartitionName, data: PartitionData, position: int
     ) -> tuple[list[tuple[int, str]], int]:
-        """What a program gets to see, and where to go on."""
         batches = bytes(data.records or b"")
         aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
         found: list[tuple[int, str]] = []
@@ -77,26 +60,9 @@ class TxnReader(Consumer):
             position = max(position, header.next_offset)
         return found, position
 
-    async def read_to_the_end(self, index: int) -> list[tuple[int, str]]:
-        """Everything there is, once everything is decided; tries until it is."""
-        found: list[tuple[int, str]] = []
-        name = PartitionName(self.topic, index)
-        position = 0
-        while True:
-            try:
-                data = await self._fetch(index, position)
-                if data.error_code:
-                    raise NotNow(f"{name}: {data.error_code}")
-            except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
-            new, position = self._visible(name, data, position)
-            found += new
-            if position >= data.high_watermark == data.last_stable_offset:
-                return found
-            if not data.records:
-                await self.back_off()
+    def _is_end(self, data: PartitionData, position: int) -> bool:
+        """Only where everything is decided."""
+        return position >= data.high_watermark == data.last_stable_offset
 
 
 class OpenReader(TxnReader):
@@ -110,17 +76,9 @@ class LogReader(Consumer):
 
     async def read_log(self, index: int) -> list[LogEntry]:
         found: list[LogEntry] = []
-        name = PartitionName(self.topic, index)
         position = 0
         while True:
-            try:
-                data = await self._fetch(index, position)
-                if data.error_code:
-                    raise NotNow(f"{name}: {data.error_code}")
-            except NotNow:
-                self.forget_leader(index)
-                await self.back_off()
-                continue
+            data = await self.fetch_surely(index, position)
             for entry, next_offset in log_entries(bytes(data.records or b"")):
                 if entry.offset >= position:
                     found.append(entry)
