@@ -25,7 +25,6 @@ from ottla.replication.follower import (
     STOP,
     STOPPED,
     AdvanceLogStart,
-    AskEpochEnd,
     AskOffsets,
     DelayUntil,
     FollowerState,
@@ -66,21 +65,6 @@ class TestAsking:
         log = new_log(epochs(0, 0, 3))
         log.leader_epochs.assign(4, 3)
         assert follow(log).last_fetched_epoch == 3
-
-    def test_first_for_the_end_of_the_epoch_where_the_leader_needs_it(self, new_log: NewLog) -> None:
-        log = new_log(epochs(0, 0, 3))
-        follower = follow(log, asks_epoch_end=True)
-        assert follower.next_step() == AskEpochEnd(3, 5)
-        assert follower.epoch_end_answered(ErrorCode.NONE, 1, 1, 0) == TruncateTo(2)  # it never saw epoch 1
-        log.truncate_to(2)
-        assert follower.next_step() == AskEpochEnd(0, 5)
-        assert follower.epoch_end_answered(ErrorCode.NONE, 0, 1, 0) == TruncateTo(1)
-        log.truncate_to(1)
-        assert follower.next_step() == FETCH
-
-    def test_an_unknown_epoch_end_cuts_at_the_high_watermark(self, new_log: NewLog) -> None:
-        follower = follow(new_log(epochs(0, 0, 3)), high_watermark=1, asks_epoch_end=True)
-        assert follower.epoch_end_answered(ErrorCode.NONE, -1, -1, 0) == TruncateTo(1)
 
 
 class TestAppending:
@@ -131,9 +115,9 @@ class TestTruncation:
 
     def test_step_by_step_through_epochs_that_the_leader_lacks(self, new_log: NewLog) -> None:
         log = new_log(epochs(0, 1, 3, 3))
-        assert truncation_point(log, 2, 5, 0) == (2, False)
-        assert truncation_point(log, 1, 2, 0) == (2, True)
-        assert truncation_point(log, 0, 9, 0) == (1, True)
+        assert truncation_point(log, 2, 5, 0) == 2
+        assert truncation_point(log, 1, 2, 0) == 2
+        assert truncation_point(log, 0, 9, 0) == 1
 
     def test_all_of_it(self, new_log: NewLog) -> None:
         log = new_log(epochs(3, 3))
@@ -168,7 +152,6 @@ class TestTruncation:
     def test_an_answer_that_nobody_waits_for(self, new_log: NewLog) -> None:
         follower = follow(new_log(epochs(0, 0, 0)))
         assert follower.offsets_answered(ErrorCode.NONE, 0, 1, 0) == FETCH
-        assert follower.epoch_end_answered(ErrorCode.NONE, 0, 1, 0) == FETCH
 
 
 class TestErrors:
@@ -204,9 +187,6 @@ class TestErrors:
         follower = follow(new_log(epochs(0)))
         follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0)
         assert follower.offsets_answered(code, -1, -1, 0) == DelayUntil(20)
-        asking = follow(new_log(epochs(0)), asks_epoch_end=True)
-        assert asking.epoch_end_answered(code, -1, -1, 0) == DelayUntil(20)
-        assert asking.due(20) == AskEpochEnd(0, 5)
 
 
 class TestDivergence:

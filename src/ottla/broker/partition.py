@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import RecordsError
 from ottla.records.validate import AppendRules, CheckedRecords, check_produce
+from ottla.replication.divergence import check_leader_epoch
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -260,11 +261,7 @@ class Partition:
 
     def check_leader_epoch(self, claimed_epoch: int) -> ErrorCode:
         """Is the client's view of the leader ours? -1 claims nothing."""
-        if claimed_epoch < 0 or claimed_epoch == self.leader_epoch:
-            return ErrorCode.NONE
-        if claimed_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return check_leader_epoch(self.leader_epoch, claimed_epoch)
 
     # -- waiting
 

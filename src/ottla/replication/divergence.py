@@ -80,20 +80,18 @@ def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) ->
     return None
 
 
-def truncation_point(
-    log: LogView, leader_epoch: int, leader_end_offset: int, high_watermark: int
-) -> tuple[int, bool]:
-    """The follower's conclusion from (epoch, end offset) of the leader: where to cut, and whether that is
-    all.
+def truncation_point(log: LogView, leader_epoch: int, leader_end_offset: int, high_watermark: int) -> int:
+    """The follower's conclusion from (epoch, end offset) of the leader: where to cut. The next fetch tells
+    whether that is all.
     """
     log_end_offset = log.log_end_offset
     if leader_end_offset == NO_OFFSET:
-        return min(high_watermark, log_end_offset), True
+        return min(high_watermark, log_end_offset)
     if leader_epoch == NO_EPOCH:
-        return min(leader_end_offset, log_end_offset), True
+        return min(leader_end_offset, log_end_offset)
     own_epoch, own_end_offset = log.leader_epochs.end_offset_for(leader_epoch, log_end_offset)
     if own_epoch == NO_EPOCH:
-        return min(leader_end_offset, log_end_offset), True
+        return min(leader_end_offset, log_end_offset)
     if own_epoch != leader_epoch:
-        return min(own_end_offset, log_end_offset), False
-    return min(own_end_offset, leader_end_offset, log_end_offset), True
+        return min(own_end_offset, log_end_offset)
+    return min(own_end_offset, leader_end_offset, log_end_offset)

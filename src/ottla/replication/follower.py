@@ -14,11 +14,9 @@ The rules:
     - FENCED_LEADER_EPOCH: the leader is newer than we know: stop until metadata tells (`new_leader`).
     - any other error: wait, shortly at first (the leader may be about to hear what we heard), twice as long
       each time, up to replica.fetch.backoff.ms.
-3.  A follower of a leader that does not compare epochs in Fetch asks OffsetForLeaderEpoch first
-    (`asks_epoch_end`).
-4.  Where the topic asks for it, what was appended goes to the disk before the next fetch claims to have it
+3.  Where the topic asks for it, what was appended goes to the disk before the next fetch claims to have it
     (`wait_for_disk`, `disk_has_it`).
-5.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
+4.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
     wait.
 
 Events return one instruction. Truncations are to be carried out before the next event is told: the machine
@@ -30,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
-from ottla.replication.divergence import NO_EPOCH, last_record_epoch, truncation_point
+from ottla.replication.divergence import last_record_epoch, truncation_point
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.fetch_response import PartitionData
@@ -41,10 +39,9 @@ BACKOFF_MS_MIN = 20
 # Phases.
 FETCHING = 0  # wants to be in the next fetch
 ASKING_OFFSETS = 1  # waits for ListOffsets of the leader
-ASKING_EPOCH_END = 2  # waits for OffsetForLeaderEpoch of the leader
-DELAYED = 3  # waits until `retry_at_ms`
-STOPPED = 4  # waits for new metadata
-FLUSHING = 5  # waits for the disk: the next fetch will say that what was appended is safe here
+DELAYED = 2  # waits until `retry_at_ms`
+STOPPED = 3  # waits for new metadata
+FLUSHING = 4  # waits for the disk: the next fetch will say that what was appended is safe here
 
 _RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
 
@@ -116,16 +113,6 @@ class AskOffsets(Instruction):
         self.leader_epoch = leader_epoch
 
 
-class AskEpochEnd(Instruction):
-    """Send OffsetForLeaderEpoch for `epoch`, then `epoch_end_answered`."""
-
-    __slots__ = ("epoch", "leader_epoch")
-
-    def __init__(self, epoch: int, leader_epoch: int) -> None:
-        self.epoch = epoch
-        self.leader_epoch = leader_epoch
-
-
 class DelayUntil(Instruction):
     """Leave the partition out of fetches until `at_ms`."""
 
@@ -151,7 +138,6 @@ class FollowerState:
 
     __slots__ = (
         "_delay_ms",
-        "asks_epoch_end",
         "backoff_ms_max",
         "high_watermark",
         "in_isr",
@@ -171,7 +157,6 @@ class FollowerState:
         *,
         in_isr: bool = False,
         backoff_ms_max: int = 1000,
-        asks_epoch_end: bool = False,
     ) -> None:
         self.log = log
         self.leader_id = leader_id
@@ -179,11 +164,9 @@ class FollowerState:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.in_isr = in_isr  # as the metadata say; keeps throttles away from those the leader waits for
         self.backoff_ms_max = backoff_ms_max
-        self.asks_epoch_end = asks_epoch_end
         self.phase = FETCHING
         self.retry_at_ms = 0
         self._delay_ms = 0
-        self._begin()
 
     def __repr__(self) -> str:
         return (
@@ -207,8 +190,6 @@ class FollowerState:
             return DelayUntil(self.retry_at_ms)
         if self.phase == ASKING_OFFSETS:
             return AskOffsets(self.leader_epoch)
-        if self.phase == ASKING_EPOCH_END:
-            return AskEpochEnd(self.last_fetched_epoch, self.leader_epoch)
         return FETCH if self.phase == FLUSHING else STOP
 
     # -- events
@@ -221,13 +202,13 @@ class FollowerState:
             self.leader_epoch = leader_epoch
             self._delay_ms = 0
             if self.phase != FLUSHING:
-                self._begin()
+                self.phase = FETCHING
         return self.next_step()
 
     def due(self, now_ms: int) -> Instruction:
         """The delay may be over."""
         if self.phase == DELAYED and now_ms >= self.retry_at_ms:
-            self._begin()
+            self.phase = FETCHING
         return self.next_step()
 
     def answered(self, data: PartitionData, now_ms: int) -> Instruction:
@@ -264,7 +245,7 @@ class FollowerState:
         """Everything appended is safe; False if nobody waited for it."""
         if self.phase != FLUSHING:
             return False
-        self._begin()
+        self.phase = FETCHING
         return True
 
     def append_failed(self, error_code: int, now_ms: int, *, may_pass: bool = False) -> Instruction:
@@ -294,28 +275,13 @@ class FollowerState:
 
     def question_lost(self, now_ms: int) -> None:
         """The connection ended: what was asked beside the fetches will not be answered."""
-        if self.phase in (ASKING_OFFSETS, ASKING_EPOCH_END):
+        if self.phase == ASKING_OFFSETS:
             self._delay(now_ms)
-
-    def epoch_end_answered(self, error_code: int, epoch: int, end_offset: int, now_ms: int) -> Instruction:
-        """The answer to AskEpochEnd."""
-        if self.phase != ASKING_EPOCH_END:
-            return self.next_step()
-        if error_code != ErrorCode.NONE:
-            return self._error(error_code, now_ms)
-        return self._truncate(epoch, end_offset)
 
     # -- inside
 
-    def _begin(self) -> None:
-        asks = self.asks_epoch_end and self.last_fetched_epoch != NO_EPOCH
-        self.phase = ASKING_EPOCH_END if asks else FETCHING
-
     def _truncate(self, epoch: int, end_offset: int) -> Instruction:
-        offset, complete = truncation_point(self.log, epoch, end_offset, self.high_watermark)
-        if complete:
-            self.phase = FETCHING
-        return self._cut(offset)
+        return self._cut(truncation_point(self.log, epoch, end_offset, self.high_watermark))
 
     def _cut(self, offset: int) -> Instruction:
         self.high_watermark = min(self.high_watermark, offset)
