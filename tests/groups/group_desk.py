@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from fixed_topics import FixedTopics
+
 from ottla.config.load import broker_config
 from ottla.groups.config import GroupsConfig
 from ottla.groups.outcome import Outcome, RequestContext
 from ottla.groups.record_codec import encode_record
 from ottla.groups.shard import GroupShard
-from ottla.groups.topics_view import FixedTopics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
