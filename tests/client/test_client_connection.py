@@ -17,10 +17,15 @@ from ottla.client import (
     UnsupportedApiError,
 )
 from ottla.client.cluster import parse_bootstrap
+from ottla.client.errors import STALE_METADATA
 from ottla.client.receive import BUFFER_BYTES, FrameReceiver
-from ottla.protocol.errors import DecodeError
+from ottla.protocol.errors import RETRIABLE, DecodeError
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
+
+
+def test_what_a_new_look_at_the_cluster_may_heal_is_tried_again():
+    assert STALE_METADATA < RETRIABLE
 
 
 def test_negotiates_the_newest_common_version(with_stub):

@@ -67,7 +67,6 @@ class Api:
 
 
 API_BY_KEY: dict[int, Api] = {row[0]: Api(row) for row in APIS}
-API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}
 _FLEXIBLE_FROM: dict[int, int] = {api.key: api.flexible_from for api in API_BY_KEY.values()}
 
 

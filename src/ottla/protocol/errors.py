@@ -161,6 +161,3 @@ RETRIABLE: frozenset[int] = frozenset(
         *(100, 103, 106, 122, 123, 133),
     )
 )
-
-# Of these, the ones after which a client has to refresh its metadata first.
-STALE_METADATA: frozenset[int] = frozenset((3, 5, 6, 9, 13, 56, 72, 74, 75, 100, 103))
