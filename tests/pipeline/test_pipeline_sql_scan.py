@@ -59,9 +59,7 @@ def test_aggregates(sql, aggregates):
     assert scan(sql).aggregates is aggregates
 
 
-def test_windows_sorting_distinct():
-    assert scan("SELECT 1 FROM a GROUP BY session_window(at, '5 minutes')").groups_by_window
-    assert not scan("SELECT window FROM a").groups_by_window
+def test_sorting_distinct():
     assert scan("SELECT DISTINCT x FROM a").distinct
     assert scan("SELECT x FROM a ORDER BY x").sorts
     assert not scan("SELECT row_number() OVER (ORDER BY x) FROM a").sorts

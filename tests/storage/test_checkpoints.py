@@ -18,7 +18,7 @@ def files() -> FaultyFiles:
 
 def test_offsets(files: FaultyFiles) -> None:
     offsets = {("a", 0): 5, ("b.c_d-e", 12): 1 << 40}
-    checkpoints.write_offsets(files, "/d", checkpoints.RECOVERY_POINTS, offsets)
+    files.write_atomic(f"/d/{checkpoints.RECOVERY_POINTS}", checkpoints.render_offsets(offsets))
     stored = files.read_bytes("/d/recovery-point-offset-checkpoint")
     assert stored == b"0\n2\na 0 5\nb.c_d-e 12 1099511627776\n"
     assert checkpoints.read_offsets(files, "/d", checkpoints.RECOVERY_POINTS) == offsets

@@ -306,19 +306,6 @@ def test_retention_pass_and_flush_candidates() -> None:
     assert {log.log_start_offset for log in manager.logs.values()} == {1}
 
 
-def test_an_adopted_log_is_closed_and_checkpointed() -> None:
-    from ottla.storage.log import PartitionLog
-
-    files = FaultyFiles()
-    manager = LogManager(files, ["/a"])
-    log_dir = manager.dirs[0]
-    log = PartitionLog.open(files, "/a/__cluster_metadata-0", CONFIG, now_ms=NOW, log_dir=log_dir)
-    manager.adopt(log)
-    log.append_own(batch(), 0, NOW)
-    manager.close(NOW)
-    assert LogManager(files, ["/a"]).dirs[0].recovery_points == {("__cluster_metadata", 0): 1}
-
-
 def test_partitions_are_small_and_hold_no_descriptors(tmp_path: Path) -> None:
     count = 400
     files = OsFiles()

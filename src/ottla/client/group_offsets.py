@@ -21,7 +21,6 @@ from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponseTop
 NAMES_UNTIL = 9
 GROUPS_FROM = 8
 STABLE_FROM = 7
-ALL_TOPICS_FROM = 2
 STALE_EPOCH_PAUSE_MS = 20
 
 Result = TypeVar("Result")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.pipeline.model import Pipeline, Sink, Source, Step, Watermark
+from ottla.pipeline.model import Pipeline, Sink, Step, Watermark
 
 
 class Facts(NamedTuple):
@@ -76,11 +75,6 @@ class Graph:
     def needed_by(self, sink: Sink) -> list[str]:
         found = self.find(sink.input)
         return self.upstream(found) if found is not None else []
-
-    def sources_of(self, name: str) -> Iterator[Source]:
-        for each in self.upstream(name):
-            if each in self.pipeline.sources:
-                yield self.pipeline.sources[each]
 
     def facts(self, name: str) -> Facts:
         if name not in self._facts:

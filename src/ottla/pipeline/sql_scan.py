@@ -70,7 +70,6 @@ class TableName(NamedTuple):
 class SqlFacts(NamedTuple):
     tables: Sequence[TableName]
     aggregates: bool
-    groups_by_window: bool
     distinct: bool
     sorts: bool
     problem: tuple[int, str] | None
@@ -95,12 +94,9 @@ def scan(sql: str) -> SqlFacts:
         for i in range(len(words))
         if not _is_windowed(words, i)
     )
-    windows = any(
-        word in ("WINDOW", "SESSION_WINDOW") and words[i + 1 : i + 2] == ["("] for i, word in enumerate(words)
-    )
     distinct = any(words[i : i + 2] == ["SELECT", "DISTINCT"] for i in range(len(words)))
     sorts = any(words[i : i + 2] == ["ORDER", "BY"] and not _inside_over(words, i) for i in range(len(words)))
-    return SqlFacts(tables, aggregates, windows, distinct, sorts, _problem(tokens))
+    return SqlFacts(tables, aggregates, distinct, sorts, _problem(tokens))
 
 
 def _tokens(sql: str) -> list[_Token]:

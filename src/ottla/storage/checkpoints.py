@@ -67,10 +67,6 @@ def read_offsets(files: Files, directory: str, name: str) -> dict[TopicPartition
     return {} if data is None else parse_offsets(data)
 
 
-def write_offsets(files: Files, directory: str, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    files.write_atomic(f"{directory}/{name}", render_offsets(offsets))
-
-
 def take_clean_shutdown(files: Files, directory: str) -> tuple[bool, int]:
     """(was the last stop clean, its broker epoch or -1); the marker goes, as this run may end otherwise."""
     path = f"{directory}/{CLEAN_SHUTDOWN}"

@@ -351,11 +351,6 @@ class LogManager:
         log.set_topic_id(topic_id)
         return log
 
-    def adopt(self, log: PartitionLog) -> None:
-        """Checkpoint and close a log that was opened elsewhere, as the quorum does with the metadata log."""
-        assert (log.topic, log.partition) not in self.logs
-        self.logs[log.topic, log.partition] = log
-
     # -- removing --------------------------------------------------------------------------------------------
 
     def delete(self, topic: str, partition: int, unique_hex: str, now_ms: int) -> bool:

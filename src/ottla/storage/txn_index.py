@@ -16,7 +16,6 @@ from ottla.storage.index_file import CorruptIndex
 from ottla.storage.report import logger
 
 _ENTRY = Struct(">hqqqq")
-TXN_ENTRY_BYTES = _ENTRY.size
 READ_AT_ONCE = 64
 
 

@@ -11,14 +11,13 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar, cast
+from typing import cast
 
 HOST = "127.0.0.1"
 CLIENT = -1
 MEMBERS_MAX = 200
 CLOSING_TURNS = 5
 
-Result = TypeVar("Result")
 Link = tuple[int, int]
 
 

@@ -7,7 +7,6 @@ changed, and when a request comes, whichever is first.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.partition import Partition
     from ottla.controller.image_parts import ImageDelta
-
-log = logging.getLogger("ottla.coordinators")
 
 LOOK_AFTER_MS = 100  # when the broker starts
 MAKE_ANEW_MS = 1000  # after a failure

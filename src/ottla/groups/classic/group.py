@@ -98,11 +98,6 @@ class ClassicGroup(Group):
     def is_empty(self) -> bool:
         return self.state == EMPTY
 
-    @property
-    def is_simple(self) -> bool:
-        """Offsets only: a group of consumers that assign partitions by themselves."""
-        return self.protocol is None and self.state == EMPTY and not self.pending_members
-
     def is_subscribed_to(self, topic: str) -> bool:
         if self.subscribed is not None:
             return topic in self.subscribed

@@ -90,12 +90,8 @@ from ottla.quorum.raft.unattached import Unattached
 from ottla.quorum.raft.voters import Endpoint, Voter, VoterHistory, VoterSet, endpoint_for
 from ottla.quorum.snapshot import SnapshotId
 
-UNATTACHED = Unattached.name
-PROSPECTIVE = Prospective.name
-CANDIDATE = Candidate.name
 LEADER = Leader.name
 FOLLOWER = Follower.name
-RESIGNED = Resigned.name
 
 START_FRACTION = 8  # of the election timeout, for a voter that starts
 _FIRST_BOOTSTRAP_ID = -2

@@ -81,9 +81,6 @@ class SimulatedDisk:
         """Only so much still fits."""
         self.files.room_bytes = room_bytes
 
-    def fail_syncs(self, path: str = "/") -> None:
-        self.files.fail_under(path, only_syncs=True)
-
     def fail(self, path: str = "/") -> None:
         self.files.fail_under(path)
 

@@ -37,7 +37,6 @@ from ottla.testing.simulation.history import FAIL, INFO, OK
 from ottla.testing.simulation.world import World
 
 GROUP_KEY = 0
-OFFSET_COMMIT_WITH_TOPIC_IDS = 10
 OFFSET_FETCH_WITH_TOPIC_IDS = 10
 COORDINATOR_TIMEOUT_MS = 1_500
 IDLE_S = 0.05

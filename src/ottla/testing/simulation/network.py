@@ -121,11 +121,6 @@ class Network:
         self.trace("network", "-", f"block {sender}->{receiver}")
         self.link(sender, receiver).blocked = True
 
-    def unblock(self, sender: str, receiver: str) -> None:
-        self.trace("network", "-", f"unblock {sender}->{receiver}")
-        self.link(sender, receiver).blocked = False
-        self._try_again()
-
     def isolate(
         self, name: str, *, others: Iterable[str] | None = None, outbound: bool = True, inbound: bool = True
     ) -> None:

@@ -48,7 +48,6 @@ END_TXN_V1 = 4
 ADD_PARTITIONS_V1 = 3
 INIT_STABLE = 5
 INIT_TWO_PHASE = 6
-PRODUCE_BY_ID = 13
 PATIENCE_S = (0.15, 0.5, 1.5)
 WRITE_WITHIN_S = (0.5, 5.0)
 HASTY_CHANCE = 0.06  # of not waiting for a write: the transaction is aborted, the write on its way

@@ -34,7 +34,6 @@ class TxnSeat:
         self.stopping = False
         self.member: TxnWriter | None = None
         self._make = make
-        self._zombies: list[TxnWriter] = []
         self._deeds: dict[str, Callable[[TxnWriter], Awaitable[None]]] = {
             "crash": self.crash,
             "crash long": self.crash_long,
