@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bench.broker import START_SECONDS_MAX, UNWANTED_ENVIRONMENT, BenchError, Broker, Launch
-from bench.cluster import HOST, Cluster
+from bench.cluster import HOST, Cluster, wait_until
 from bench.peers.jars import Kafka
 from bench.wire import Wire
 from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id
+from ottla.client.errors import ClientError
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from ottla.testing.ports import free_ports
@@ -150,6 +151,23 @@ class Fleet(Cluster):
     @property
     def pids(self) -> list[int]:
         return [node.pid for node in self.brokers if node.is_running]
+
+    def await_in_sync(self, topic: str, *, preferred: bool = False) -> None:
+        """As metadata tells, and as the leaders do: Kafka names a new partition's leader before that serves.
+
+        An idempotent producer that comes in between may have its first batch refused and its second one
+        taken. Kafka then calls the first one out of order until it expires, two minutes later (KAFKA-15591).
+        """
+        super().await_in_sync(topic, preferred=preferred)
+
+        def served() -> bool:
+            try:
+                self.ask(lambda admin: admin.offsets_of(topic))
+            except ClientError:
+                return False
+            return True
+
+        wait_until(served, f"{topic} served by its leaders")
 
     def delete_topic(self, topic: str) -> None:
         self.ask(lambda admin: admin.delete_topics([topic]))
