@@ -19,6 +19,7 @@ from ottla.client import (
 from ottla.client.cluster import parse_bootstrap
 from ottla.client.errors import STALE_METADATA
 from ottla.client.receive import BUFFER_BYTES, FrameReceiver
+from ottla.client.sync_connection import SyncConnection
 from ottla.protocol.errors import RETRIABLE, DecodeError
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
@@ -54,6 +55,25 @@ def test_an_older_api_versions_is_asked_again_in_a_version_both_know(with_stub, 
         assert [(name, version) for name, version, _ in stub.requests] == [("ApiVersions", highest)]
         assert connection.version_for(3) == 13
         await connection.close()
+        blocking = await asyncio.to_thread(SyncConnection, "127.0.0.1", stub.port)
+        assert [(name, version) for name, version, _ in stub.requests[1:]] == [("ApiVersions", highest)]
+        assert blocking.version_for(3) == 13
+        blocking.close()
+
+    with_stub(scenario)
+
+
+def test_a_refusal_to_tell_versions_may_have_nothing_but_its_code(with_stub):
+    async def scenario(stub):
+        first_id, code = (1).to_bytes(4, "big"), (35).to_bytes(2, "big")
+        refusal = (len(first_id) + len(code)).to_bytes(4, "big") + first_id + code
+        stub.plans["ApiVersions"].append(refusal)
+        connection = await Connection.open("127.0.0.1", stub.port)
+        await connection.close()
+        stub.plans["ApiVersions"].append(refusal)
+        blocking = await asyncio.to_thread(SyncConnection, "127.0.0.1", stub.port)
+        blocking.close()
+        assert [version for _, version, _ in stub.requests] == [4, 0, 4, 0]
 
     with_stub(scenario)
 

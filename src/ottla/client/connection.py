@@ -6,24 +6,26 @@ import asyncio
 from collections import deque
 from typing import NamedTuple, TypeVar, cast
 
-from ottla import __version__
 from ottla.client.errors import (
     ClientError,
     ConnectionFailedError,
     NotKafkaError,
     RequestTimeoutError,
-    UnsupportedApiError,
-    raise_for,
+)
+from ottla.client.negotiation import (
+    API_VERSIONS_KEY,
+    Negotiated,
+    decode_answer,
+    version_to_ask_again,
+    versions_request,
 )
 from ottla.client.receive import FrameReceiver
 from ottla.protocol.api import API_BY_KEY, Api
-from ottla.protocol.errors import DecodeError, ErrorCode
-from ottla.protocol.frames import encode_request, read_response_header
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.frames import encode_request
 from ottla.protocol.message import Message
-from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
-CLIENT_SOFTWARE_NAME = "ottla"
 RESPONSE_BYTES_MAX = 512 * 1024 * 1024
 CORRELATION_ID_MAX = 2**31 - 1
 
@@ -37,7 +39,7 @@ class _Awaited(NamedTuple):
     answer: asyncio.Future[Message]
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Negotiated, asyncio.BufferedProtocol):
     """Speaks Kafka's protocol with one broker; any number of requests may be on their way at once.
 
     `await Connection.open(host, port)` connects and agrees on versions. Each request goes out in the newest
@@ -46,12 +48,7 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
-        self.host = host
-        self.port = port
-        self.client_id = client_id
-        self.broker_versions: dict[int, tuple[int, int]] = {}
-        # The cluster's features and the levels that are finalized, as the broker told when we connected.
-        self.features: dict[str, int] = {}
+        super().__init__(host, port, client_id)
         self._receiver = FrameReceiver(RESPONSE_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._awaited: deque[_Awaited] = deque()
@@ -88,30 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         return connection
 
     @property
-    def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
     def is_open(self) -> bool:
         return self._closed_by is None and self._transport is not None and not self._transport.is_closing()
-
-    def version_for(self, api_key: int, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides know. Raises UnsupportedApiError.
-
-        Only `at_most` may name a version that is not stable yet.
-        """
-        api = API_BY_KEY[api_key]
-        theirs = self.broker_versions.get(api_key)
-        if theirs is None:
-            raise UnsupportedApiError(f"{self.address}: the broker does not offer {api.name}")
-        ours_max = api.max_version if at_most is None else min(api.newest_version, at_most)
-        version = min(ours_max, theirs[1])
-        if version < max(api.min_version, theirs[0]):
-            raise UnsupportedApiError(
-                f"{self.address}: no common version of {api.name}: "
-                f"the broker offers {theirs[0]}-{theirs[1]}, we need {api.min_version}-{ours_max}"
-            )
-        return version
 
     async def request(
         self,
@@ -146,21 +121,15 @@ class Connection(asyncio.BufferedProtocol):
             await self._gone.wait()
 
     async def _negotiate(self, timeout_ms: float) -> None:
-        version = API_BY_KEY[ApiVersionsRequest.API_KEY].max_version
+        version = API_BY_KEY[API_VERSIONS_KEY].max_version
         answer = await self._ask_versions(version, timeout_ms)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            offered = [(row.min_version, row.max_version) for row in answer.api_keys if row.api_key == 18]
-            retry_version = min(version, offered[0][1]) if offered else 0
-            answer = await self._ask_versions(retry_version, timeout_ms)
-        raise_for(answer.error_code, detail=f"{self.address} refused to tell its API versions")
-        self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+        again = version_to_ask_again(answer, version)
+        if again is not None:
+            answer = await self._ask_versions(again, timeout_ms)
+        self.take_versions(answer)
 
     async def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
-        )
-        return cast(ApiVersionsResponse, await self._exchange(request, version, timeout_ms))
+        return cast(ApiVersionsResponse, await self._exchange(versions_request(), version, timeout_ms))
 
     async def _exchange(self, message: Message, version: int, timeout_ms: float) -> Message:
         correlation_id = self._write(message, version)
@@ -208,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._awaited.appendleft(awaited)
             raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
         try:
-            message = _decode_body(awaited, frame)
+            message = decode_answer(awaited.api, awaited.version, frame)
         except DecodeError:
             self._awaited.appendleft(awaited)
             raise
@@ -247,25 +216,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
     return error.strerror or str(error)
-
-
-def _decode_body(awaited: _Awaited, frame: bytes | bytearray) -> Message:
-    if awaited.api.key == ApiVersionsRequest.API_KEY:
-        code = int.from_bytes(frame[4:6], "big", signed=True)
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            return _decode_unsupported(frame)
-    _, position = read_response_header(awaited.api.key, awaited.version, frame)
-    # Bytes after the message are let pass: some implementations pad, and nothing we read depends on them.
-    message, _ = awaited.api.response_class().read(awaited.version, frame, position)
-    return message
-
-
-def _decode_unsupported(frame: bytes | bytearray) -> ApiVersionsResponse:
-    """A broker that does not know our version answers in version 0, the only one it can be sure we know.
-
-    Some answer in other forms; the code is all we need then, and version 0 is what we try next.
-    """
-    try:
-        return ApiVersionsResponse.read(0, frame, 4)[0]
-    except DecodeError:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -14,26 +14,24 @@ import socket
 from collections import deque
 from typing import NamedTuple, TypeVar, cast
 
-from ottla import __version__
-from ottla.client.connection import (
-    CLIENT_SOFTWARE_NAME,
-    CORRELATION_ID_MAX,
-    RESPONSE_BYTES_MAX,
-)
+from ottla.client.connection import CORRELATION_ID_MAX, RESPONSE_BYTES_MAX
 from ottla.client.errors import (
     ClientError,
     ConnectionFailedError,
     NotKafkaError,
     RequestTimeoutError,
-    UnsupportedApiError,
-    raise_for,
+)
+from ottla.client.negotiation import (
+    API_VERSIONS_KEY,
+    Negotiated,
+    decode_answer,
+    version_to_ask_again,
+    versions_request,
 )
 from ottla.client.retry import Deadline
 from ottla.protocol.api import API_BY_KEY, Api, request_header_version
-from ottla.protocol.errors import DecodeError, ErrorCode
-from ottla.protocol.frames import read_response_header
+from ottla.protocol.errors import DecodeError
 from ottla.protocol.message import Message
-from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
 SIZE_BYTES = 4
@@ -64,18 +62,14 @@ class _Awaited(NamedTuple):
     deadline: Deadline
 
 
-class SyncConnection:
+class SyncConnection(Negotiated):
     """Speaks Kafka's protocol with one broker over a blocking socket; not for several threads at once.
 
     After a timeout or a broken frame the connection is closed: what comes next could not be told apart.
     """
 
     def __init__(self, host: str, port: int, *, client_id: str = "ottla", timeout_ms: float = 10_000) -> None:
-        self.host = host
-        self.port = port
-        self.client_id = client_id
-        self.broker_versions: dict[int, tuple[int, int]] = {}
-        self.features: dict[str, int] = {}
+        super().__init__(host, port, client_id)
         self._awaited: deque[_Awaited] = deque()
         self._correlation_id = 0
         self._pid = os.getpid()
@@ -90,10 +84,6 @@ class SyncConnection:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._negotiate(timeout_ms)
-
-    @property
-    def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_open(self) -> bool:
@@ -112,24 +102,6 @@ class SyncConnection:
             return bool(waiting.poll(0))
         except (OSError, ValueError):
             return True
-
-    def version_for(self, api_key: int, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides know. Raises UnsupportedApiError.
-
-        A version that is not stable yet is taken only where `at_most` names it.
-        """
-        api = API_BY_KEY[api_key]
-        theirs = self.broker_versions.get(api_key)
-        if theirs is None:
-            raise UnsupportedApiError(f"{self.address}: the broker does not offer {api.name}")
-        ours_max = api.max_version if at_most is None else min(api.newest_version, at_most)
-        version = min(ours_max, theirs[1])
-        if version < max(api.min_version, theirs[0]):
-            raise UnsupportedApiError(
-                f"{self.address}: no common version of {api.name}: "
-                f"the broker offers {theirs[0]}-{theirs[1]}, we need {api.min_version}-{ours_max}"
-            )
-        return version
 
     def request(
         self,
@@ -172,24 +144,19 @@ class SyncConnection:
         self._fail(ConnectionFailedError(f"{self.address}: the connection was closed"))
 
     def _negotiate(self, timeout_ms: float) -> None:
-        version = API_BY_KEY[ApiVersionsRequest.API_KEY].max_version
+        version = API_BY_KEY[API_VERSIONS_KEY].max_version
         answer = self._ask_versions(version, timeout_ms)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            offered = [(row.min_version, row.max_version) for row in answer.api_keys if row.api_key == 18]
-            answer = self._ask_versions(min(version, offered[0][1]) if offered else 0, timeout_ms)
+        again = version_to_ask_again(answer, version)
+        if again is not None:
+            answer = self._ask_versions(again, timeout_ms)
         try:
-            raise_for(answer.error_code, detail=f"{self.address} refused to tell its API versions")
+            self.take_versions(answer)
         except ClientError as error:
             self._fail(error)
             raise
-        self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
     def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
-        )
-        self._write(request, version, timeout_ms)
+        self._write(versions_request(), version, timeout_ms)
         return cast(ApiVersionsResponse, self._read(self._awaited[0], None))
 
     def _write(self, message: Message, version: int, timeout_ms: float, *, unanswered: bool = False) -> None:
@@ -275,15 +242,7 @@ def _decode(awaited: _Awaited, frame: memoryview) -> Message:
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     if correlation_id != awaited.correlation_id:
         raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
-    version = awaited.version
-    if awaited.api.key == ApiVersionsRequest.API_KEY:
-        code = int.from_bytes(frame[4:6], "big", signed=True)
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0  # the only version that a broker can be sure we know
-    _, position = read_response_header(awaited.api.key, version, frame)
-    # Bytes after the message are let pass: some implementations pad, and nothing we read depends on them.
-    message, _ = awaited.api.response_class().read(version, frame, position)
-    return message
+    return decode_answer(awaited.api, awaited.version, frame)
 
 
 def _request_pieces(version: int, correlation_id: int, client_id: str, message: Message) -> list[memoryview]:
