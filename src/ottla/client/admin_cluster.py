@@ -26,10 +26,13 @@ from ottla.protocol.messages import (
     list_partition_reassignments_request,
     update_features_request,
 )
-from ottla.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from ottla.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+)
 from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ottla.protocol.messages.describe_cluster_response import DescribeClusterResponse
-from ottla.protocol.messages.elect_leaders_response import ElectLeadersResponse
+from ottla.protocol.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult
 from ottla.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
@@ -144,15 +147,7 @@ class ClusterAdmin(ClusterUser):
         for topic in response.replica_election_results:
             self.cluster.view.expire(topic.topic)
             for row in topic.partition_result:
-                error = None
-                if row.error_code != ErrorCode.NONE:
-                    error = broker_error(
-                        row.error_code,
-                        topic=topic.topic,
-                        partition=row.partition_id,
-                        detail=row.error_message or None,
-                    )
-                found[topic.topic, row.partition_id] = error
+                found[topic.topic, row.partition_id] = _error_of(row, topic.topic, row.partition_id)
         return found
 
     async def alter_partition_reassignments(
@@ -189,15 +184,8 @@ class ClusterAdmin(ClusterUser):
         for answered in response.responses:
             self.cluster.view.expire(answered.name)
             for result in answered.partitions:
-                error = None
-                if result.error_code != ErrorCode.NONE:
-                    error = broker_error(
-                        result.error_code,
-                        topic=answered.name,
-                        partition=result.partition_index,
-                        detail=result.error_message or None,
-                    )
-                found[answered.name, result.partition_index] = error
+                index = result.partition_index
+                found[answered.name, index] = _error_of(result, answered.name, index)
         return found
 
     async def list_partition_reassignments(
@@ -258,6 +246,14 @@ class ClusterAdmin(ClusterUser):
         request = UnregisterBrokerRequest(broker_id=node_id)
         response = await self.cluster.ask_controller(request, UnregisterBrokerResponse)
         raise_for(response.error_code, detail=f"broker {node_id}: {response.error_message or 'refused'}")
+
+
+def _error_of(
+    row: PartitionResult | ReassignablePartitionResponse, topic: str, partition: int
+) -> BrokerError | None:
+    if row.error_code == ErrorCode.NONE:
+        return None
+    return broker_error(row.error_code, topic=topic, partition=partition, detail=row.error_message or None)
 
 
 def _quorum(row: describe_quorum_response.PartitionData) -> QuorumInfo:
