@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.protocol.message import Value
+
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
 
 
-class _Value:
-    """Compared by what it holds, shown with its fields."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"{type(self).__name__}({fields})"
-
-
-class PartitionImage(_Value):
+class PartitionImage(Value):
     """Where a partition is and who leads it."""
 
     __slots__ = (
@@ -56,7 +41,7 @@ class PartitionImage(_Value):
         self.partition_epoch = 0
 
 
-class TopicImage(_Value):
+class TopicImage(Value):
     """A topic and its partitions by number."""
 
     __slots__ = ("name", "partitions", "topic_id")
@@ -67,7 +52,7 @@ class TopicImage(_Value):
         self.partitions: dict[int, PartitionImage] = {}
 
 
-class BrokerImage(_Value):
+class BrokerImage(Value):
     """A registered broker."""
 
     __slots__ = (

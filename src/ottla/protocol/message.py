@@ -26,11 +26,10 @@ Writer: TypeAlias = Callable[[Any, bytes], list[Part]]
 UNSET: Any = type("Unset", (), {"__slots__": (), "__repr__": lambda self: "UNSET"})()
 
 
-class Struct:
-    """A part of a message: fields in slots, compared by value."""
+class Value:
+    """Fields in slots, compared by what they hold and shown with it."""
 
     __slots__: tuple[str, ...] = ()
-    SCHEMA: ClassVar[str] = ""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -42,6 +41,13 @@ class Struct:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
+
+
+class Struct(Value):
+    """A part of a message."""
+
+    __slots__ = ()
+    SCHEMA: ClassVar[str] = ""
 
 
 class Message(Struct):

@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Value
 from ottla.replication.divergence import last_record_epoch, truncation_point
 
 if TYPE_CHECKING:
@@ -46,17 +47,10 @@ FLUSHING = 4  # waits for the disk: the next fetch will say that what was append
 _RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
 
 
-class Instruction:
-    """What the shell has to do; compared by what it holds."""
+class Instruction(Value):
+    """What the shell has to do."""
 
     __slots__: tuple[str, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         fields = ", ".join(str(getattr(self, name)) for name in self.__slots__)

@@ -47,10 +47,3 @@ class Prospective(Election):
 
     def wake_ms(self, now_ms: int) -> int | None:
         return self.deadline_ms
-
-    def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
-        if pre_vote:
-            return log_is_up_to_date
-        if voted_for is not None:
-            return voted_for
-        return log_is_up_to_date and self._leader_id < 0

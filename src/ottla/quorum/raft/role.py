@@ -46,7 +46,11 @@ class Role:
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
         """Would a vote be given? `voted_for`: this epoch's vote went to the asker (or to another)."""
-        return False
+        if pre_vote:
+            return log_is_up_to_date
+        if voted_for is not None:
+            return voted_for
+        return log_is_up_to_date and self.leader_id < 0
 
     def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
         """A peer of the same or an earlier epoch has answered."""

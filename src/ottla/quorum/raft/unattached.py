@@ -37,10 +37,3 @@ class Unattached(Role):
         if self.machine.may_stand:
             wakes.append(self.deadline_ms)
         return min(wakes, default=None)
-
-    def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
-        if pre_vote:
-            return log_is_up_to_date
-        if voted_for is not None:
-            return voted_for
-        return log_is_up_to_date and self._leader_id < 0
