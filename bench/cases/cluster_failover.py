@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from bench.background import Background
 from bench.batches import QUIET
 from bench.broker import BenchError, Launch
 from bench.cluster import Cluster, wait_until
@@ -30,7 +29,7 @@ AFTER_SECONDS = 1.0  # looked at after all partitions are back: one may stumble 
 STEADY_SECONDS = 0.5
 
 
-class Load:
+class Load(Background):
     """An idempotent producer that sends a few records to every partition every few milliseconds.
 
     Not at full speed: the brokers and the client would fight for the cores, and the gap would tell of that.
@@ -41,21 +40,10 @@ class Load:
 
         config = {"bootstrap.servers": cluster.address, "enable.idempotence": True, "linger.ms": LINGER_MS}
         self._producer = Producer({**QUIET, **config})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        super().__init__()
         self.acks: list[list[float]] = [[] for _ in range(PARTITIONS)]  # when, by partition
         self.acked_sent: list[float] = [0.0] * PARTITIONS  # when the last acknowledged record was sent
         self.failures: list[str] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def is_fresh(self) -> bool:
         oldest = min([times[-1] if times else 0.0 for times in self.acks])
@@ -76,7 +64,7 @@ class Load:
 
     def _run(self) -> None:
         producer = self._producer
-        while not self._stop.is_set():
+        while not self._ended.is_set():
             if len(producer) < QUEUED_MAX:
                 for partition in range(PARTITIONS):
                     key = repr(time.monotonic()).encode()

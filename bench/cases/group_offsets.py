@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
+from bench.background import Background
 from bench.broker import BenchError, Broker, Launch
 from bench.figures import Figure, figure_of
 from bench.members import ClassicMember, MemberWire, find_coordinator, open_wires
@@ -268,24 +266,13 @@ def _offsets_of(wire: Wire, group_id: str, *, few: bool = False) -> int | None:
     return sum([len(topic.partitions) for topic in group.topics])
 
 
-class Prober:
+class Prober(Background):
     """Asks for something small over and over, and takes the time of each answer."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self._broker = broker
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self.took_ms: list[float] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def _run(self) -> None:
         with Wire(self._broker) as wire:

@@ -13,9 +13,9 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
+from bench.background import Background
 from bench.batches import QUIET
 from bench.broker import BenchError, Broker, Launch
 from bench.cases.group_members import CLASSIC, CONSUMER, CONSUMER_INTERVAL_MS, settings
@@ -77,23 +77,12 @@ class Reader:
         self.owned = {partition: None for partition in self.owned if partition not in gone}
 
 
-class Load:
+class Load(Background):
     """One record after the other to each partition in turn, with the time in it."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self._broker = broker
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join(60)
 
     def _run(self) -> None:
         from confluent_kafka import Producer

@@ -1,0 +1,28 @@
+"""Work in a thread beside what is measured, for as long as a `with` lasts."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+
+class Background:
+    """`_run` goes on until `_ended` is set."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
