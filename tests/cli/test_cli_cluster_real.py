@@ -12,7 +12,6 @@ import time
 
 import pytest
 
-from ottla.cli.main import main
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port
 
@@ -23,18 +22,9 @@ def three():
         yield cluster
 
 
-@pytest.fixture
-def ottla(three, monkeypatch, capsys):
-    """Run a command in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", three.bootstrap_servers)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+@pytest.fixture(scope="module")
+def cli_broker(three):
+    return three
 
 
 def until(condition, timeout_s=20.0):
