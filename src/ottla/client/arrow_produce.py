@@ -25,8 +25,15 @@ from ottla.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from ottla.records.arrow import arrow_to_batches, batches_to_arrow
-from ottla.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, increment_sequence, read_header, seal
+from ottla.records.arrow import LaidOut, RecordColumns, batches_to_arrow
+from ottla.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    increment_sequence,
+)
+from ottla.records.build import put_header, with_codec
 
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
 KEY_SHOWN_BYTES_MAX = 64
@@ -43,17 +50,22 @@ class Identity(NamedTuple):
     transactional_id: str | None = None
 
 
+# Whose batches have no sequence.
+NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
 class _Encoded:
-    """A record batch on its way; `identity` is what its header says, once it was sent."""
+    """A record batch on its way. It gets its header when it is sent, for `identity` if it has one."""
 
-    __slots__ = ("count", "data", "deadline", "identity", "sequence")
+    __slots__ = ("base_timestamp", "count", "data", "deadline", "identity", "max_timestamp")
 
-    def __init__(self, data: bytearray, count: int, deadline: Deadline) -> None:
+    def __init__(self, data: bytearray, rows: LaidOut, deadline: Deadline) -> None:
         self.data = data
-        self.count = count
+        self.count = rows.records_count
+        self.base_timestamp = rows.base_timestamp
+        self.max_timestamp = rows.max_timestamp
         self.deadline = deadline
         self.identity: Identity | None = None
-        self.sequence = -1
 
 
 class _Queue:
@@ -142,20 +154,26 @@ class Deliverer:
         self._queues.clear()
         self.queued_bytes = self.unsent_bytes = 0
 
-    def add(self, topic: str, partition: int, data: bytearray) -> None:
+    def add(self, topic: str, partition: int, rows: LaidOut) -> None:
         queue = self._queues.get((topic, partition))
         if queue is None:
             queue = self._queues[topic, partition] = _Queue(topic, partition)
-        count = read_header(data).records_count
-        queue.batches.append(_Encoded(data, count, Deadline(self.delivery_timeout_ms)))
+        queue.batches.append(self._encoded(rows, Deadline(self.delivery_timeout_ms)))
+
+    def _encoded(self, rows: LaidOut, deadline: Deadline) -> _Encoded:
+        data = rows.data
+        if self._codec:
+            data = with_codec(memoryview(data)[HEADER_BYTES:], self._codec, self._level)
         self.queued_bytes += len(data)
         self.unsent_bytes += len(data)
+        return _Encoded(data, rows, deadline)
 
-    def turn(self) -> None:
-        """Take the answers that are due, then send the next batch of each partition."""
+    def turn(self, *, waits: bool = True) -> None:
+        """Take the answers that are due, or are there already, then send the next batch of each partition."""
         self._failing = False
-        for node_id in list(self._lanes):
-            self._collect(node_id)
+        for node_id, lane in list(self._lanes.items()):
+            if lane.queues and (waits or lane.connection.has_answer()):
+                self._collect(node_id)
         if self._failing:
             time.sleep(self._backoff.next_ms() / 1000)
         else:
@@ -196,7 +214,7 @@ class Deliverer:
 
     def _send(self, node_id: int, queues: list[_Queue]) -> None:
         for queue in queues:
-            self._stamp(queue)
+            self._seal_first(queue)
         if self._admit is not None:
             new = [key for queue in queues if (key := (queue.topic, queue.partition)) not in self._admitted]
             if new:
@@ -238,27 +256,25 @@ class Deliverer:
                 queue.in_flight = True
                 self.unsent_bytes -= len(queue.batches[0].data)
 
-    def _stamp(self, queue: _Queue) -> None:
+    def _seal_first(self, queue: _Queue) -> None:
         """Write producer and sequence into the first batch; a retry keeps them, or it could count twice."""
-        if not self.idempotent:
-            return
-        if self._identity is None:
-            self._identity = self._new_identity()
-        identity, batch = self._identity, queue.batches[0]
+        identity, batch = NOBODY, queue.batches[0]
+        if self.idempotent:
+            identity = self._identity = self._identity or self._new_identity()
         if queue.identity != identity:
             queue.identity, queue.next_sequence = identity, 0
         if batch.identity == identity:
             return
-        header = read_header(batch.data)
-        attributes = header.attributes | (TRANSACTIONAL_BIT if identity.transactional_id is not None else 0)
-        seal(
+        put_header(
             batch.data,
-            header._replace(
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                base_sequence=queue.next_sequence,
-                attributes=attributes,
-            ),
+            batch.count,
+            batch.base_timestamp,
+            batch.max_timestamp,
+            codec=self._codec,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=queue.next_sequence if self.idempotent else NO_SEQUENCE,
+            transactional=identity.transactional_id is not None,
         )
         batch.identity = identity
 
@@ -277,8 +293,6 @@ class Deliverer:
     def _collect(self, node_id: int) -> None:
         lane = self._lanes[node_id]
         queues, lane.queues = lane.queues, []
-        if not queues:
-            return
         for queue in queues:
             queue.in_flight = False
             self.unsent_bytes += len(queue.batches[0].data)
@@ -365,13 +379,8 @@ class Deliverer:
         return batch
 
     def _encode_first(self, queue: _Queue, rows: pa.RecordBatch, batch: _Encoded) -> None:
-        (data,) = arrow_to_batches(
-            rows, 0, batch_bytes=len(batch.data) + INT32_MAX // 2, codec=self._codec, level=self._level
-        )
-        assert len(data) > HEADER_BYTES
-        queue.batches.appendleft(_Encoded(data, rows.num_rows, batch.deadline))
-        self.queued_bytes += len(data)
-        self.unsent_bytes += len(data)
+        (part,) = RecordColumns(rows, 0).lay_out(0, rows.num_rows, len(batch.data) + INT32_MAX // 2)
+        queue.batches.appendleft(self._encoded(part, batch.deadline))
 
     def _retry_or_raise(self, queue: _Queue, error: ClientError) -> None:
         batch = queue.batches[0]

@@ -22,7 +22,7 @@ from ottla.client.sync_transactions import (
     TransactionHandle,
 )
 from ottla.client.transaction_versions import PRODUCE_THAT_ADDS
-from ottla.records.arrow import arrow_to_batches
+from ottla.records.arrow import RecordColumns
 from ottla.records.compression import CODEC_BY_NAME
 from ottla.records.partitions import partitions_of_keys
 
@@ -283,8 +283,7 @@ class ArrowWriter:
             )
             rows = rows.filter(pa.array([row not in faults for row in range(rows.num_rows)]))
         if rows.num_rows:
-            for partition, piece in self._by_partition(topic, rows, count):
-                self._send(topic, partition, piece)
+            self._send(topic, rows, count)
 
     def _reject(self, topic: str, partition: int, rows: pa.RecordBatch, reason: str) -> None:
         rows = rows.append_column("partition", pa.array([partition] * rows.num_rows, pa.int32()))
@@ -297,20 +296,24 @@ class ArrowWriter:
         letters = dead_letters(topic, rows, reasons)
         self.dead_letters += letters.num_rows
         count = self._partition_count(self.dead_letter_topic, letters)
-        for partition, piece in self._by_partition(self.dead_letter_topic, letters, count):
-            self._send(self.dead_letter_topic, partition, piece)
+        self._send(self.dead_letter_topic, letters, count)
 
-    def _send(self, topic: str, partition: int, rows: pa.RecordBatch) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        encoded = arrow_to_batches(
-            rows, now_ms, batch_bytes=self.batch_bytes, codec=self._codec, level=self._level
-        )
-        for data in encoded:
-            self._deliverer.add(topic, partition, data)
-            if self._deliverer.unsent_bytes >= SEND_BYTES:
-                self._deliverer.turn()
-            while self._deliverer.queued_bytes > BUFFER_BYTES_MAX:
-                self._deliverer.turn()
+    def _send(self, topic: str, rows: pa.RecordBatch, count: int) -> None:
+        deliverer, now_ms = self._deliverer, time.time_ns() // 1_000_000
+        chosen = self._chosen(topic, rows, count)
+        if chosen is None:
+            # Nothing binds the rows: a full batch to one partition, the next batch to the next.
+            runs = [(-1, 0, rows.num_rows)]
+        else:
+            rows, runs = _by_partition(rows, chosen, count)
+        columns = RecordColumns(rows, now_ms)
+        for partition, start, stop in runs:
+            for part in columns.lay_out(start, stop, self.batch_bytes):
+                deliverer.add(topic, self._next_sticky(topic, count) if partition < 0 else partition, part)
+                if deliverer.unsent_bytes >= SEND_BYTES:
+                    deliverer.turn(waits=False)
+                while deliverer.queued_bytes > BUFFER_BYTES_MAX:
+                    deliverer.turn()
 
     # Where rows go.
 
@@ -339,27 +342,6 @@ class ArrowWriter:
         self._bury(None, nameless, ["the topic is null"] * nameless.num_rows)
         return rows.filter(column.is_valid())
 
-    def _by_partition(
-        self, topic: str, rows: pa.RecordBatch, count: int
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        chosen = self._chosen(topic, rows, count)
-        if chosen is None:
-            # Nothing binds the rows: a full batch to one partition, the next batch to the next.
-            run = max(1, rows.num_rows * self.batch_bytes // max(rows.nbytes, 1))
-            for at in range(0, rows.num_rows, run):
-                yield self._next_sticky(topic, count), rows.slice(at, run)
-            return
-        if count == 1:
-            yield 0, rows
-            return
-        order = pc.sort_indices(chosen)  # a stable sort: rows of a partition keep their order
-        ordered, sorted_rows = chosen.take(order), rows.take(order)
-        runs = pc.run_end_encode(ordered)
-        start = 0
-        for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            yield partition, sorted_rows.slice(start, end - start)
-            start = end
-
     def _partition_count(self, topic: str, rows: pa.RecordBatch) -> int:
         count = len(self.cluster.topic(topic, create=True).partitions)
         if "partition" in rows.schema.names and (pc.max(rows.column("partition")).as_py() or 0) >= count:
@@ -384,6 +366,18 @@ class ArrowWriter:
         chosen = random.randrange(count) if last is None else (last + 1) % count
         self._sticky[topic] = chosen
         return chosen
+
+
+def _by_partition(
+    rows: pa.RecordBatch, chosen: pa.Array, count: int
+) -> tuple[pa.RecordBatch, list[tuple[int, int, int]]]:
+    """The rows, those of a partition side by side, and (partition, start, stop) of each."""
+    if count == 1:
+        return rows, [(0, 0, rows.num_rows)]
+    order = pc.sort_indices(chosen)  # a stable sort: rows of a partition keep their order
+    runs = pc.run_end_encode(chosen.take(order))
+    ends = runs.run_ends.to_pylist()
+    return rows.take(order), list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
 
 
 def partitions_of(keys: pa.Array, partition_count: int) -> pa.Array:

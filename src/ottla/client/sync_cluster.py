@@ -114,7 +114,7 @@ class SyncCluster:
             rows = self._idle.get((host, port), [])
             while rows:
                 since_s, connection = rows.pop()
-                if time.monotonic() - since_s < IDLE_MAX_S and not connection.was_closed_by_peer():
+                if time.monotonic() - since_s < IDLE_MAX_S and not connection.has_answer():
                     return connection
                 connection.close()
         return None

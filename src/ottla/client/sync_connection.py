@@ -35,6 +35,9 @@ from ottla.protocol.message import Message
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
 SIZE_BYTES = 4
+AHEAD_BYTES = 4096
+# How much longer than asked a wait may be.
+TIMEOUT_SLACK = 1.01
 # sendmsg takes a bounded number of pieces (IOV_MAX is 1024 on Linux).
 PIECES_MAX = 512
 
@@ -74,6 +77,10 @@ class SyncConnection(Negotiated):
         self._correlation_id = 0
         self._pid = os.getpid()
         self._closed_by: ClientError | None = None
+        self._timeout_s = timeout_ms / 1000
+        # Answers are short as a rule: their size and all of them come with one call.
+        self._ahead_memory = memoryview(bytearray(AHEAD_BYTES))
+        self._ahead = self._ahead_memory[:0]
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_ms / 1000)
         except TimeoutError:
@@ -83,6 +90,8 @@ class SyncConnection(Negotiated):
                 f"{self.address}: cannot connect: {error.strerror or error}; is a broker running there?"
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._readable = select.poll()
+        self._readable.register(self._socket, select.POLLIN)
         self._negotiate(timeout_ms)
 
     @property
@@ -94,12 +103,12 @@ class SyncConnection(Negotiated):
         """Open, no answer due, and ours: the next user may have it. A forked child must not touch it."""
         return self._closed_by is None and not self._awaited and self._pid == os.getpid()
 
-    def was_closed_by_peer(self) -> bool:
-        """Whether there is something to read though no answer is due: almost always the end."""
+    def has_answer(self) -> bool:
+        """Whether there is something to read; where no answer is due, that is almost always the end."""
+        if self._ahead:
+            return True
         try:
-            waiting = select.poll()
-            waiting.register(self._socket, select.POLLIN)
-            return bool(waiting.poll(0))
+            return bool(self._readable.poll(0))
         except (OSError, ValueError):
             return True
 
@@ -175,7 +184,7 @@ class SyncConnection(Negotiated):
 
     def _send_all(self, pieces: list[memoryview], deadline: Deadline) -> None:
         while pieces:
-            self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
+            self._set_timeout(deadline)
             sent = self._socket.sendmsg(pieces[:PIECES_MAX])
             done = 0
             while done < len(pieces) and sent >= len(pieces[done]):
@@ -202,23 +211,41 @@ class SyncConnection(Negotiated):
         return message
 
     def _receive_frame(self, deadline: Deadline, memory: ReceiveMemory | None) -> memoryview:
-        size_field = memoryview(bytearray(SIZE_BYTES))
-        self._receive_into(size_field, deadline)
-        size = int.from_bytes(size_field, "big", signed=True)
+        size = self._receive_size(deadline)
         if not SIZE_BYTES <= size <= RESPONSE_BYTES_MAX:
             raise DecodeError(f"a response of {size} bytes (at most {RESPONSE_BYTES_MAX} are taken)")
         frame = memoryview(bytearray(size)) if memory is None else memory.take(size)
-        self._receive_into(frame, deadline)
+        filled = min(size, len(self._ahead))
+        frame[:filled] = self._ahead[:filled]
+        self._ahead = self._ahead[filled:]
+        while filled < size:
+            filled += self._receive_into(frame[filled:], deadline)
         return frame
 
-    def _receive_into(self, view: memoryview, deadline: Deadline) -> None:
-        filled = 0
-        while filled < len(view):
-            self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
-            count = self._socket.recv_into(view[filled:])
-            if count == 0:
-                raise ConnectionResetError("the broker closed the connection")
-            filled += count
+    def _receive_size(self, deadline: Deadline) -> int:
+        memory, filled = self._ahead_memory, len(self._ahead)
+        if filled < SIZE_BYTES:
+            memory[:filled] = self._ahead
+            while filled < SIZE_BYTES:
+                filled += self._receive_into(memory[filled:], deadline)
+            self._ahead = memory[:filled]
+        size = int.from_bytes(self._ahead[:SIZE_BYTES], "big", signed=True)
+        self._ahead = self._ahead[SIZE_BYTES:]
+        return size
+
+    def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
+        self._set_timeout(deadline)
+        count = self._socket.recv_into(view)
+        if count == 0:
+            raise ConnectionResetError("the broker closed the connection")
+        return count
+
+    def _set_timeout(self, deadline: Deadline) -> None:
+        """Set what is left of the time, unless it is nearly set: each change is a system call."""
+        left_s = max(deadline.left_ms, 1) / 1000
+        if not left_s <= self._timeout_s <= left_s * TIMEOUT_SLACK:
+            self._socket.settimeout(left_s)
+            self._timeout_s = left_s
 
     def _broken(self, error: OSError, when_late: str) -> ClientError:
         failure: ClientError

@@ -5,7 +5,7 @@ The kernel writes straight into Arrow's buffers, so a record costs no Python obj
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -174,6 +174,47 @@ def _from_offset(batch: pa.RecordBatch, from_offset: int) -> pa.RecordBatch:
     return batch.slice(before)
 
 
+class LaidOut(NamedTuple):
+    """Records behind room for a header, neither compressed nor sealed yet."""
+
+    data: bytearray
+    records_count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+class RecordColumns:
+    """The columns that make records, looked up once, so that batches of a few rows each cost little more.
+
+    Columns: value, and where they exist key, headers and timestamp, in the types of `SCHEMA` or such that
+    Arrow casts to them (integers are milliseconds). A null or missing timestamp is `now_ms`.
+    """
+
+    __slots__ = ("_headers", "_key", "_timestamps", "_value", "row_count")
+
+    def __init__(self, rows: pa.RecordBatch, now_ms: int) -> None:
+        self.row_count: int = rows.num_rows
+        self._timestamps = _timestamps(rows, now_ms)
+        self._key, self._value = _binary_column(rows, "key"), _binary_column(rows, "value")
+        self._headers = _header_columns(rows)
+
+    def lay_out(self, start: int, stop: int, batch_bytes: int) -> Iterator[LaidOut]:
+        """The rows from `start` to `stop` in batches of at most `batch_bytes`, but of one row at least."""
+        while start < stop:
+            plain, end, base_timestamp, max_timestamp = kernel.encode(
+                start,
+                stop,
+                *self._timestamps,
+                self._key,
+                self._value,
+                *self._headers,
+                HEADER_BYTES,
+                batch_bytes,
+            )
+            yield LaidOut(plain, end - start, base_timestamp, max_timestamp)
+            start = end
+
+
 def arrow_to_batches(
     rows: pa.RecordBatch,
     now_ms: int,
@@ -188,33 +229,11 @@ def arrow_to_batches(
 ) -> Iterator[bytearray]:
     """Record batches of at most `batch_bytes` before compression (a larger record has one of its own).
 
-    Columns: value, and where they exist key, headers and timestamp, in the types of `SCHEMA` or such that
-    Arrow casts to them (integers are milliseconds). A null or missing timestamp is `now_ms`.
+    `RecordColumns` says which columns there may be.
     """
-    timestamps, timestamps_start = _timestamps(rows, now_ms)
-    key, value = _binary_column(rows, "key"), _binary_column(rows, "value")
-    lists, header_keys, header_values = _header_columns(rows)
-    start = 0
-    while start < rows.num_rows:
-        plain, stop, base_timestamp, max_timestamp = kernel.encode(
-            start,
-            rows.num_rows,
-            timestamps,
-            timestamps_start,
-            key,
-            value,
-            lists,
-            header_keys,
-            header_values,
-            HEADER_BYTES,
-            batch_bytes,
-        )
-        count = stop - start
+    for part in RecordColumns(rows, now_ms).lay_out(0, rows.num_rows, batch_bytes):
         yield finish_batch(
-            plain,
-            count,
-            base_timestamp,
-            max_timestamp,
+            *part,
             codec=codec,
             level=level,
             producer_id=producer_id,
@@ -222,9 +241,8 @@ def arrow_to_batches(
             base_sequence=base_sequence,
             transactional=transactional,
         )
-        start = stop
         if base_sequence != NO_SEQUENCE:
-            base_sequence = increment_sequence(base_sequence, count)
+            base_sequence = increment_sequence(base_sequence, part.records_count)
 
 
 def arrow_to_batch(

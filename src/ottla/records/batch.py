@@ -184,11 +184,11 @@ def set_max_timestamp(
 
 def seal(buf: WritableBuffer, header: BatchHeader) -> BatchHeader:
     """Write `header` before the records that are already in `buf`, with their length and checksum."""
-    header = header._replace(batch_length=len(buf) - LENGTH_PREFIX_BYTES)
-    HEADER.pack_into(buf, 0, *header)
+    length = len(buf) - LENGTH_PREFIX_BYTES
+    HEADER.pack_into(buf, 0, header[0], length, *header[2:])
     crc = compute_crc(buf, 0, len(buf))
     _CRC.pack_into(buf, CRC_POS, crc)
-    return header._replace(crc=crc)
+    return tuple.__new__(BatchHeader, (header[0], length, header[2], header[3], crc, *header[5:]))
 
 
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:

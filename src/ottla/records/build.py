@@ -81,6 +81,42 @@ def finish_batch(
     log_append_time_ms: int | None = None,
 ) -> bytearray:
     """Put a header before records that are laid out behind room for it, compressing them if asked."""
+    batch = plain if codec == 0 else with_codec(memoryview(plain)[HEADER_BYTES:], codec, level)
+    put_header(
+        batch,
+        records_count,
+        base_timestamp,
+        max_timestamp,
+        base_offset=base_offset,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+        transactional=transactional,
+        control=control,
+        log_append_time_ms=log_append_time_ms,
+    )
+    return batch
+
+
+def put_header(
+    batch: bytearray,
+    records_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    *,
+    base_offset: int = 0,
+    codec: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+) -> None:
+    """Write the header, checksum included, before records that are compressed already if they are to be."""
     attributes = codec
     if transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -104,9 +140,7 @@ def finish_batch(
         base_sequence=base_sequence,
         records_count=records_count,
     )
-    batch = plain if codec == 0 else with_codec(memoryview(plain)[HEADER_BYTES:], codec, level)
     seal(batch, header)
-    return batch
 
 
 def with_codec(records: Buffer, codec: int, level: int | None = None) -> bytearray:
