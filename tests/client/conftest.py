@@ -44,6 +44,7 @@ class StubBroker:
         self.plans: dict[str, deque[Callable | object]] = defaultdict(deque)
         self.next_producer_id = 1000
         self.connections = 0
+        self.piece_bytes: int | None = None
 
     def add_topic(self, name: str, partitions: int = 1) -> None:
         self.topics[name] = partitions
@@ -80,14 +81,22 @@ class StubBroker:
                 if answer is self.SILENCE:
                     continue
                 if isinstance(answer, bytes):
-                    writer.write(answer)
+                    await self.write(writer, answer)
                 elif answer is not None:
-                    for part in encode_response(head.api_key, version, head.correlation_id, answer):
-                        writer.write(bytes(part))
+                    parts = encode_response(head.api_key, version, head.correlation_id, answer)
+                    await self.write(writer, b"".join(parts))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+
+    async def write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """All at once, or in pieces that arrive one by one."""
+        step = self.piece_bytes or len(data)
+        for at in range(0, len(data), step):
+            writer.write(data[at : at + step])
+            if self.piece_bytes is not None:
+                await asyncio.sleep(0.001)
 
     async def answer(self, name: str, request: object) -> object:
         plan = self.plans[name].popleft() if self.plans[name] else None

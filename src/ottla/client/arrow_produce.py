@@ -202,6 +202,8 @@ class Deliverer:
             except ClientError as error:
                 self._retry_or_raise(queue, error)
                 continue
+            if leader in self._lanes and self._lanes[leader].queues:
+                continue  # busy; with its answer come the next batches of all partitions together
             group = groups.setdefault(leader, [])
             size_bytes = sum(len(other.batches[0].data) for other in group)
             if not group or size_bytes + len(queue.batches[0].data) <= REQUEST_BYTES_MAX:
