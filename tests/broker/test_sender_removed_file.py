@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.sender import SENDFILE_MIN_BYTES, SocketSender, TransportSender
+from ottla.broker.sender import JOIN_MAX_BYTES, SENDFILE_MIN_BYTES, SocketSender, TransportSender
 from ottla.storage.files import OsFiles
 from ottla.storage.region import FileRegion
 
@@ -40,7 +40,7 @@ def test_through_a_transport(tmp_path: Path) -> None:
     assert transport.aborted and transport.written == [b"size"]
 
 
-@pytest.mark.parametrize("nbytes", [100, SENDFILE_MIN_BYTES])
+@pytest.mark.parametrize("nbytes", [100, JOIN_MAX_BYTES, SENDFILE_MIN_BYTES])
 def test_on_a_socket(tmp_path: Path, nbytes: int) -> None:
     async def scene() -> list[OSError]:
         here, there = socket.socketpair()

@@ -2,8 +2,8 @@
 
 Rules:
 - The synchronous part of every handler runs when its request is next in line. A handler that answers with a
-  Future (Produce, Fetch) lets the following requests start meanwhile; a coroutine (admin work) holds them
-  back.
+  Future (Produce) or a Promise (Fetch) lets the following requests start meanwhile; a coroutine (admin work)
+  holds them back.
 - Responses leave in request order whatever finishes first.
 - While the peer does not read its responses, or too many are pending, no further request is taken from the
   buffer and the socket is not read: memory is bounded and TCP tells the peer.
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.produce_lane import Taken
+from ottla.broker.promise import Promise
 from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.broker.sender import OS_DEFAULT, Part, SocketSender, TransportSender
 from ottla.protocol.errors import DecodeError
@@ -84,7 +85,7 @@ class _Pending:
         self.request = request
         self.parts = parts
         self.late = late
-        self.future: asyncio.Future[Any] | None = None
+        self.future: asyncio.Future[Any] | Promise[Any] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -315,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._pending.append(_Pending(None, parts))
             else:
                 self._put(parts)
-        elif isinstance(answer, asyncio.Future):
+        elif isinstance(answer, asyncio.Future | Promise):
             self._await(request, answer)
         elif isinstance(answer, Late):
             if self._pending:
@@ -327,14 +328,14 @@ class Connection(asyncio.BufferedProtocol):
             self._exclusive = True
             self._await(request, self._loop.create_task(answer))
 
-    def _await(self, request: Request | None, future: asyncio.Future[Any]) -> None:
+    def _await(self, request: Request | None, future: asyncio.Future[Any] | Promise[Any]) -> None:
         """Stand in line until it is done; without `request` it is the future of a whole frame."""
         pending = _Pending(request, None)
         pending.future = future
         self._pending.append(pending)
         future.add_done_callback(self._answered)
 
-    def _answered(self, future: asyncio.Future[Any]) -> None:
+    def _answered(self, future: asyncio.Future[Any] | Promise[Any]) -> None:
         if isinstance(future, asyncio.Task):
             self._exclusive = False
         if self.closed:

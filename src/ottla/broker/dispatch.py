@@ -76,7 +76,7 @@ class Dispatcher:
         ]
 
     def dispatch(self, request: Request, frame: memoryview, pos: int) -> Any:
-        """The handler's answer: a message, a Future, a coroutine, or None for no response at all."""
+        """The handler's answer: a message, a Future or Promise, a coroutine, or None for no response."""
         route = self._routes.get(request.api_key)
         if route is None:
             raise DecodeError(f"API key {request.api_key} (version {request.version}) is not served here")

@@ -24,6 +24,7 @@ Part = Any  # bytes-like or FileRegion
 SENDFILE_MIN_BYTES = 64 * 1024  # below this one pread and a gathered send are cheaper than a sendfile
 SENDFILE_MAX_BYTES = 1024 * 1024
 TURN_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their turn of the loop
+JOIN_MAX_BYTES = 16 * 1024  # up to here one copy is cheaper than to gather pieces
 GATHER_MAX_PARTS = 512  # below the kernel's IOV_MAX of 1024
 OS_DEFAULT = -1
 _WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
@@ -40,7 +41,6 @@ class SocketSender:
         "_queue",
         "_socket",
         "busy",
-        "bytes_sent",
     )
 
     def __init__(
@@ -62,22 +62,24 @@ class SocketSender:
         self._closed = False
         self._on_drained = on_drained
         self._on_error = on_error
-        self.bytes_sent = 0
 
     def send(self, parts: list[Part]) -> None:
         """Queue the parts and send as much as the socket takes now."""
         if self._closed:
             return
-        if not self.busy and len(parts) == 1 and type(parts[0]) is bytes:
-            data = parts[0]  # the common case by far: one small response and an empty queue
+        if not self.busy and sum(map(len, parts)) <= JOIN_MAX_BYTES:
+            # The common case by far: one small response and an empty queue.
             try:
+                data = parts[0] if len(parts) == 1 and type(parts[0]) is bytes else _joined(parts)
                 sent = self._socket.send(data)
             except BlockingIOError:
                 sent = 0
+            except StorageError as error:
+                self._fail(_lost(error))
+                return
             except OSError as error:
                 self._fail(error)
                 return
-            self.bytes_sent += sent
             if sent == len(data):
                 return
             parts = [memoryview(data)[sent:]]
@@ -110,7 +112,6 @@ class SocketSender:
                 else:
                     offered, sent = self._send_gathered()
                 turn_bytes += sent
-                self.bytes_sent += sent
                 if sent < offered:  # the socket is full: another try would only be told so
                     self._wait()
                     return
@@ -123,8 +124,8 @@ class SocketSender:
             else:
                 self._fail(error)
             return
-        except StorageError as error:  # the file was removed while its reader was slow: it asks again
-            self._fail(OSError(errno.EIO, str(error)))
+        except StorageError as error:
+            self._fail(_lost(error))
             return
         if self.busy:
             self.busy = False
@@ -181,7 +182,7 @@ class SocketSender:
 class TransportSender:
     """Sends parts through the transport, reading regions into memory a piece at a time."""
 
-    __slots__ = ("_closed", "_on_drained", "_queue", "_transport", "busy", "bytes_sent")
+    __slots__ = ("_closed", "_on_drained", "_queue", "_transport", "busy")
 
     def __init__(self, transport: asyncio.WriteTransport, on_drained: Callable[[], None]) -> None:
         self._transport = transport
@@ -189,7 +190,6 @@ class TransportSender:
         self.busy = False
         self._closed = False
         self._on_drained = on_drained
-        self.bytes_sent = 0
 
     def send(self, parts: list[Part]) -> None:
         self._queue.extend(parts)
@@ -222,8 +222,16 @@ class TransportSender:
                     self.close()
                     self._transport.abort()
                     return
-            self.bytes_sent += len(part)
             self._transport.write(part)
+
+
+def _joined(parts: list[Part]) -> bytes:
+    return b"".join([part.read() if isinstance(part, FileRegion) else part for part in parts])
+
+
+def _lost(error: StorageError) -> OSError:
+    """The file was removed while its reader was slow: it asks again."""
+    return OSError(errno.EIO, str(error))
 
 
 def _rest_of(region: FileRegion, sent_bytes: int) -> FileRegion:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch_sessions import FetchContext, FetchPartitionState, SessionError
 from ottla.broker.leader_hints import add_endpoints, add_leader
+from ottla.broker.promise import Promise
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.fetch_response import (
@@ -65,8 +66,8 @@ class _Fetch:
         "_context",
         "_deadline",
         "_failed",
-        "_future",
         "_message",
+        "_promise",
         "_read_again",
         "_request",
         "_results",
@@ -83,7 +84,7 @@ class _Fetch:
         self._results: list[tuple[FetchPartitionState, PartitionData]] = []
         self._bytes = 0
         self._failed = False  # some partition answers with an error or a divergence: tell at once
-        self._future: asyncio.Future[FetchResponse]
+        self._promise: Promise[FetchResponse]
         self._deadline: asyncio.TimerHandle
         self._watched: list[Partition] = []
         self._read_again = False
@@ -211,18 +212,18 @@ class _Fetch:
 
     # -- waiting
 
-    def wait(self) -> asyncio.Future[FetchResponse]:
-        """A future that is done when enough has arrived, something went wrong, or max_wait_ms is over."""
+    def wait(self) -> Promise[FetchResponse]:
+        """It is kept when enough has arrived, something went wrong, or max_wait_ms is over."""
         loop = asyncio.get_running_loop()
-        self._future = loop.create_future()
+        self._promise = Promise()
         self._deadline = loop.call_later(min(self._message.max_wait_ms, WAIT_MS_MAX) / 1000, self._time_is_up)
         for state in self._context.partitions:
             found = self._find(state)
             if not isinstance(found, ErrorCode):
                 found.watch(self._moved)
                 self._watched.append(found)
-        self._future.add_done_callback(self._release)
-        return self._future
+        self._promise.add_done_callback(self._release)
+        return self._promise
 
     def _moved(self) -> None:
         """A partition moved. Look again once per turn of the loop, however many batches that turn appends."""
@@ -232,17 +233,17 @@ class _Fetch:
 
     def _look(self) -> None:
         self._read_again = False
-        if not self._future.done():
+        if not self._promise.done():
             self.read()
             if self.satisfied:
-                self._future.set_result(self.response())
+                self._promise.set_result(self.response())
 
     def _time_is_up(self) -> None:
-        if not self._future.done():
+        if not self._promise.done():
             self.read()
-            self._future.set_result(self.response())
+            self._promise.set_result(self.response())
 
-    def _release(self, _: asyncio.Future[FetchResponse]) -> None:
+    def _release(self, _: Promise[FetchResponse]) -> None:
         self._deadline.cancel()
         for partition in self._watched:
             partition.unwatch(self._moved)
