@@ -1,7 +1,7 @@
-"""Delivers encoded record batches: one request at a time to each leader, retried in order, written once.
+"""Delivers encoded record batches: one at a time of each partition, retried in order, written once.
 
-While a broker works on one request its partition's next batch is encoded, so nothing is gained by more in
-flight, and order survives every retry.
+A leader has up to two requests, for different partitions: it works on one while the other is on its way, and
+order survives every retry.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ottla.records.batch import (
 from ottla.records.build import put_header, with_codec
 
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
+REQUESTS_MAX = 2  # unanswered ones of one leader
 KEY_SHOWN_BYTES_MAX = 64
 
 # What a broker refused for good: topic, partition, rows, and why.
@@ -83,15 +84,15 @@ class _Queue:
 
 
 class _Lane:
-    """A connection to one leader for as long as there is something to send."""
+    """A connection to one leader for as long as there is something to send, and the unanswered requests."""
 
-    __slots__ = ("close", "connection", "queues")
+    __slots__ = ("close", "connection", "sent")
 
     def __init__(self, cluster: SyncCluster, node_id: int) -> None:
         stack = contextlib.ExitStack()
         self.connection: SyncConnection = stack.enter_context(cluster.connection_to(node_id))
         self.close = stack.close
-        self.queues: list[_Queue] = []
+        self.sent: deque[list[_Queue]] = deque()
 
 
 class Deliverer:
@@ -172,8 +173,10 @@ class Deliverer:
         """Take the answers that are due, or are there already, then send the next batch of each partition."""
         self._failing = False
         for node_id, lane in list(self._lanes.items()):
-            if lane.queues and (waits or lane.connection.has_answer()):
-                self._collect(node_id)
+            due = waits
+            while lane.sent and (due or lane.connection.has_answer()):
+                self._collect(node_id, lane)
+                due = False
         if self._failing:
             time.sleep(self._backoff.next_ms() / 1000)
         else:
@@ -193,26 +196,39 @@ class Deliverer:
     # Sending.
 
     def _dispatch(self) -> None:
+        for node_id, queues in self._ready().items():
+            lane = self._lanes.get(node_id)
+            if lane is None or not lane.sent:
+                # Two halves, so that there is always work at both ends.
+                middle = (len(queues) + 1) // 2
+                requests = [queues[:middle], queues[middle:]]
+            else:
+                requests = [queues]
+            for request in filter(None, requests):
+                try:
+                    self._send(node_id, request)
+                except ClientError as error:
+                    self._break(node_id, request, error)
+
+    def _ready(self) -> dict[int, list[_Queue]]:
+        """The partitions that have something to send, by leaders that can take it."""
         groups: dict[int, list[_Queue]] = {}
+        sizes_bytes: dict[int, int] = {}
         for queue in self._queues.values():
-            if not queue.batches or queue.in_flight:
+            if queue.in_flight or not queue.batches:
                 continue
             try:
                 leader = self.cluster.partition(queue.topic, queue.partition).leader
             except ClientError as error:
                 self._retry_or_raise(queue, error)
                 continue
-            if leader in self._lanes and self._lanes[leader].queues:
-                continue  # busy; with its answer come the next batches of all partitions together
-            group = groups.setdefault(leader, [])
-            size_bytes = sum(len(other.batches[0].data) for other in group)
-            if not group or size_bytes + len(queue.batches[0].data) <= REQUEST_BYTES_MAX:
-                group.append(queue)
-        for node_id, queues in groups.items():
-            try:
-                self._send(node_id, queues)
-            except ClientError as error:
-                self._break(node_id, queues, error)
+            if leader in self._lanes and len(self._lanes[leader].sent) >= REQUESTS_MAX:
+                continue  # with its answers come the next batches of all partitions together
+            size_bytes = sizes_bytes.get(leader, 0) + len(queue.batches[0].data)
+            if leader not in groups or size_bytes <= REQUEST_BYTES_MAX:
+                sizes_bytes[leader] = size_bytes
+                groups.setdefault(leader, []).append(queue)
+        return groups
 
     def _send(self, node_id: int, queues: list[_Queue]) -> None:
         for queue in queues:
@@ -226,7 +242,6 @@ class Deliverer:
         lane = self._lanes.get(node_id)
         if lane is None:
             lane = self._lanes[node_id] = _Lane(self.cluster, node_id)
-        assert not lane.queues, "an answer is still due"
         at_most = self._version_max
         topics: dict[str, TopicProduceData] = {}
         for queue in queues:
@@ -253,7 +268,7 @@ class Deliverer:
             for queue in queues:
                 self._delivered(queue, -1)
         else:
-            lane.queues = queues
+            lane.sent.append(queues)
             for queue in queues:
                 queue.in_flight = True
                 self.unsent_bytes -= len(queue.batches[0].data)
@@ -292,12 +307,9 @@ class Deliverer:
 
     # Answers.
 
-    def _collect(self, node_id: int) -> None:
-        lane = self._lanes[node_id]
-        queues, lane.queues = lane.queues, []
-        for queue in queues:
-            queue.in_flight = False
-            self.unsent_bytes += len(queue.batches[0].data)
+    def _collect(self, node_id: int, lane: _Lane) -> None:
+        queues = lane.sent.popleft()
+        self._land(queues)
         try:
             response = lane.connection.receive(ProduceResponse)
         except ClientError as error:
@@ -312,10 +324,21 @@ class Deliverer:
         for queue in queues:
             self._settle(queue, answered.get((queue.topic, queue.partition)))
 
+    def _land(self, queues: list[_Queue]) -> None:
+        """Their batches are no longer under way, whatever became of them."""
+        for queue in queues:
+            queue.in_flight = False
+            self.unsent_bytes += len(queue.batches[0].data)
+
     def _break(self, node_id: int, queues: list[_Queue], error: ClientError) -> None:
+        """Nothing is known of these, nor of what was sent behind them."""
         lane = self._lanes.pop(node_id, None)
         if lane is not None:
             lane.close()
+            while lane.sent:
+                lost = lane.sent.popleft()
+                self._land(lost)
+                queues = queues + lost
         self.cluster.expire_led_by(node_id)
         for queue in queues:
             self._retry_or_raise(queue, error)
