@@ -16,6 +16,7 @@ GAP = Measure("s", goal=1)
 def failover(fleet: Fleet, _: Effort) -> Figures:
     if not os.path.isdir(os.path.join(fleet.brokers[0].data_dir, f"{TOPIC}-0")):
         fleet.create_topic(NewTopic(TOPIC, PARTITIONS, 3))
+        fleet.await_in_sync(TOPIC)
     changes_s: list[float] = []
     with Load(fleet) as load:
         controller = steady(fleet, load)

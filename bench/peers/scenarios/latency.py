@@ -58,6 +58,7 @@ def _at_rate(fleet: Fleet, per_second: int, record_bytes: int, records: int) -> 
 
     topic = f"latency-{os.urandom(4).hex()}"
     fleet.create_topic(NewTopic(topic, 1, 1))
+    fleet.await_in_sync(topic)
     consumer = Consumer({**QUIET, "bootstrap.servers": fleet.address, "group.id": "latency"})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     taken_ms: list[float] = []
