@@ -65,14 +65,14 @@ def open_transaction(servers, name, topic):
     producer.purge()
 
 
-def write_without_asking(servers, topic, *, producer_id, epoch=0, age_ms=HOUR_MS, sequence=0):
+def write_without_asking(servers, topic, *, producer_id, epoch=0, age_ms=HOUR_MS):
     """A batch that says it is part of a transaction, of which no coordinator knows."""
     now_ms = time.time_ns() // 1_000_000 - age_ms
     batch = build_batch(
         [(now_ms, None, b"hanging", ())],
         producer_id=producer_id,
         producer_epoch=epoch,
-        base_sequence=sequence,
+        base_sequence=0,
         transactional=True,
     )
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
@@ -191,9 +191,7 @@ def test_a_partition_that_its_transaction_does_not_have_hangs(ottla, txn_broker,
     txn_broker.create_topic(other, 1)
     with open_transaction(servers, topic, topic):
         info = json.loads(ottla("txn", "describe", topic, "--json")[1])["transactions"][0]
-        write_without_asking(
-            servers, other, producer_id=info["producer_id"], epoch=info["producer_epoch"], sequence=7
-        )
+        write_without_asking(servers, other, producer_id=info["producer_id"], epoch=info["producer_epoch"])
         found = json.loads(ottla("txn", "hanging", "-t", other, "--json")[1])["hanging"]
         assert [row["transactional_id"] for row in found] == [topic]
         assert ottla(*shlex.split(found[0]["abort"])[1:])[0] == 0

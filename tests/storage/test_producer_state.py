@@ -26,9 +26,8 @@ def refused(state: ProducerState, batch: BatchHeader) -> ErrorCode:
     return caught.value.code
 
 
-def appended(*batches: BatchHeader) -> ProducerState:
-    state = ProducerState()
-    offset = 0
+def appended(*batches: BatchHeader, offset: int = 0) -> ProducerState:
+    state = ProducerState(offset)
     for batch in batches:
         assert state.check(batch) is None
         state.update(batch, offset)
@@ -44,14 +43,22 @@ def test_sequences_follow_each_other() -> None:
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
-    assert appended(header(42)).check(header(43)) is None
+    assert appended(header(42), offset=1).check(header(43)) is None
+
+
+def test_but_not_where_no_record_was_ever_written() -> None:
+    """Else the second of two batches under way could be taken and the first, refused before, never be."""
+    state = ProducerState()
+    assert refused(state, header(17)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(0)) is None
+    assert state.check(header(-1)) is None
 
 
 def test_sequences_wrap_to_zero() -> None:
-    state = appended(header(SEQUENCE_MAX - 1, 2))
+    state = appended(header(SEQUENCE_MAX - 1, 2), offset=1)
     assert state.check(header(0)) is None
     assert refused(state, header(1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    inside = appended(header(SEQUENCE_MAX, 3))
+    inside = appended(header(SEQUENCE_MAX, 3), offset=1)
     assert inside.entries[7].last_sequence == 1
     assert inside.check(header(2)) is None
 

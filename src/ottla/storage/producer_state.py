@@ -7,7 +7,7 @@ The rules, in the order in which they are applied to a batch with a producer id:
     last five batches                        a duplicate: answered with the offsets it has already
     higher epoch, state is known             must begin with sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch                               must follow the last sequence, else OUT_OF_ORDER_SEQUENCE_NUMBER
-    no state (new, or expired)               any sequence
+    no state (new, or expired)               any sequence, but 0 where no record was ever written
     base sequence -1 (coordinators)          only the epoch counts
     no transaction bit, transaction open     INVALID_TXN_STATE
 
@@ -126,6 +126,8 @@ class ProducerState:
         """Refuse a client's batch by RecordsError, or return the batch it duplicates, or None to go on."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
+            if header.base_sequence > 0 and self.map_end_offset == 0:
+                self._refuse_to_begin(header)
             return None
         if header.producer_epoch < entry.producer_epoch:
             raise RecordsError(
@@ -146,6 +148,15 @@ class ProducerState:
                 f"producer {header.producer_id} sends outside of its open transaction",
             )
         return None
+
+    def _refuse_to_begin(self, header: BatchHeader) -> None:
+        """A new partition may have refused the batches before this one, while it had no leader yet. To take
+        this one would be to lose them: they would come out of order for ever (KAFKA-15591)."""
+        raise RecordsError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} begins with sequence {header.base_sequence} "
+            "where nothing was ever written",
+        )
 
     def _recalled(self, entry: ProducerEntry, header: BatchHeader) -> KeptBatch | None:
         """What is out of order may repeat a batch that the snapshot did not tell of."""
