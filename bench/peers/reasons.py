@@ -23,23 +23,26 @@ REASONS: tuple[Reason, ...] = (
         "spark",
         "write 1 KB*",
         "Rows leave the JVM for a Python worker before they leave for the broker, which Spark's own "
-        "connector spares itself. Of 3.5 CPU s per million rows 1.6 are spent on that way; the writer "
-        "takes 1.9, which is 220 us for each request of two batches of 64 KB, spread over many lines. "
-        "With rows of 100 bytes there are ten times as many to a batch, and Ottla is ahead.",
+        "connector spares itself. Of 2.9 CPU s per million rows about 1.8 are spent until the writer has "
+        "them (measured with a sink that throws them away), of which 0.7 are Spark making them. The "
+        "writer takes the rest, some 70 us for each batch of 64 KB, which is a request of its own; a "
+        "third of that is the kernel's, for sending. In batches of 1 MB, or with rows of 100 bytes, of "
+        "which a batch has ten times as many, Ottla is ahead by CPU too.",
         """
-ArrowWriter alone, 250,000 rows (cProfile, which doubles the time; cumulated, of 1.15 s)
- 0.44  sendmsg, some of it waiting for the server
- 0.22  arrow_to_batches, with 0.06 for timestamps and 0.04 for the views of the columns
- 0.10  seal: the header and the CRC, twice, because the sequence number is written later
- 0.12  receive and decode the answer
- 0.06  the pieces of the request
+ArrowWriter alone, 250,000 rows in 3,975 requests (cProfile, which adds a half; of 0.62 s)
+ 0.109  sendmsg
+ 0.060  the header of the batch, with 0.025 for its CRC
+ 0.040  rows to records
+ 0.074  the pieces of the request, with 0.034 for its encoding
+ 0.108  receive and decode the answer
+ 0.231  the rest, in lines of less than 0.03 each
 """,
     ),
     Reason(
         "small",
         "16 connections: rate",
-        "Ottla serves from one core, Kafka from all: 28 us of CPU for each of 34,900 requests/s are one "
-        "core that is busy, 37 us for each of 40,900/s are one and a half. With the generator on the "
+        "Ottla serves from one core, Kafka from all: 25 us of CPU for each of 38,300 requests/s are one "
+        "core that is busy, 31 us for each of 50,800/s are one and a half. With the generator on the "
         "same two cores there is no more to have. What a request costs is less in Ottla; where one core "
         "is too few, run more brokers.",
         """
@@ -54,8 +57,8 @@ python -m bench.peers --only small --profile      (share of all samples, within)
         "consume",
         "*: rate",
         "These rates are the client's: confluent-kafka makes a Python object of each record, on one "
-        "core. The server works for 0.4 s per GB, which at 360 MB/s is a seventh of one core, and then "
-        "waits. kcat, which is written in C, reads the same at 1,500 MB/s from Ottla and 1,230 MB/s from "
+        "core. The server works for 0.3 s per GB, which at 450 MB/s is a seventh of one core, and then "
+        "waits. kcat, which is written in C, reads the same at 1,830 MB/s from Ottla and 1,490 MB/s from "
         "Kafka.",
         """
 python -m bench.peers --only consume --profile    (share of all samples, own time)
@@ -72,12 +75,34 @@ python -m bench.peers --only consume --profile    (share of all samples, own tim
         "GB, which at 72 MB/s is a sixth of one core; the rounds of both peers overlap.",
     ),
     Reason(
+        "produce",
+        "1 KB in 1 MB*: rate",
+        "Two of Ottla's five rounds were slow at the same work: 0.9 and 2.1 s of CPU per GB where the "
+        "others took 0.5, and 261 MB/s in the worst where the best had 794. So it was seen before when "
+        "the virtual machine had to get memory from its host; here it was not traced. By "
+        "CPU, and by rate with acks=all, Ottla is ahead.",
+    ),
+    Reason(
+        "clients",
+        "Java consumer*: rate",
+        "The rate is the client's, and the rounds of both peers overlap: the server works for 0.46 s per "
+        "GB, which at 326 MB/s is a seventh of one core.",
+    ),
+    Reason(
         "latency",
         "100/s: p50",
-        "Level within what the rounds differ by (see the spread; an earlier, shorter run had 1.48 x). At "
-        "this rate everybody sleeps between two records: threads of the client and the server are woken "
-        "one after the other, with caches that others have used. A record costs the server 560 us then, "
-        "and 55 us at 10 MB/s.",
+        "At this rate everybody sleeps between two records, and wakes with caches that others have used. "
+        "From the request's last byte to the answer of the waiting consumer the same lines took 112 us "
+        "at 2,000/s and 309 us at 100/s.",
+        """
+timestamps in the server, medians in us, at 100/s and at 2,000/s
+ 130   45  read, check and append
+  35   10  send the acknowledgement
+   7    3  turn of the loop
+  61   20  the fetch looks again
+  14    6  turn of the loop (taken away since)
+  62   28  encode and send
+""",
     ),
     Reason(
         "groups",
