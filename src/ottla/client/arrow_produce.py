@@ -410,8 +410,9 @@ class Deliverer:
     def _retry_or_raise(self, queue: _Queue, error: ClientError) -> None:
         batch = queue.batches[0]
         code = error.code if isinstance(error, BrokerError) else None
-        if code in LOST_SEQUENCE and self._identity is not None and not self._is_identity_given:
-            # The broker refused the sequence number, so nothing was written: start over under a new id.
+        if code in LOST_SEQUENCE and self.idempotent and not self._is_identity_given:
+            # The broker refused the sequence number, so nothing was written: start over under a new id, once
+            # for all that was under way.
             if batch.identity == self._identity:
                 self._identity = None
         elif not error.retriable:

@@ -29,17 +29,18 @@ from ottla.client.negotiation import (
     versions_request,
 )
 from ottla.client.retry import Deadline
-from ottla.protocol.api import API_BY_KEY, Api, request_header_version
+from ottla.protocol.api import API_BY_KEY, Api
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.message import Message
+from ottla.protocol.frames import request_parts
+from ottla.protocol.message import Message, Part
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
 SIZE_BYTES = 4
 AHEAD_BYTES = 4096
 # How much longer than asked a wait may be.
 TIMEOUT_SLACK = 1.01
-# sendmsg takes a bounded number of pieces (IOV_MAX is 1024 on Linux).
-PIECES_MAX = 512
+# sendmsg takes a bounded number of them (IOV_MAX is 1024 on Linux).
+PARTS_MAX = 512
 
 Response = TypeVar("Response", bound=Message)
 
@@ -172,37 +173,38 @@ class SyncConnection(Negotiated):
         if self._closed_by is not None:
             raise ConnectionFailedError(str(self._closed_by)) from self._closed_by
         self._correlation_id = 0 if self._correlation_id == CORRELATION_ID_MAX else self._correlation_id + 1
-        pieces = _request_pieces(version, self._correlation_id, self.client_id, message)
+        parts = request_parts(version, self._correlation_id, self.client_id, message)
         deadline = Deadline(timeout_ms)
         if not unanswered:
             api = API_BY_KEY[message.API_KEY]
             self._awaited.append(_Awaited(self._correlation_id, api, version, deadline))
         try:
-            self._send_all(pieces, deadline)
+            self._send_all(parts, deadline)
         except OSError as error:
             raise self._broken(error, f"the request was not taken within {timeout_ms:g} ms") from None
 
-    def _send_all(self, pieces: list[memoryview], deadline: Deadline) -> None:
-        while pieces:
+    def _send_all(self, parts: list[Part], deadline: Deadline) -> None:
+        while parts:
             self._set_timeout(deadline)
-            sent = self._socket.sendmsg(pieces[:PIECES_MAX])
+            sent = self._socket.sendmsg(parts[:PARTS_MAX])  # type: ignore[arg-type]
             done = 0
-            while done < len(pieces) and sent >= len(pieces[done]):
-                sent -= len(pieces[done])
+            while done < len(parts) and sent >= len(parts[done]):
+                sent -= len(parts[done])
                 done += 1
-            del pieces[:done]
+            del parts[:done]
             if sent:
-                pieces[0] = pieces[0][sent:]
+                parts[0] = memoryview(parts[0])[sent:]  # type: ignore[arg-type]
 
     def _read(self, awaited: _Awaited, memory: ReceiveMemory | None) -> Message:
         if self._closed_by is not None:
             raise ConnectionFailedError(str(self._closed_by)) from self._closed_by
-        text = f"no answer to {awaited.api.name} v{awaited.version} within {awaited.deadline.timeout_ms:g} ms"
         try:
             frame = self._receive_frame(awaited.deadline, memory)
             message = _decode(awaited, frame)
         except OSError as error:
-            raise self._broken(error, text) from None
+            api, within_ms = awaited.api, awaited.deadline.timeout_ms
+            late = f"no answer to {api.name} v{awaited.version} within {within_ms:g} ms"
+            raise self._broken(error, late) from None
         except DecodeError as error:
             failure = NotKafkaError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?")
             self._fail(failure)
@@ -270,29 +272,3 @@ def _decode(awaited: _Awaited, frame: memoryview) -> Message:
     if correlation_id != awaited.correlation_id:
         raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
     return decode_answer(awaited.api, awaited.version, frame)
-
-
-def _request_pieces(version: int, correlation_id: int, client_id: str, message: Message) -> list[memoryview]:
-    """The frame of a request; records stay where they are, so that a large produce is not copied."""
-    name = client_id.encode()
-    tags = b"\0" if request_header_version(message.API_KEY, version) == 2 else b""
-    parts = message.encode_parts(version)
-    body_bytes = sum(map(len, parts))
-    size = 10 + len(name) + len(tags) + body_bytes
-    head = b"".join(
-        (
-            size.to_bytes(4, "big"),
-            message.API_KEY.to_bytes(2, "big"),
-            version.to_bytes(2, "big"),
-            correlation_id.to_bytes(4, "big"),
-            len(name).to_bytes(2, "big"),
-            name,
-            tags,
-        )
-    )
-    pieces = [memoryview(head)]
-    for part in parts:
-        assert isinstance(part, bytes | bytearray | memoryview), "records of a client are in memory"
-        if len(part):
-            pieces.append(memoryview(part).cast("B"))
-    return pieces

@@ -100,14 +100,22 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 def encode_request(version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
     """The frame of a request, the size in front."""
+    return b"".join(request_parts(version, correlation_id, client_id, message))  # type: ignore[arg-type]
+
+
+def request_parts(version: int, correlation_id: int, client_id: str | None, message: Message) -> list[Part]:
+    """The same in parts, so that a large produce is not copied; `records` are handed on as they are."""
+    parts = message.encode_parts(version)
+    first = parts[0]
+    assert type(first) is bytes
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     if length > 0x7FFF:
         raise EncodeError(f"client id of {length} bytes")
     tags = b"\0" if request_header_version(message.API_KEY, version) == 2 else b""
-    body = message.encode(version)
-    size = 10 + len(name) + len(tags) + len(body)
+    size = 10 + len(name) + len(tags) + sum(map(len, parts))
     if size > FRAME_BYTES_MAX:
         raise EncodeError(f"request of {size} bytes")
     head = _SIZED_REQUEST_HEAD.pack(size, message.API_KEY, version, correlation_id, length)
-    return b"".join((head, name, tags, body))
+    parts[0] = b"".join((head, name, tags, first))
+    return parts
