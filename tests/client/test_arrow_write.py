@@ -116,6 +116,25 @@ def test_batches_that_a_topic_finds_too_large_are_split(ottla_cluster, ottla_top
     assert read_arrow(ottla_topic, bootstrap_servers=servers).read_all()["value"].to_pylist() == values
 
 
+@pytest.mark.ottla_topic(partitions=6, config={"max.message.bytes": 3000})
+def test_rows_that_a_broker_refuses_are_buried_amid_the_others(ottla_cluster, ottla_topic):
+    """Each of them is a batch of its own for another topic, to be sent while answers are being read."""
+    servers = ottla_cluster.bootstrap_servers
+    letters = f"{ottla_topic}-letters"
+    ottla_cluster.create_topic(letters, 1)
+    small = [b"%04d" % n * 500 for n in range(2_000)]
+    large = [b"%04d" % n * 1_000 for n in range(2_000, 2_200)]
+    values = [value for n in range(200) for value in (*small[n * 10 : n * 10 + 10], large[n])]
+    cluster = shared_cluster(servers)
+    with ArrowWriter(cluster, ottla_topic, batch_bytes=2_500, dead_letter_topic=letters) as writer:
+        writer.write(pa.record_batch({"value": values}))
+    assert writer.dead_letters == len(large)
+    assert writer.written.records == len(values)
+    for topic, expected in ((ottla_topic, small), (letters, large)):
+        found = read_arrow(topic, bootstrap_servers=servers).read_all()["value"].to_pylist()
+        assert sorted(found) == expected
+
+
 def write_to_stub(stub, values: list[bytes], **options) -> None:
     cluster = shared_cluster(ClusterOptions(stub.bootstrap, retry_backoff_ms=1, request_timeout_ms=300))
     with ArrowWriter(cluster, "t", batch_bytes=200, **options) as writer:

@@ -130,6 +130,7 @@ class Deliverer:
         self._admitted: dict[tuple[str, int], None] = {}
         self._version_max: int | None = None
         self._reject = reject
+        self._refused: deque[tuple[str, int, pa.RecordBatch, str]] = deque()
         self._queues: dict[tuple[str, int], _Queue] = {}
         self._lanes: dict[int, _Lane] = {}
         self._backoff = cluster.backoff()
@@ -153,6 +154,7 @@ class Deliverer:
         """Forget what was not delivered."""
         self.close()
         self._queues.clear()
+        self._refused.clear()
         self.queued_bytes = self.unsent_bytes = 0
 
     def add(self, topic: str, partition: int, rows: LaidOut) -> None:
@@ -182,6 +184,10 @@ class Deliverer:
         else:
             self._backoff.reset()
         self._dispatch()
+        # Only now: who gets them may add batches, and take a turn to send those.
+        while self._refused:
+            assert self._reject is not None
+            self._reject(*self._refused.popleft())
 
     def flush(self) -> None:
         while any(queue.batches for queue in self._queues.values()):
@@ -209,6 +215,7 @@ class Deliverer:
                     self._send(node_id, request)
                 except ClientError as error:
                     self._break(node_id, request, error)
+                    break
 
     def _ready(self) -> dict[int, list[_Queue]]:
         """The partitions that have something to send, by leaders that can take it."""
@@ -376,7 +383,7 @@ class Deliverer:
             self._encode_first(queue, kept, batch)
         name = ErrorCode(row.error_code).name
         for index, text in reasons.items():
-            self._reject(queue.topic, queue.partition, rows.slice(index, 1), f"{name}: {text}")
+            self._refused.append((queue.topic, queue.partition, rows.slice(index, 1), f"{name}: {text}"))
 
     def _delivered(self, queue: _Queue, base_offset: int) -> None:
         batch = queue.batches.popleft()
