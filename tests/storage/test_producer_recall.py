@@ -74,7 +74,7 @@ def test_batches_of_an_older_epoch_are_not_recalled(files: FaultyFiles) -> None:
 
 def test_the_log_is_searched_once_and_only_for_repetitions(files: FaultyFiles) -> None:
     log = open_log(files, clean=False)
-    produce(log, 1, 100)
+    produce(log, 1, 0)
     for sequence in range(40):
         produce(log, 2, sequence, size=100_000)
     log.close(NOW)
