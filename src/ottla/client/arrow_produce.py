@@ -173,16 +173,16 @@ class Deliverer:
 
     def turn(self, *, waits: bool = True) -> None:
         """Take the answers that are due, or are there already, then send the next batch of each partition."""
-        self._failing = False
         for node_id, lane in list(self._lanes.items()):
             due = waits
             while lane.sent and (due or lane.connection.has_answer()):
                 self._collect(node_id, lane)
                 due = False
-        if self._failing:
+        if self._failing:  # here, or when the last turn sent
             time.sleep(self._backoff.next_ms() / 1000)
         else:
             self._backoff.reset()
+        self._failing = False
         self._dispatch()
         # Only now: who gets them may add batches, and take a turn to send those.
         while self._refused:

@@ -141,15 +141,13 @@ class ArrowWriter:
         self._transactions = SyncTransactions(cluster)
         self._next: TransactionHandle | None = None
         self._open: TransactionHandle | None = None
-        self._codec = CODEC_BY_NAME[compression]
-        self._level = level
         self._sticky: dict[str, int] = {}
         self._deliverer = Deliverer(
             cluster,
             acks=acks_code,
             idempotent=acks_code == -1 if idempotent is None else idempotent,
             delivery_timeout_ms=delivery_timeout_ms,
-            codec=self._codec,
+            codec=CODEC_BY_NAME[compression],
             level=level,
             identity=identity,
             reject=self._reject if dead_letter_topic is not None else None,
