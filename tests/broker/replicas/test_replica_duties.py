@@ -153,6 +153,21 @@ def test_consumers_are_sent_to_the_replica_of_their_rack() -> None:
     play(scene, BY_RACK)
 
 
+def test_nobody_is_sent_to_a_replica_that_has_just_died() -> None:
+    async def scene(trio: Trio) -> None:
+        await trio.create(SAFE)
+        await trio.produce("first")
+        await trio.until(lambda: trio.partition(OTHER).high_watermark == 1)
+        assert (await trio.fetch(LEADER, rack="rack3")).preferred_read_replica == OTHER
+        trio.nodes[OTHER].kill()
+        await asyncio.sleep(0.05)
+        assert trio.isr() == {LEADER, FOLLOWER, OTHER}, "nobody has said so yet"
+        data = await trio.fetch(LEADER, rack="rack3")
+        assert data.preferred_read_replica == -1 and data.records
+
+    play(scene, BY_RACK)
+
+
 def test_a_consumer_of_a_follower_hears_of_new_records_soon() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)

@@ -33,7 +33,7 @@ from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.connection import Request
+    from ottla.broker.connection import Connection, Request
     from ottla.broker.partition import Partition
     from ottla.broker.replicas.manager import ReplicaManager
     from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest
@@ -104,11 +104,12 @@ class FollowedPartition:
 class FollowerSession:
     """What one follower broker has asked for."""
 
-    __slots__ = ("clock", "epoch", "fetch", "id", "moving", "node_id", "partitions")
+    __slots__ = ("clock", "connection", "epoch", "fetch", "id", "moving", "node_id", "partitions")
 
     def __init__(self, session_id: int, node_id: int, now_ms: int) -> None:
         self.id = session_id
         self.node_id = node_id
+        self.connection: Connection | None = None  # by which it asked last
         self.epoch = 1
         self.clock = FollowerClock(now_ms)
         self.partitions: dict[_Key, FollowedPartition] = {}
@@ -164,6 +165,7 @@ class FetchService:
         if session.fetch is not None:
             session.fetch.finish()
         session.clock.last_fetch_ms = now_ms
+        session.connection = request.connection
         by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
         find = broker.partitions.by_id if by_id else broker.partitions.by_name
         for topic in message.topics:
@@ -181,6 +183,12 @@ class FetchService:
         if not session.id:
             session.end()
         return answer or FetchResponse(session_id=session.id)
+
+    def is_connected(self, node_id: int) -> bool:
+        """Has the follower asked, and not gone since? A process that dies leaves a closed connection behind,
+        long before it is fenced."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.connection is not None and not session.connection.closed
 
     def drop(self, node_id: int) -> None:
         """The follower is gone, or another incarnation has taken its place."""

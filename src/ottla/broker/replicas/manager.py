@@ -259,7 +259,10 @@ class ReplicaManager:
         return fetcher is not None and fetcher.is_refused
 
     def nearest_replica(self, partition: Partition, rack: str, fetch_offset: int) -> int:
-        """Who of the replicas in sync should serve a consumer of that rack; this broker if none is nearer."""
+        """Who of the replicas in sync should serve a consumer of that rack; this broker if none is nearer.
+
+        One that has just died is not: librdkafka was seen to stay with it for 15 s and more.
+        """
         node_id, brokers, leader = self._broker.node_id, self._broker.image.brokers, partition.leader
         own = brokers.get(node_id)
         if not self._selects_by_rack or leader is None or own is None or own.rack == rack:
@@ -272,6 +275,7 @@ class ReplicaManager:
                 and broker.active
                 and broker.rack == rack
                 and leader.is_in_isr(follower.node_id)
+                and self.service.is_connected(follower.node_id)
                 and follower.log_start_offset <= fetch_offset <= follower.end_offset
                 and follower.end_offset > longest
             ):
