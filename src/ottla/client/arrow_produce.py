@@ -27,13 +27,12 @@ from ottla.protocol.messages.produce_request import PartitionProduceData, Produc
 from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from ottla.records.arrow import LaidOut, RecordColumns, batches_to_arrow
 from ottla.records.batch import (
-    HEADER_BYTES,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     increment_sequence,
 )
-from ottla.records.build import put_header, with_codec
+from ottla.records.build import compressed, finish_batch
 
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
 REQUESTS_MAX = 2  # unanswered ones of one leader
@@ -164,9 +163,7 @@ class Deliverer:
         queue.batches.append(self._encoded(rows, Deadline(self.delivery_timeout_ms)))
 
     def _encoded(self, rows: LaidOut, deadline: Deadline) -> _Encoded:
-        data = rows.data
-        if self._codec:
-            data = with_codec(memoryview(data)[HEADER_BYTES:], self._codec, self._level)
+        data = compressed(rows.data, self._codec, self._level)
         self.queued_bytes += len(data)
         self.unsent_bytes += len(data)
         return _Encoded(data, rows, deadline)
@@ -289,7 +286,7 @@ class Deliverer:
             queue.identity, queue.next_sequence = identity, 0
         if batch.identity == identity:
             return
-        put_header(
+        finish_batch(
             batch.data,
             batch.count,
             batch.base_timestamp,

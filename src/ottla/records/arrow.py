@@ -20,7 +20,7 @@ from ottla.records.batch import (
     increment_sequence,
     iter_headers,
 )
-from ottla.records.build import finish_batch
+from ottla.records.build import compressed, finish_batch
 from ottla.records.record import DECOMPRESSED_BYTES_MAX, records_section
 
 if TYPE_CHECKING:
@@ -190,10 +190,9 @@ class RecordColumns:
     Arrow casts to them (integers are milliseconds). A null or missing timestamp is `now_ms`.
     """
 
-    __slots__ = ("_headers", "_key", "_timestamps", "_value", "row_count")
+    __slots__ = ("_headers", "_key", "_timestamps", "_value")
 
     def __init__(self, rows: pa.RecordBatch, now_ms: int) -> None:
-        self.row_count: int = rows.num_rows
         self._timestamps = _timestamps(rows, now_ms)
         self._key, self._value = _binary_column(rows, "key"), _binary_column(rows, "value")
         self._headers = _header_columns(rows)
@@ -233,9 +232,9 @@ def arrow_to_batches(
     """
     for part in RecordColumns(rows, now_ms).lay_out(0, rows.num_rows, batch_bytes):
         yield finish_batch(
-            *part,
+            compressed(part.data, codec, level),
+            *part[1:],
             codec=codec,
-            level=level,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,

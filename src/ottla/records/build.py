@@ -46,13 +46,12 @@ def build_batch(
         raise ValueError("a batch holds at least one record")
     plain, base_timestamp, max_timestamp = kernel.pack(records, HEADER_BYTES)
     return finish_batch(
-        plain,
+        compressed(plain, codec, level),
         len(records),
         base_timestamp,
         max_timestamp,
         base_offset=base_offset,
         codec=codec,
-        level=level,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -64,43 +63,6 @@ def build_batch(
 
 
 def finish_batch(
-    plain: bytearray,
-    records_count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    *,
-    base_offset: int = 0,
-    codec: int = 0,
-    level: int | None = None,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    leader_epoch: int = NO_LEADER_EPOCH,
-    transactional: bool = False,
-    control: bool = False,
-    log_append_time_ms: int | None = None,
-) -> bytearray:
-    """Put a header before records that are laid out behind room for it, compressing them if asked."""
-    batch = plain if codec == 0 else with_codec(memoryview(plain)[HEADER_BYTES:], codec, level)
-    put_header(
-        batch,
-        records_count,
-        base_timestamp,
-        max_timestamp,
-        base_offset=base_offset,
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        leader_epoch=leader_epoch,
-        transactional=transactional,
-        control=control,
-        log_append_time_ms=log_append_time_ms,
-    )
-    return batch
-
-
-def put_header(
     batch: bytearray,
     records_count: int,
     base_timestamp: int,
@@ -115,7 +77,7 @@ def put_header(
     transactional: bool = False,
     control: bool = False,
     log_append_time_ms: int | None = None,
-) -> None:
+) -> bytearray:
     """Write the header, checksum included, before records that are compressed already if they are to be."""
     attributes = codec
     if transactional:
@@ -141,6 +103,12 @@ def put_header(
         records_count=records_count,
     )
     seal(batch, header)
+    return batch
+
+
+def compressed(plain: bytearray, codec: int, level: int | None = None) -> bytearray:
+    """Records that are laid out behind room for a header, as they are if there is no codec."""
+    return plain if codec == 0 else with_codec(memoryview(plain)[HEADER_BYTES:], codec, level)
 
 
 def with_codec(records: Buffer, codec: int, level: int | None = None) -> bytearray:
