@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers import (
+from ottla.broker.api.handlers import (
     CONTROLLER_HANDLERS,
     HANDLERS,
     api_versions,
@@ -104,7 +104,7 @@ def ask(handler: Any, node: Node, request: Any, message: Message) -> Any:
 @pytest.mark.parametrize(("table", "listener"), [(HANDLERS, "broker"), (CONTROLLER_HANDLERS, "controller")])
 def test_every_api_that_is_told_has_its_handler(table: dict[int, str], listener: str) -> None:
     for key, name in table.items():
-        module = importlib.import_module(f"ottla.broker.handlers.{name}")
+        module = importlib.import_module(f"ottla.broker.api.handlers.{name}")
         keys = getattr(module, "API_KEYS", None) or (module.API_KEY,)
         assert key in keys, f"{name} does not serve {key}"
         assert listener in API_BY_KEY[key].listeners, f"{API_BY_KEY[key].name} is not for a {listener}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster_view import PartitionView, any_live_node, nodes
-from ottla.broker.handlers import describe_topic_partitions, metadata
+from ottla.broker.api.cluster_view import PartitionView, any_live_node, nodes
+from ottla.broker.api.handlers import describe_topic_partitions, metadata
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest

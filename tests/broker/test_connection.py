@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from ottla.broker.connection import PENDING_MAX, CloseConnection, Late, Request
-from ottla.broker.listener import Limits, Listener
-from ottla.broker.receive_budget import ReceiveBudget
-from ottla.broker.sender import SocketSender
+from ottla.broker.net.connection import PENDING_MAX, CloseConnection, Late, Request
+from ottla.broker.net.listener import Limits, Listener
+from ottla.broker.net.receive_budget import ReceiveBudget
+from ottla.broker.net.sender import SocketSender
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.controller_channel import ControllerChannel, ControllerUnreachable
-from ottla.broker.peer import PeerLost
+from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
+from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse

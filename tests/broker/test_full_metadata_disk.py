@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Broker
-from ottla.broker.handlers import controller_command, init_producer_id
+from ottla.broker.api.handlers import controller_command, init_producer_id
+from ottla.broker.node import Node
 from ottla.config.load import broker_config
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -65,7 +65,7 @@ def codes(answer: Any) -> list[int]:
 def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         settings = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
-        broker = Broker(broker_config(settings))
+        broker = Node(broker_config(settings))
         await broker.start()
         try:
             topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)

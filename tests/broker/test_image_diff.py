@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.image_diff import difference
+from ottla.broker.metadata.image_diff import difference
 from ottla.controller.image import ClusterImage
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker import metadata_answers
-from ottla.broker.handlers import metadata
-from ottla.broker.metadata_answers import MetadataAnswers
+from ottla.broker.api import metadata_answers
+from ottla.broker.api.handlers import metadata
+from ottla.broker.api.metadata_answers import MetadataAnswers
 from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Broker
-from ottla.broker.peer import Peer, PeerLost
+from ottla.broker.net.peer import Peer, PeerLost
+from ottla.broker.node import Node
 from ottla.config.load import broker_config
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
@@ -62,7 +62,7 @@ class Nodes:
         self.roles = roles
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.ports = free_ports(len(roles))
-        self.up: dict[int, Broker] = {}
+        self.up: dict[int, Node] = {}
         self.fatal: list[BaseException] = []
 
     def config(self, node_id: int) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Nodes:
 
     async def start(self, *node_ids: int) -> None:
         for node_id in node_ids:
-            self.up[node_id] = Broker(broker_config(self.config(node_id)), on_fatal=self.fatal.append)
+            self.up[node_id] = Node(broker_config(self.config(node_id)), on_fatal=self.fatal.append)
         await asyncio.gather(*(self.up[node_id].start() for node_id in node_ids))
 
     async def kill(self, node_id: int) -> None:

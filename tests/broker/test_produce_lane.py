@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.broker import Broker
-from ottla.broker.connection import Connection
-from ottla.broker.produce_lane import FIRST_VERSION
+from ottla.broker.api.produce_lane import FIRST_VERSION
+from ottla.broker.net.connection import Connection
+from ottla.broker.node import Node
 from ottla.config.load import broker_config
 from ottla.protocol.frames import encode_request, read_response_header
 from ottla.protocol.messages.create_topics_request import (
@@ -49,7 +49,7 @@ class Collector:
 class Bench:
     """A broker and one connection that is fed frames by hand."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self.broker = broker
         self.lane = broker.dispatcher.produce_lane
         self.connection = Connection(broker.listeners[0], broker.dispatcher, 1 << 24)
@@ -125,7 +125,7 @@ class Bench:
 def run(tmp_path: Any, scene: Callable[[Bench], Any]) -> None:
     async def main() -> None:
         config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
-        broker = Broker(broker_config(config))
+        broker = Node(broker_config(config))
         await broker.start()
         try:
             bench = Bench(broker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.promise import Promise
+from ottla.broker.net.promise import Promise
 
 
 def test_who_waits_is_told_at_once():

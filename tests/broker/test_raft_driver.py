@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.connection import Request
-from ottla.broker.listener import Limits, Listener
-from ottla.broker.raft_driver import NotLeader, RaftDriver, RaftListener
+from ottla.broker.metadata.raft_driver import NotLeader, RaftDriver, RaftListener
+from ottla.broker.net.connection import Request
+from ottla.broker.net.listener import Limits, Listener
 from ottla.config.load import broker_config
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.receive_buffer import COMFORT_BYTES, INITIAL_BYTES, KEEP_BYTES, BadFrame, ReceiveBuffer
+from ottla.broker.net.receive_buffer import COMFORT_BYTES, INITIAL_BYTES, KEEP_BYTES, BadFrame, ReceiveBuffer
 
 
 def feed(buffer: ReceiveBuffer, data: bytes, cuts: list[int]) -> list[bytes]:

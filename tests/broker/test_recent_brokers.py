@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.recent_brokers import SHOWN_MS, RecentBrokers
+from ottla.broker.metadata.recent_brokers import SHOWN_MS, RecentBrokers
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_parts import ImageDelta
 from ottla.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.fitting import fitted
-from ottla.broker.handlers import CONTROLLER_HANDLERS, HANDLERS
-from ottla.broker.refusals import refused
+from ottla.broker.api.fitting import fitted
+from ottla.broker.api.handlers import CONTROLLER_HANDLERS, HANDLERS
+from ottla.broker.api.refusals import refused
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_response

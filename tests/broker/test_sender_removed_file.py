@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.sender import JOIN_MAX_BYTES, SENDFILE_MIN_BYTES, SocketSender, TransportSender
+from ottla.broker.net.sender import JOIN_MAX_BYTES, SENDFILE_MIN_BYTES, SocketSender, TransportSender
 from ottla.storage.files import OsFiles
 from ottla.storage.region import FileRegion
 

@@ -111,7 +111,7 @@ def test_serve_stays_clear_of_what_is_slow():
     code = (
         "import sys; from ottla.cli.main import main\n"
         "assert main(['serve', '--set', 'oops']) == 2\n"
-        "import ottla.broker.broker\n"
+        "import ottla.broker.node\n"
         "slow = {'typer', 'rich', 'click', 'pyarrow', 'importlib.metadata', 'pytest'} & set(sys.modules)\n"
         "assert not slow, slow"
     )

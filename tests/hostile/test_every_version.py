@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ottla.broker.handlers import HANDLERS
+from ottla.broker.api.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ottla.testing.hostile.batches import ordinary_batch

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.connection import Request
-from ottla.broker.listener import Limits, Listener
+from ottla.broker.net.connection import Request
+from ottla.broker.net.listener import Limits, Listener
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 
 BROKEN = ApiVersionsResponse(api_keys=[ApiVersion(api_key=1 << 40)])

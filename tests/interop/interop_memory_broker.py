@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ottla.broker.broker import Broker
+from ottla.broker.node import Node
 from ottla.config.load import load_broker_config
 from ottla.testing.files import FaultyFiles
 
@@ -19,7 +19,7 @@ START_TIMEOUT_S = 20
 
 
 class MemoryBroker:
-    def __init__(self, broker: Broker, files: FaultyFiles, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: Node, files: FaultyFiles, loop: asyncio.AbstractEventLoop) -> None:
         self.broker = broker
         self.files = files
         self.servers = f"127.0.0.1:{broker.port}"
@@ -55,11 +55,11 @@ class MemoryBroker:
 def memory_broker(files: FaultyFiles, **properties: object) -> Iterator[MemoryBroker]:
     settings = {"log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0"}
     settings |= {key: str(value) for key, value in properties.items()}
-    ready: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    ready: Future[tuple[Node, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         try:
-            broker = Broker(load_broker_config(None, settings), files=files)
+            broker = Node(load_broker_config(None, settings), files=files)
             await broker.start()
         except BaseException as error:
             ready.set_exception(error)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from interop_wire import Wire, batch_of, fetch_request
 
-from ottla.broker.handlers import HANDLERS
+from ottla.broker.api.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.broker.quorum_setup import check_metadata
+from ottla.broker.metadata.quorum_setup import check_metadata
 from ottla.protocol.message import Message
 from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ottla.quorum.raft import effects as do

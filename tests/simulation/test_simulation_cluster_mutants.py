@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from planted import Plant, assert_caught, show_what_is_not_committed
 
-from ottla.broker.partition import Partition
-from ottla.broker.raft_driver import RaftDriver
+from ottla.broker.metadata.raft_driver import RaftDriver
+from ottla.broker.replicas.partition import Partition
 from ottla.controller import alter_partition
 from ottla.controller.partition_rules import PartitionRules
 from ottla.quorum.raft.leader import Leader

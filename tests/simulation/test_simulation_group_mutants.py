@@ -12,7 +12,7 @@ from planted import Plant, assert_caught
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.replay import Replay
-from ottla.broker.topic_creator import TopicCreator
+from ottla.broker.metadata.topic_creator import TopicCreator
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.join import Join
 from ottla.groups.classic.rebalance import Rebalancing

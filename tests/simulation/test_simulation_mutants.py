@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from planted import Plant, assert_caught, show_what_is_not_committed
 
-from ottla.broker import produce_lane
-from ottla.broker.flusher import Flusher
-from ottla.broker.partition import Partition
+from ottla.broker.api import produce_lane
+from ottla.broker.replicas.flusher import Flusher
+from ottla.broker.replicas.partition import Partition
 from ottla.storage import recovery
 from ottla.storage.segment import Segment
 from ottla.testing.files import FaultySyncHandle

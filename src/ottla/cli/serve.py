@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -166,7 +166,7 @@ def new_event_loop(connect_from: str | None = None) -> asyncio.AbstractEventLoop
     return loop
 
 
-def ready_line(broker: Broker, node_id: object, data: str) -> str:
+def ready_line(broker: Node, node_id: object, data: str) -> str:
     from ottla import __version__
 
     took_ms = milliseconds_since_process_start()
@@ -195,7 +195,7 @@ class StartError(Exception):
         self.code = code
 
 
-async def start(broker: Broker) -> None:
+async def start(broker: Node) -> None:
     """Start the broker. Raises StartError; a bug is not one of those, and keeps its traceback."""
     from ottla.storage.errors import StorageError
 
@@ -211,7 +211,7 @@ async def start(broker: Broker) -> None:
         raise StartError(EXIT_USAGE, error) from error
 
 
-async def start_unless(broker: Broker, asked_to_stop: asyncio.Event) -> bool:
+async def start_unless(broker: Node, asked_to_stop: asyncio.Event) -> bool:
     """Start; a start that waits for others, as a member of a cluster may, is given up when asked to stop."""
     starting = asyncio.create_task(start(broker))
     stopping = asyncio.create_task(asked_to_stop.wait())
@@ -230,7 +230,7 @@ async def start_unless(broker: Broker, asked_to_stop: asyncio.Event) -> bool:
         stopping.cancel()
 
 
-async def serve_until_signal(broker: Broker, announce: Callable[[], None], *, watch_stdin: bool) -> None:
+async def serve_until_signal(broker: Node, announce: Callable[[], None], *, watch_stdin: bool) -> None:
     """Start, say so, wait for SIGTERM or SIGINT, stop. A second signal does not wait for the clean stop."""
     loop = asyncio.get_running_loop()
     asked_to_stop = asyncio.Event()
@@ -270,11 +270,11 @@ def main(argv: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         return fail(EXIT_USAGE, error)
 
-    from ottla.broker.broker import Broker
-    from ottla.broker.logs import configure_logging
+    from ottla.broker.node import Node
+    from ottla.cli.log_setup import configure_logging
 
     configure_logging(arguments.log_level.upper())
-    broker = Broker(config)
+    broker = Node(config)
 
     def announce() -> None:
         print(ready_line(broker, config.node_id, ", ".join(config.log_dirs)), flush=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.testing.process_node import BrokerError
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
 
 KILL_TIMEOUT_S = 30.0
 
@@ -69,11 +69,11 @@ class BrokerThread:
             self._ready.set()
 
     async def _serve(self) -> None:
-        from ottla.broker.broker import Broker
+        from ottla.broker.node import Node
         from ottla.config.load import load_broker_config
 
         properties = {"log.dirs": self.data_dir, "listeners": f"PLAINTEXT://{self.listen}", **self.settings}
-        broker: Broker = Broker(load_broker_config(None, properties))
+        broker: Node = Node(load_broker_config(None, properties))
         self._loop = asyncio.get_running_loop()
         self._main = asyncio.current_task()
         self._stop = asyncio.Event()

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.coordinators import verification
 from ottla.broker.coordinators.verification import Verification, question
-from ottla.broker.peer import PeerLost
+from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from ottla.broker.broker import Broker
-from ottla.broker.partition import Partition
-from ottla.broker.peer import Peer
+from ottla.broker.net.peer import Peer
+from ottla.broker.node import Node as Broker
+from ottla.broker.replicas.partition import Partition
 from ottla.protocol.message import Message
 from ottla.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,

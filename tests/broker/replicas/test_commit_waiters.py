@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.flusher import Flusher
-from ottla.broker.partition import Partition
-from ottla.broker.topic_settings import TopicSettings
+from ottla.broker.replicas.flusher import Flusher
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.topic_settings import TopicSettings
 from ottla.config.load import broker_config
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image_parts import PartitionImage

@@ -15,8 +15,8 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.hashing import java_hash_partition
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
     from ottla.controller.image_parts import ImageDelta
 
 LOOK_AFTER_MS = 100  # when the broker starts
@@ -29,7 +29,7 @@ class Coordinator:
 
     TOPIC: str
 
-    def __init__(self, broker: Broker, write_timeout_ms: int, codec: int = 0) -> None:
+    def __init__(self, broker: Node, write_timeout_ms: int, codec: int = 0) -> None:
         self.broker = broker
         self._means = Means(
             make_machine=self.make_machine,

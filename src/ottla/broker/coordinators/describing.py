@@ -7,19 +7,19 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.api.authorized_operations import GROUP_OPERATIONS
 from ottla.broker.coordinators.groups import together
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
     from ottla.groups.history import Rebalance
     from ottla.groups.shard import GroupShard
 
 
 def describe_groups(
-    broker: Broker,
+    broker: Node,
     message: Any,
     group_ids: Iterable[str],
     see: Callable[[GroupShard, str], Any],

@@ -16,8 +16,8 @@ from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, PRODUCER_ID_POS, T
 from ottla.transactions.partition import Ticket, Tickets, is_past, needs_ticket, refusal_of_write
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
     from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 
 FIRST_VERSION_THAT_ADDS = 12
@@ -56,7 +56,7 @@ class _FirstWrite:
 class FirstWrites:
     """Those of one request, by topic and number of their partitions."""
 
-    def __init__(self, broker: Broker, version: int, message: ProduceRequest) -> None:
+    def __init__(self, broker: Node, version: int, message: ProduceRequest) -> None:
         self._broker = broker
         self._message = message
         self._adds = version >= FIRST_VERSION_THAT_ADDS

@@ -10,21 +10,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api.refusals import refused
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.hosted_shard import LOADING, Machine
 from ottla.broker.coordinators.image_topics import ImageTopics
-from ottla.broker.refusals import refused
-from ottla.broker.topic_creator import GROUP_TOPIC
+from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.controller.features import GROUP_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP
 from ottla.groups.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.connection import Request
     from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.partition import Partition
+    from ottla.broker.net.connection import Request
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
     from ottla.controller.image_parts import ImageDelta
     from ottla.groups.config import GroupsConfig
     from ottla.groups.shard import GroupShard
@@ -37,7 +37,7 @@ _Decide = Callable[[Any, RequestContext, int], Outcome]
 class GroupCoordinator(Coordinator):
     TOPIC = GROUP_TOPIC
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         config = broker.config
         super().__init__(
             broker,
@@ -170,7 +170,7 @@ def _nothing(code: int) -> None:
 class _LayeredConfig:
     """The broker's properties as they are now, dynamic ones too."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._layers = broker.layers
 
     def get_int(self, name: str) -> int:

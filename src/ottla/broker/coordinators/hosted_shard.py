@@ -27,7 +27,7 @@ from ottla.records.batch import CorruptBatch, RecordsError
 from ottla.storage.errors import DiskFull, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.partition import Partition
+    from ottla.broker.replicas.partition import Partition
 
 log = logging.getLogger("ottla.coordinators")
 

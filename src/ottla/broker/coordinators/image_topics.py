@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import ImageDelta, TopicImage
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ImageTopics:
     """A `TopicsView`. Its epoch moves only when something of topics has changed that concerns groups."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self.epoch = 1
         self._hashes: dict[bytes, int] = {}

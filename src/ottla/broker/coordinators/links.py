@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.peer import Peer, PeerLost
+from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
 
 PLAINTEXT = 0
 Response = TypeVar("Response", bound=Message)
@@ -18,7 +18,7 @@ class Links:
     """Answers of one connection come in the order of the requests: whose answers may take long needs links of
     its own."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._listener_name: str | None = broker.config.get("inter.broker.listener.name")
         self._peers: dict[int, Peer] = {}

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.topic_creator import GROUP_TOPIC
+from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from ottla.protocol.messages.write_txn_markers_response import (
@@ -22,8 +22,8 @@ from ottla.storage.errors import StorageError
 from ottla.transactions.partition import check_marker
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
 
 # For the followers to have them. Others wait behind this one: what takes longer is asked for again.
 COMMITTED_WITHIN_MS = 5000
@@ -34,7 +34,7 @@ _Waiting = list[tuple[asyncio.Future[None], WritableTxnMarkerPartitionResult]]
 
 
 def write_markers(
-    broker: Broker, message: WriteTxnMarkersRequest
+    broker: Node, message: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
     """The response; a future of it if something is not committed yet."""
     waiting: _Waiting = []
@@ -51,7 +51,7 @@ def write_markers(
 
 
 def _write(
-    broker: Broker, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
+    broker: Node, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=index)
     partition = broker.partitions.by_name(topic, index)
@@ -78,7 +78,7 @@ def _write(
     return result
 
 
-def _append(broker: Broker, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
+def _append(broker: Node, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
     producer_id, producer_epoch = marker.producer_id, marker.producer_epoch
     entry = partition.log.producer_state.entries.get(producer_id)
     code = check_marker(entry, producer_epoch, marker.coordinator_epoch, marker.transaction_version)

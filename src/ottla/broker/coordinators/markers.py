@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.links import Links
 from ottla.broker.coordinators.marker_writer import write_markers
-from ottla.broker.peer import PeerLost
+from ottla.broker.net.peer import PeerLost
 from ottla.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest
 from ottla.transactions.outcome import Markers
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
 
 ANSWER_WITHIN_MS = 30_000  # a leader answers sooner, with an error if need be
 
@@ -28,7 +28,7 @@ log = logging.getLogger("ottla.coordinators")
 class MarkerSender:
     """`written` is told the owner and its markers that all partitions have."""
 
-    def __init__(self, broker: Broker, written: Callable[[int, Markers], None]) -> None:
+    def __init__(self, broker: Node, written: Callable[[int, Markers], None]) -> None:
         self._broker = broker
         self._written = written
         self._queue = MarkerQueue(self._leader_of)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard, Machine
-from ottla.broker.topic_creator import TRANSACTION_TOPIC
+from ottla.broker.metadata.topic_creator import TRANSACTION_TOPIC
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
     from ottla.broker.coordinators.markers import MarkerSender
     from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
     from ottla.controller.image_parts import ImageDelta
     from ottla.transactions.config import TransactionsConfig
     from ottla.transactions.outcome import Markers, Outcome
@@ -35,7 +35,7 @@ Decide = Callable[[Any, int, int], Any]
 class TransactionCoordinator(Coordinator):
     TOPIC = TRANSACTION_TOPIC
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         super().__init__(broker, WRITE_TIMEOUT_MS)
         self._patience_ms = broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
         self._config: TransactionsConfig | None = None

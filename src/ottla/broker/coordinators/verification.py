@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.links import Links
-from ottla.broker.peer import PeerLost
+from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -24,7 +24,7 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node
 
 ANSWER_WITHIN_MS = 5000
 FIRST_PAUSE_MS = 1
@@ -41,7 +41,7 @@ Question = tuple[AddPartitionsToTxnTransaction, "asyncio.Future[Codes]"]
 class Verification:
     """One per broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._links = Links(broker)
         self._pause_ms_max = broker.config.get_int("add.partitions.to.txn.retry.backoff.ms")
@@ -134,7 +134,7 @@ class Verification:
         return None if state is None else state.leader
 
     def _ask_here(self, asked: AddPartitionsToTxnTransaction) -> Any:
-        from ottla.broker.handlers.add_partitions_to_txn import add_partitions
+        from ottla.broker.api.handlers.add_partitions_to_txn import add_partitions
 
         return add_partitions(self._broker, asked, VERSION_OF_BROKERS)
 

@@ -32,10 +32,10 @@ from ottla.replication.progress import FollowerClock
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.connection import Connection, Request
-    from ottla.broker.partition import Partition
+    from ottla.broker.net.connection import Connection, Request
+    from ottla.broker.node import Node
     from ottla.broker.replicas.manager import ReplicaManager
+    from ottla.broker.replicas.partition import Partition
     from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest
 
 log = logging.getLogger("ottla.replicas")
@@ -148,7 +148,7 @@ class FollowerSession:
 class FetchService:
     """The sessions of all followers, one for each."""
 
-    def __init__(self, broker: Broker, replicas: ReplicaManager) -> None:
+    def __init__(self, broker: Node, replicas: ReplicaManager) -> None:
         self._broker = broker
         self.replicas = replicas
         self._sessions: dict[int, FollowerSession] = {}  # by node
@@ -242,7 +242,7 @@ class FollowerFetch:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Node,
         service: FetchService,
         session: FollowerSession,
         message: FetchRequest,

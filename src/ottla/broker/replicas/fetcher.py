@@ -28,9 +28,9 @@ from ottla.replication.follower import (
 from ottla.storage.errors import DiskFull, OffsetOutOfRange, StorageError, UnexpectedAppendOffset
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
     from ottla.broker.replicas.manager import ReplicaManager
+    from ottla.broker.replicas.partition import Partition
     from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 log = logging.getLogger("ottla.replicas")
@@ -43,7 +43,7 @@ _Key = tuple[bytes, int]
 
 
 class ReplicaFetcher:
-    def __init__(self, broker: Broker, replicas: ReplicaManager, leader_id: int) -> None:
+    def __init__(self, broker: Node, replicas: ReplicaManager, leader_id: int) -> None:
         self._broker = broker
         self._replicas = replicas
         self.leader_id = leader_id

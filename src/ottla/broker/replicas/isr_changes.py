@@ -15,9 +15,9 @@ from ottla.replication.isr_change import IsrChange, alter_partition_request
 from ottla.replication.leader import RETRY_ISR_CHANGE
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
     from ottla.broker.replicas.manager import ReplicaManager
+    from ottla.broker.replicas.partition import Partition
     from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData
     from ottla.replication.leader import LeaderState
 
@@ -31,7 +31,7 @@ _Proposal = tuple["LeaderState", IsrChange]
 
 
 class IsrChanges:
-    def __init__(self, broker: Broker, replicas: ReplicaManager) -> None:
+    def __init__(self, broker: Node, replicas: ReplicaManager) -> None:
         self._broker = broker
         self._replicas = replicas
         self._waiting: dict[Partition, _Proposal] = {}

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from ottla.broker.receive_buffer import BadFrame, ReceiveBuffer
+from ottla.broker.net.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_request, read_response_header

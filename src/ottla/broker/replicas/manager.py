@@ -22,11 +22,11 @@ from ottla.replication.leader import (
 from ottla.replication.throttle import ReplicationQuota, ThrottledReplicas
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.partition import Partition
+    from ottla.broker.node import Node
     from ottla.broker.replicas.fetch_service import FetchService
     from ottla.broker.replicas.fetcher import ReplicaFetcher
-    from ottla.broker.topic_settings import TopicSettings
+    from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.topic_settings import TopicSettings
     from ottla.controller.image_parts import PartitionImage
 
 log = logging.getLogger("ottla.replicas")
@@ -37,7 +37,7 @@ RACK_SELECTORS = ("RackAwareReplicaSelector", "rack")
 
 
 class ReplicaManager:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         config = broker.config
         self._broker = broker
         self._lag_time_max_ms = config.get_int("replica.lag.time.max.ms")

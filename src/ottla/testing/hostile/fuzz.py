@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from ottla.broker.handlers import HANDLERS
+from ottla.broker.api.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest

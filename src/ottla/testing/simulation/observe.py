@@ -21,8 +21,8 @@ from ottla.testing.simulation.history import PartitionName
 from ottla.testing.simulation.world import Node, World
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.raft_driver import RaftDriver
+    from ottla.broker.metadata.raft_driver import RaftDriver
+    from ottla.broker.node import Node as Broker
     from ottla.storage.log import PartitionLog
 
 READ_BYTES = 64 * 1024

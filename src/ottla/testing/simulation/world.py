@@ -27,7 +27,7 @@ from ottla.testing.simulation.network import Network
 from ottla.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+    from ottla.broker.node import Node as Broker
 
 EPOCH_MS = 1_767_225_600_000  # when every world begins: 2026-01-01
 CLIENT_PORT = 9092
@@ -139,7 +139,7 @@ class Node:
             self.process.paused = False
 
     async def _main(self, process: Process) -> None:
-        from ottla.broker.broker import Broker
+        from ottla.broker.node import Node as Broker
         from ottla.config.load import load_broker_config
 
         broker = self.broker = Broker(

@@ -1,0 +1,1 @@
+"""One module per Kafka API, and what carries a request to its handler."""

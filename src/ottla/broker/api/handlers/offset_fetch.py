@@ -1,0 +1,35 @@
+"""OffsetFetch (9): committed offsets of one group or, from version 8 on, of several."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinators.groups import together
+from ottla.groups.offsets.fetch import groups_of, refused_fetch, response_of
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Request
+    from ottla.broker.node import Node
+    from ottla.groups.shard import GroupShard
+
+API_KEY = 9
+
+
+def handle(broker: Node, request: Request, message: OffsetFetchRequest) -> Any:
+    version, require_stable = request.version, message.require_stable
+
+    def refuse(group: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
+        return refused_fetch(group, ErrorCode(code), version)
+
+    def fetch(group: OffsetFetchRequestGroup, shard: GroupShard) -> OffsetFetchResponseGroup:
+        return shard.fetch_offsets(group, require_stable, version)
+
+    answers = [
+        broker.groups.look(group.group_id, partial(fetch, group), partial(refuse, group))
+        for group in groups_of(message, version)
+    ]
+    return together(answers, lambda groups: response_of(groups, version))

@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a reader can see a divergence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from ottla.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Request
+    from ottla.broker.node import Node
+
+API_KEY = 23
+
+
+def handle(
+    broker: Node, request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_end(broker, topic.topic, asked) for asked in topic.partitions]
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _end(broker: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = broker.partitions.by_name(topic, asked.partition)
+    if partition is None:
+        code = broker.why_not_hosted(topic, asked.partition)
+        return EpochEndOffset(error_code=code, partition=asked.partition)
+    if not partition.is_leader:
+        return EpochEndOffset(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, partition=asked.partition)
+    wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
+    if wrong_epoch:
+        return EpochEndOffset(error_code=wrong_epoch, partition=asked.partition)
+    log = partition.log
+    if asked.leader_epoch == partition.leader_epoch:
+        epoch, end_offset = asked.leader_epoch, log.log_end_offset
+    else:
+        epoch, end_offset = log.leader_epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

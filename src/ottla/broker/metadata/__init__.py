@@ -1,0 +1,1 @@
+"""Cluster metadata on this node: Raft driver, committed image, controller, registration."""

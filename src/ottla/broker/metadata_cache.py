@@ -1,0 +1,18 @@
+"""The committed cluster metadata as this node has applied it."""
+
+from __future__ import annotations
+
+from ottla.controller.image import ClusterImage
+
+
+class MetadataCache:
+    """The current image, and the offset of the last record that was applied to it.
+
+    A snapshot replaces `image` as a whole: read it again after every await. Only `MetadataPublisher` writes.
+    """
+
+    __slots__ = ("image", "offset")
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.offset = -1

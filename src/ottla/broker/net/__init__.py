@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections, buffers, senders, and connections to other nodes."""

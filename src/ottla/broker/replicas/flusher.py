@@ -1,0 +1,91 @@
+"""fsync off the loop, grouped: while one flush of a log runs, everything that arrives shares the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.replicas.partition import Partition
+
+log = logging.getLogger("ottla.flusher")
+
+NEVER = 2**63 - 1
+RETRY_MS = 1000
+
+
+class Flusher:
+    """Carries out `flush.messages` (acknowledged only when on disk) and `flush.ms` (in the background)."""
+
+    def __init__(self, executor: Executor, clock: Callable[[], int]) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._running: dict[Partition, asyncio.Task[None]] = {}
+        self._again: set[Partition] = set()
+        self._timers: dict[Partition, asyncio.TimerHandle] = {}
+
+    def after_append(self, partition: Partition) -> bool:
+        """Start what the topic's flush policy asks for; True if the commit has to wait for the disk."""
+        config = partition.log.config
+        if config.flush_messages != NEVER and partition in self._running:
+            return True  # the flush under way looks again when it is done
+        due = partition.log.unflushed_messages >= config.flush_messages
+        if due:
+            self.flush(partition)
+        elif config.flush_ms != NEVER and partition not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[partition] = loop.call_later(config.flush_ms / 1000, self._timer_due, partition)
+        return due
+
+    def flush(self, partition: Partition) -> None:
+        """Bring everything appended so far to the disk, soon."""
+        if partition in self._running:
+            self._again.add(partition)
+        else:
+            self._running[partition] = asyncio.get_running_loop().create_task(self._run(partition))
+
+    async def drain(self) -> None:
+        """Wait for the flushes under way and drop the timers: the logs are about to be closed."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    def _timer_due(self, partition: Partition) -> None:
+        self._timers.pop(partition, None)
+        if not partition.deleted:
+            self.flush(partition)
+
+    async def _run(self, partition: Partition) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while not partition.deleted:
+                self._again.discard(partition)
+                job = partition.log.begin_flush()
+                if job is not None:
+                    await loop.run_in_executor(self._executor, job.run)
+                    partition.log.finish_flush(job, self._clock())
+                    # Not the job's end: the log may have been cut and written anew meanwhile.
+                    partition.flushed(partition.log.recovery_point, self._clock())
+                if partition.log.unflushed_messages >= partition.log.config.flush_messages:
+                    continue  # what arrived meanwhile is due already
+                partition.flushed(partition.log.log_end_offset, self._clock())
+                if partition not in self._again:
+                    break
+        except Exception as error:
+            log.error("flush failed: partition=%s-%d error=%s", partition.topic, partition.index, error)
+            partition.commit_failed(error)
+            self._try_later(partition)
+        finally:
+            self._again.discard(partition)
+            del self._running[partition]
+
+    def _try_later(self, partition: Partition) -> None:
+        """A disk that was full may have room again; followers and commits wait for it."""
+        if partition.log.log_dir.error is None and not partition.deleted and partition not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[partition] = loop.call_later(RETRY_MS / 1000, self._timer_due, partition)
