@@ -1,4 +1,7 @@
-"""Which node this is: the ids that other nodes and clients know it by."""
+"""Which node this is: the ids that other nodes and clients know it by.
+
+Lowest layer of `ottla.broker`: every other layer may import it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ class NodeIdentity:
     """Ids of this node.
 
     `cluster_id` is empty until the log directories are opened, and `broker_epoch` is -1 until the controller
-    has accepted the registration of this broker. Only `Node.start` and `Registration` set them.
+    has accepted the registration of this broker. Only `Node` and `Registration` set them.
     """
 
     __slots__ = ("broker_epoch", "cluster_id", "node_id")

@@ -1,4 +1,7 @@
-"""The committed cluster metadata as this node has applied it."""
+"""The committed cluster metadata as this node has applied it.
+
+Lowest layer of `ottla.broker`: every other layer may import it.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from ottla.broker.api.metadata_answers import MetadataAnswers
 from ottla.broker.api.refusals import refused
 from ottla.broker.coordinators.groups import GroupCoordinator
 from ottla.broker.coordinators.transactions import TransactionCoordinator
+from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata.cluster_identity import settle_identity
 from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.metadata.controller_loop import NotController
@@ -34,8 +35,10 @@ from ottla.broker.metadata.quorum_setup import (
 from ottla.broker.metadata.recent_brokers import RecentBrokers
 from ottla.broker.metadata.registration import Registration
 from ottla.broker.metadata.topic_creator import TopicCreator
+from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.net.listener import Limits, Listener
 from ottla.broker.net.receive_budget import ReceiveBudget
+from ottla.broker.randomness import Randomness
 from ottla.broker.replicas.cleaner import Cleaner
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.manager import ReplicaManager
@@ -85,14 +88,16 @@ class Node:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.node_id = config.node_id
+        self.identity = NodeIdentity(config.node_id)
+        self.metadata = MetadataCache()
+        self.randomness = Randomness(rng)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.layers = ConfigLayers(config)
         self.partitions = PartitionTable()
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"),
-            new_id=lambda: self._rng.randint(1, 2**31 - 1),
+            new_id=self.randomness.session_id,
         )
         self.topic_creator = TopicCreator(self)
         self.replicas = ReplicaManager(self)
@@ -100,14 +105,12 @@ class Node:
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self)
         self._verification: Verification | None = None
-        self.cluster_id = ""
         self.listeners: list[Listener] = []  # for clients and other brokers
         self.controller_listeners: list[Listener] = []
         self.logs: LogManager
         self.producer_ids = ProducerIds(self)
         self.flusher: Flusher
         self._files = files or OsFiles()
-        self._rng = rng or random.Random(os.urandom(16))
         self._on_fatal = on_fatal or _exit_now
         self._publisher = MetadataPublisher(self)
         self.recent_brokers = RecentBrokers(lambda: self.image, clock, self.replicas.is_gone)
@@ -124,15 +127,23 @@ class Node:
         self._cleaner: Cleaner | None = None
         self._introduction: asyncio.Task[None] | None = None
 
-    # -- what handlers ask
+    # -- aliases, until every part takes identity, metadata and randomness
+
+    @property
+    def node_id(self) -> int:
+        return self.identity.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.identity.cluster_id
 
     @property
     def image(self) -> ClusterImage:
-        return self._publisher.image
+        return self.metadata.image
 
     @property
     def image_offset(self) -> int:
-        return self._publisher.offset
+        return self.metadata.offset
 
     @property
     def quorum(self) -> RaftDriver:
@@ -140,7 +151,7 @@ class Node:
 
     @property
     def broker_epoch(self) -> int:
-        return self._registration.broker_epoch
+        return self.identity.broker_epoch
 
     @property
     def verification(self) -> Verification:
@@ -210,7 +221,7 @@ class Node:
 
     def draw(self, below: int) -> int:
         """A random number of range(below)."""
-        return self._rng.randrange(below)
+        return self.randomness.draw(below)
 
     def fatal(self, error: BaseException) -> None:
         """This node cannot go on."""
@@ -218,10 +229,7 @@ class Node:
 
     def random_uuid(self) -> bytes:
         """16 random bytes whose text form does not begin with a dash: it would look like an option."""
-        while True:
-            value = self._rng.randbytes(16)
-            if value[0] >> 2 != 62:
-                return value
+        return self.randomness.uuid()
 
     # -- life
 
@@ -251,7 +259,7 @@ class Node:
         """Take part in the metadata quorum, as a voter or as an observer."""
         config = self.config
         self.logs = LogManager(self._files, config.log_dirs)
-        self.cluster_id = settle_identity(self.logs, config, self.random_uuid)
+        self.identity.cluster_id = settle_identity(self.logs, config, self.random_uuid)
         self.flusher = Flusher(self._executor, self.clock)
         raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
         self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
@@ -270,7 +278,7 @@ class Node:
     async def _start_broker(self) -> None:
         registration = self._registration
         await registration.register()
-        await self.plane.wait_applied(registration.broker_epoch)
+        await self.plane.wait_applied(self.identity.broker_epoch)
         self._publisher.refresh_layers()
         await asyncio.get_running_loop().run_in_executor(self._executor, self._load_logs)
         self._publisher.set_strays_aside()

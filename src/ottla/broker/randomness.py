@@ -1,4 +1,7 @@
-"""Random numbers and ids. A simulated node is given a seeded generator."""
+"""Random numbers and ids. A simulated node is given a seeded generator.
+
+Lowest layer of `ottla.broker`: every other layer may import it.
+"""
 
 from __future__ import annotations
 

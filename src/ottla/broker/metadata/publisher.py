@@ -30,17 +30,20 @@ class MetadataPublisher:
 
     def __init__(self, broker: Node) -> None:
         self._broker = broker
-        self.image = ClusterImage()
-        self.offset = -1  # of the last record applied
+        self._cache = broker.metadata
         self.on_change: list[Callable[[ImageDelta], None]] = []  # called when a delta has been carried out
         self._waiting_for_room: dict[tuple[bytes, int], None] = {}  # new partitions whose disk was full
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._cache.image
 
     async def publish(self, records: list[Message], last_offset: int) -> None:
         """Apply committed records and carry out what they change here."""
         delta = ImageDelta()
         for record in records:
-            self.image.apply(record, delta)
-        self.offset = last_offset
+            self._cache.image.apply(record, delta)
+        self._cache.offset = last_offset
         await self._follow(delta)
 
     async def publish_snapshot(self, records: Iterable[Message], last_offset: int) -> None:
@@ -51,8 +54,8 @@ class MetadataPublisher:
         for record in records:
             image.apply(record)
         delta = difference(self.image, image)
-        self.image = image
-        self.offset = last_offset
+        self._cache.image = image
+        self._cache.offset = last_offset
         await self._follow(delta)
 
     async def _follow(self, delta: ImageDelta) -> None:
@@ -72,12 +75,12 @@ class MetadataPublisher:
 
     def forget(self) -> None:
         """A snapshot takes the place of what was replayed so far."""
-        self.image = ClusterImage()
+        self._cache.image = ClusterImage()
 
     def replay(self, record: Message, offset: int) -> None:
         """Apply a record at start-up; `host_everything` follows when all are in."""
-        self.image.apply(record)
-        self.offset = offset
+        self._cache.image.apply(record)
+        self._cache.offset = offset
 
     def copy_of_image(self) -> ClusterImage:
         """What is committed, as an image of its own."""

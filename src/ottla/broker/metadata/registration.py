@@ -37,7 +37,6 @@ class Registration:
     def __init__(self, broker: Node) -> None:
         config = broker.config
         self._broker = broker
-        self.broker_epoch = -1
         self._incarnation_id = broker.random_uuid()
         self._interval_ms = config.get_int("broker.heartbeat.interval.ms")
         self._session_ms = config.get_int("broker.session.timeout.ms")
@@ -63,7 +62,7 @@ class Registration:
                 ) from error
             code = ErrorCode(reply.error_code)
             if code == ErrorCode.NONE:
-                self.broker_epoch = reply.broker_epoch
+                self._broker.identity.broker_epoch = reply.broker_epoch
                 return
             if code in _FINAL or left_ms <= 0:
                 raise RuntimeError(f"the controller refused this broker: {code.name}")
@@ -138,7 +137,7 @@ class Registration:
         broker = self._broker
         message = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
-            broker_epoch=self.broker_epoch,
+            broker_epoch=self._broker.identity.broker_epoch,
             current_metadata_offset=broker.image_offset,
             want_fence=False,
             want_shut_down=want_shut_down,
@@ -149,7 +148,7 @@ class Registration:
             ],
         )
         if broker.plane.active is not None:
-            broker.plane.heard_of(broker.node_id, self.broker_epoch, None)
+            broker.plane.heard_of(broker.node_id, self._broker.identity.broker_epoch, None)
         try:
             answer = await broker.controller.ask(message, timeout_ms=timeout_ms)
         except (ControllerUnreachable, StorageError) as error:
