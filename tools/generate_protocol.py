@@ -1,12 +1,15 @@
 """Write src/ottla/protocol/messages/ from Kafka's message definitions (JSON with // comments).
 
-What is written is small on purpose: one module per message with its typed, slotted classes and a schema of
-one line per field. The functions that read and write the wire are compiled from that schema at run time
-(ottla.protocol.compile), so nobody has to review generated codecs. Run:
+The output is small on purpose: one module per message with its typed, slotted classes and a schema of one
+line per field. The functions that read and write the wire are compiled from that schema at run time
+(ottla.protocol.compile_read and compile_write), so there are no generated codecs to review. Run:
 
     python tools/generate_protocol.py --definitions DIR [--output DIR]
+    python tools/generate_protocol.py --constants
 
-`protocol_additions.json` beside this file holds the few tagged fields that we add to Kafka's messages.
+The first form rewrites the messages and the constants; the second only the constants (`api_keys.py` and
+`versions.py` in ottla.protocol), from the messages that are there. `protocol_additions.json` holds the few
+tagged fields that Ottla adds to Kafka's messages, `protocol_versions.json` the versions that have a name.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 
 OUTPUT = Path(__file__).resolve().parent.parent / "src" / "ottla" / "protocol" / "messages"
 ADDITIONS = Path(__file__).resolve().parent / "protocol_additions.json"
+VERSIONS = Path(__file__).resolve().parent / "protocol_versions.json"
 VERSION_MAX = 32767
 LINE_MAX = 110
 PYTHON_TYPES = {
@@ -260,6 +264,72 @@ def record_table(name: str, definitions: list[Definition]) -> list[str]:
     return [f"{name}: dict[int, str] = {{", *[f'    {key}: "{row}",' for key, row in rows], "}"]
 
 
+def api_keys_module(table: str) -> str:
+    """The ApiKey enum, from the text of table.py."""
+    rows = re.findall(r'^    \((\d+), "(\w+)", \d', table, re.MULTILINE)
+    return "\n".join(
+        [
+            '"""Keys of the APIs, written by tools/generate_protocol.py: do not edit."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "from enum import IntEnum",
+            "",
+            "",
+            "class ApiKey(IntEnum):",
+            *[f"    {snake(name).upper()} = {key}" for key, name in rows],
+            "",
+        ]
+    )
+
+
+def first_version(files: dict[str, str], path: str) -> int:
+    """The first version of a field (or, with null:, in which it may be null), from the modules' schemas."""
+    nullable, path = path.startswith("null:"), path.removeprefix("null:")
+    message, *struct, field = path.split(".")
+    text = files[snake(message) + ".py"]
+    body = re.search(
+        rf"^class {struct[0] if struct else message}\(.*?^    \"\"\"$", text, re.MULTILINE | re.DOTALL
+    )
+    words = body and re.search(rf"^        {field} (.*)$", body.group(), re.MULTILINE)
+    if not words:
+        raise ValueError(f"protocol_versions.json: there is no field {path}")
+    _, versions, *options = words.group(1).split()
+    given = dict(option.split(":", 1) for option in options if ":" in option)
+    if nullable:
+        versions = given["null"]
+    elif "tag" in given:
+        versions = given["tag"].split(":")[1]
+    return max(version_range(versions)[0], int(re.findall(r"MIN_VERSION = (\d+)", text)[0]))
+
+
+def versions_module(files: dict[str, str], named: Definition) -> str:
+    """Constants for the versions in protocol_versions.json."""
+    lines = [
+        '"""First versions of fields and behaviours, written by tools/generate_protocol.py: do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for name, source in named.items():
+        if name != "comment":
+            is_field = isinstance(source, str)
+            version, reason = (first_version(files, source), source) if is_field else source
+            if reason.startswith("null:"):
+                reason = f"{reason.removeprefix('null:')} may be null"
+            line = f"{name}_SINCE = {version}"
+            lines += [f"{line}  # {reason}"] if len(line + reason) + 4 <= LINE_MAX else [f"# {reason}", line]
+    return "\n".join([*lines, ""])
+
+
+def generate_constants(files: dict[str, str]) -> dict[str, str]:
+    """File name -> text of the constants, from the texts of the messages directory."""
+    return {
+        "api_keys.py": api_keys_module(files["table.py"]),
+        "versions.py": versions_module(files, load(VERSIONS)),
+    }
+
+
 def generate(definitions: Path) -> dict[str, str]:
     """File name -> text of everything in the messages directory."""
     files = {
@@ -281,21 +351,34 @@ def generate(definitions: Path) -> dict[str, str]:
     return files
 
 
+def write_files(output: Path, files: dict[str, str]) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (output / name).write_text(text, encoding="utf-8")
+    print(f"{len(files)} files in {output}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--definitions", type=Path, required=True, help="directory of directories of *.json")
+    parser.add_argument("--definitions", type=Path, help="directory of directories of *.json")
+    parser.add_argument("--constants", action="store_true", help="write only the constants")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
+    if options.constants:
+        committed = {path.name: path.read_text(encoding="utf-8") for path in options.output.glob("*.py")}
+        write_files(options.output.parent, generate_constants(committed))
+        return 0
+    if options.definitions is None:
+        parser.error("--definitions or --constants is required")
     files = generate(options.definitions)
     if len(files) < 3:
         print(f"no message definitions under {options.definitions}", file=sys.stderr)
         return 1
-    options.output.mkdir(parents=True, exist_ok=True)
     for stale in {path.name for path in options.output.glob("*.py")} - set(files):
         (options.output / stale).unlink()
-    for name, text in files.items():
-        (options.output / name).write_text(text, encoding="utf-8")
-    print(f"{len(files)} files in {options.output}")
+    write_files(options.output, files)
+    if options.output == OUTPUT:
+        write_files(options.output.parent, generate_constants(files))
     return 0
 
 

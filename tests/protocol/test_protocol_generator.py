@@ -123,8 +123,34 @@ def test_module_names_follow_one_rule(generator: ModuleType) -> None:
     assert snake_case("KRaftVersionRecord") == "kraft_version_record"
 
 
+def test_constants(generator: ModuleType) -> None:
+    table = '    (7, "TryOut", 1, 2, 3, 2, "broker"),\n'
+    assert generator.api_keys_module(table).endswith("class ApiKey(IntEnum):\n    TRY_OUT = 7\n")
+    files = {"try_out_request.py": EXPECTED}
+    named = {
+        "TRY_OUT_LIMIT": "TryOutRequest.limit",
+        "TRY_OUT_NO_ADDRESS": "null:TryOutRequest.address",
+        "TRY_OUT_ID": "TryOutRequest.Thing.id",
+        "TRY_OUT_SPEED": [2, "it is fast"],
+    }
+    assert generator.versions_module(files, named).splitlines()[4:] == [
+        "TRY_OUT_LIMIT_SINCE = 1  # TryOutRequest.limit",
+        "TRY_OUT_NO_ADDRESS_SINCE = 2  # TryOutRequest.address may be null",
+        "TRY_OUT_ID_SINCE = 3  # TryOutRequest.Thing.id",
+        "TRY_OUT_SPEED_SINCE = 2  # it is fast",
+    ]
+    with pytest.raises(ValueError, match=r"there is no field TryOutRequest\.gone"):
+        generator.first_version(files, "TryOutRequest.gone")
+
+
+def test_committed_constants_are_what_the_generator_writes(generator: ModuleType) -> None:
+    messages = {path.name: path.read_text(encoding="utf-8") for path in COMMITTED.glob("*.py")}
+    for name, text in generator.generate_constants(messages).items():
+        assert (COMMITTED.parent / name).read_text(encoding="utf-8") == text
+
+
 @pytest.mark.skipif(not DEFINITIONS, reason="OTTLA_KAFKA_MESSAGES does not name the message definitions")
-def test_what_is_committed_is_what_the_generator_writes(generator: ModuleType) -> None:
+def test_committed_messages_are_what_the_generator_writes(generator: ModuleType) -> None:
     files = generator.generate(Path(DEFINITIONS))
     committed = {path.name: path.read_text(encoding="utf-8") for path in COMMITTED.glob("*.py")}
     assert committed == files

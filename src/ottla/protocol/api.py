@@ -1,20 +1,21 @@
-"""The table of RPCs: versions of each API, and its message classes, loaded when first asked for."""
+"""The table of APIs: versions of each API, and its message classes, imported on first use."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import Message
 from ottla.protocol.messages.table import APIS
 
-API_VERSIONS_KEY = 18
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
 
-# Finding a module by the name of a message costs more than reading a small one.
+# Finding a module by the name of a message takes longer than reading a small one.
 _found: dict[str, type[Message]] = {}
 
 
 def snake_case(name: str) -> str:
-    """The module of a message: the generator's rule, without the weight of `re`."""
+    """The module name of a message: the generator's rule without importing `re`."""
     out = ""
     for letter in name.replace("KRaft", "Kraft"):
         out += "_" + letter if letter.isupper() else letter
@@ -22,7 +23,7 @@ def snake_case(name: str) -> str:
 
 
 def message_class(name: str) -> type[Message]:
-    """The class of a message by Kafka's name of it, for example "FetchRequest"."""
+    """The class of a message by its Kafka name, for example "FetchRequest"."""
     found = _found.get(name)
     if found is None:
         module = import_module(f"ottla.protocol.messages.{snake_case(name)}")
@@ -31,7 +32,7 @@ def message_class(name: str) -> type[Message]:
 
 
 class Api:
-    """One RPC; `max_version` is the highest stable version, `newest_version` may be an unstable one."""
+    """One API; `max_version` is the highest stable version, `newest_version` may be an unstable one."""
 
     __slots__ = (
         "_request",
@@ -76,5 +77,5 @@ def request_header_version(api_key: int, version: int) -> int:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """1 has tagged fields, 0 has none; a client that asks for the versions cannot know yet, so it gets 0."""
-    return 1 if version >= _FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS_KEY else 0
+    """1 has tagged fields, 0 has none. ApiVersions always has 0: its client may not know the version."""
+    return 1 if version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS else 0
