@@ -11,9 +11,7 @@ from typing import Self, TypeVar
 
 from bench.broker import BenchError, Broker, Launch
 from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id
-from ottla.client import Admin, NewTopic
-from ottla.client.admin_cluster import ELECT_PREFERRED
-from ottla.client.admin_types import PartitionState
+from ottla.client import ELECT_PREFERRED, Admin, NewTopic, PartitionState
 from ottla.client.errors import ClientError
 from ottla.testing.ports import free_ports
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client.arrow_read import OffsetRange
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla.client_options import fetch_options
 from pyspark_ottla.group_progress import group_to_tell
 from pyspark_ottla.places import check_pair, ending_place, starting_place

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.arrow_write import BATCH_BYTES, RECORD_BYTES_MAX
-from ottla.client.fetch_range import FetchOptions
-from ottla.client.sync_cluster import ClusterOptions
+from ottla.client import ClusterOptions
+from ottla.client.blocking.arrow_write import BATCH_BYTES, RECORD_BYTES_MAX
+from ottla.client.blocking.fetch_range import FetchOptions
 
 PREFIX = "kafka."
 NO_CONSUMER_OPTION = {

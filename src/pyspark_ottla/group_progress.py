@@ -10,10 +10,9 @@ import logging
 import time
 from collections.abc import Mapping
 
+from ottla.client import ClusterOptions, CommittedOffset, shared_cluster
+from ottla.client.blocking.groups import SyncGroup
 from ottla.client.errors import ClientError
-from ottla.client.group_types import CommittedOffset
-from ottla.client.sync_cluster import ClusterOptions, shared_cluster
-from ottla.client.sync_groups import SyncGroup
 from pyspark_ottla.client_options import true_or_false
 from pyspark_ottla.places import group_id_of
 from pyspark_ottla.ranges import Offsets

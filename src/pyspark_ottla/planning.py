@@ -7,8 +7,8 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-from ottla.client.sync_groups import SyncGroup
+from ottla.client import ClusterOptions, SyncCluster, shared_cluster
+from ottla.client.blocking.groups import SyncGroup
 from ottla.protocol.message import ZERO_UUID
 from pyspark_ottla.client_options import (
     cluster_options,

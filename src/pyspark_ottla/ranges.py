@@ -7,7 +7,7 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from math import ceil, floor
 
-from ottla.client.arrow_read import OffsetRange
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla.places import TopicPartition
 
 Offsets = dict[TopicPartition, int]

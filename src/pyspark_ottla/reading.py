@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client.arrow_read import OffsetRange, read_range
+from ottla.client import ClusterOptions, SyncCluster, shared_cluster
+from ottla.client.blocking.arrow_read import OffsetRange, read_range
+from ottla.client.blocking.fetch_range import FetchOptions, log_bounds
 from ottla.client.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
-from ottla.client.fetch_range import FetchOptions, log_bounds
-from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
 from ottla.protocol.message import ZERO_UUID
 from pyspark_ottla.columns import SparkShape
 from pyspark_ottla.planning import report_loss, shown_id

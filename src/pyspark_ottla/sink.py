@@ -14,8 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.client.arrow_write import ArrowWriter
-from ottla.client.sync_cluster import shared_cluster
+from ottla.client import ArrowWriter, shared_cluster
 from pyspark_ottla.exactly_once.deciding import Attempt, Decider, end_job
 from pyspark_ottla.exactly_once.marker import transaction_prefix
 from pyspark_ottla.exactly_once.tasks import Prepared, Who, write_prepared

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.client.arrow_read import OffsetRange
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla.client_options import fetch_options, whole_number
 from pyspark_ottla.group_progress import METADATA_OPTION, GroupProgress, group_to_tell
 from pyspark_ottla.places import EARLIEST, LATEST, ending_place, starting_place

@@ -12,8 +12,7 @@ import pytest
 import bench.cluster
 from bench.broker import BenchError
 from bench.peers.fleet import Fleet, Peer
-from ottla.client import Admin
-from ottla.client.admin_types import PartitionState, TopicState
+from ottla.client import Admin, PartitionState, TopicState
 from ottla.client.errors import broker_error
 from ottla.protocol.errors import ErrorCode
 

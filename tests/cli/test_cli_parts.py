@@ -15,7 +15,7 @@ from ottla.cli.output import human_bytes, plural
 from ottla.cli.produce import InputFormat, parse_line
 from ottla.cli.record_json import record_from_json, record_to_json
 from ottla.cli.start_point import LastN, parse_start
-from ottla.client.consumer_state import ConsumedRecord
+from ottla.client import ConsumedRecord
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 contents = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)

@@ -12,16 +12,15 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from ottla.client import ClusterOptions, read_arrow, shared_cluster, write_arrow
-from ottla.client.arrow_read import READ_SCHEMA, OffsetRange, read_range
-from ottla.client.consumer_state import CorruptRecordsError
+from ottla.client import ClusterOptions, CorruptRecordsError, read_arrow, shared_cluster, write_arrow
+from ottla.client.blocking.arrow_read import READ_SCHEMA, OffsetRange, read_range
+from ottla.client.blocking.fetch_range import AbortedTransactions, FetchOptions
 from ottla.client.errors import (
     ConnectionFailedError,
     OffsetOutOfRangeError,
     RequestTimeoutError,
     UnknownTopicError,
 )
-from ottla.client.fetch_range import AbortedTransactions, FetchOptions
 from ottla.protocol.messages.fetch_response import AbortedTransaction, PartitionData
 from ottla.records.batch import HEADER_BYTES, read_header, seal
 from ottla.records.build import build_batch
@@ -248,7 +247,7 @@ def test_a_flipped_bit_is_noticed(with_stub):
 
 
 def test_a_deleted_topic_is_not_waited_for_long(with_stub, monkeypatch):
-    monkeypatch.setattr("ottla.client.fetch_range.MISSING_TOPIC_MAX_S", 0.1)
+    monkeypatch.setattr("ottla.client.blocking.fetch_range.MISSING_TOPIC_MAX_S", 0.1)
 
     async def scenario(stub):
         stub.add_topic("t")

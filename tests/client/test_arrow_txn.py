@@ -10,10 +10,17 @@ import time
 import pyarrow as pa
 import pytest
 
-from ottla.client import ArrowWriter, BrokerError, ClientError, SyncCluster, end_transactions, read_arrow
-from ottla.client import sync_transactions as module
+from ottla.client import (
+    ArrowWriter,
+    BrokerError,
+    ClientError,
+    SyncCluster,
+    SyncTransactions,
+    end_transactions,
+    read_arrow,
+)
+from ottla.client.blocking import transactions as module
 from ottla.client.errors import RecordTooLargeError, UnknownTopicError
-from ottla.client.sync_transactions import SyncTransactions
 from ottla.testing import Cluster
 
 TWO_PHASES = {"transaction.two.phase.commit.enable": True}
@@ -269,7 +276,7 @@ def test_a_writer_whose_identity_is_given_never_takes_another(with_stub):
         assert stub.asked("InitProducerId") == []
 
     def write(servers: str) -> None:
-        from ottla.client.arrow_produce import Identity
+        from ottla.client.blocking.deliverer import Identity
 
         cluster = SyncCluster(servers)
         with (

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client import ArrowWriter, ClusterOptions, read_arrow, shared_cluster, write_arrow
-from ottla.client.arrow_produce import Identity
-from ottla.client.arrow_write import partitions_of
+from ottla.client.blocking.arrow_write import partitions_of
+from ottla.client.blocking.deliverer import Identity
+from ottla.client.core.partitioner import partition_for_key
 from ottla.client.errors import BrokerError, RecordTooLargeError, UnknownTopicError
-from ottla.client.partitioner import partition_for_key
 from ottla.records.arrow import _column
 from ottla.records.batch import read_header
 from ottla.records.partitions import partitions_of_keys_plain

@@ -10,7 +10,7 @@ from confluent_kafka import Producer as OtherProducer
 from confluent_kafka import TopicPartition
 
 from ottla.client import ClusterClient, Consumer, Producer
-from ottla.client.partitioner import partition_for_key
+from ottla.client.core.partitioner import partition_for_key
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ottla.client.membership import GroupOptions, Membership, Subscription
-from ottla.client.membership_consumer import ConsumerProtocol
+from ottla.client.groups.consumer_protocol import ConsumerProtocol
+from ottla.client.groups.membership import GroupOptions, Membership, Subscription
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,

@@ -17,7 +17,7 @@ from ottla.client import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from ottla.client.partitioner import murmur2, partition_for_key
+from ottla.client.core.partitioner import murmur2, partition_for_key
 
 
 def signed(value: int) -> int:

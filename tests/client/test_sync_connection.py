@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from ottla.client.blocking.connection import SyncConnection
 from ottla.client.errors import RequestTimeoutError
-from ottla.client.sync_connection import SyncConnection
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.metadata_response import MetadataResponse
 

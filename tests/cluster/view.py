@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from load import wait_until
 
-from ottla.client import Admin, NewTopic
-from ottla.client.admin_types import PartitionState, QuorumInfo
+from ottla.client import Admin, NewTopic, PartitionState, QuorumInfo
 from ottla.client.errors import ClientError
 
 T = TypeVar("T")

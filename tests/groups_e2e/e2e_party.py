@@ -8,7 +8,7 @@ from typing import Any, Self
 from e2e_reader import PROTOCOLS, Reader, ReaderProcess, Watched
 from e2e_watch import Load, until_read
 
-from ottla.client.group_types import GroupInfo
+from ottla.client import GroupInfo
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 

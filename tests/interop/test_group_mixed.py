@@ -17,7 +17,7 @@ import pytest
 from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
 from test_group_clients import QUICK
 
-from ottla.client.group_types import GroupInfo
+from ottla.client import GroupInfo
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 

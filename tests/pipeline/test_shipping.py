@@ -47,7 +47,8 @@ def test_the_pure_twin_works_from_the_zip(tmp_path):
     with zipfile.ZipFile(code) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
     program = (
-        "import ottla, ottla.client.arrow_read, ottla.client.arrow_write, ottla.records.kernel as kernel; "
+        "import ottla, ottla.client.blocking.arrow_read, ottla.client.blocking.arrow_write; "
+        "import ottla.records.kernel as kernel; "
         "print(kernel.COMPILED, '.zip' in ottla.__file__)"
     )
     assert bare_python(program, code, *needs_of("pyarrow")) == "False True"

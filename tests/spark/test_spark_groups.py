@@ -16,10 +16,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from ottla.client import CommittedOffset, SyncCluster
+from ottla.client.blocking.groups import SyncGroup
 from ottla.client.errors import UnsupportedApiError
-from ottla.client.group_types import CommittedOffset
-from ottla.client.sync_cluster import SyncCluster
-from ottla.client.sync_groups import SyncGroup
 from pyspark_ottla import group_progress
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.columns import schema_of

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.client.arrow_read import OffsetRange
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla import client_options as clients
 from pyspark_ottla import places, ranges
 from pyspark_ottla.batch import OttlaReader

@@ -20,7 +20,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from ottla.client import SyncCluster, read_arrow, write_arrow
-from ottla.client.sync_groups import SyncGroup
+from ottla.client.blocking.groups import SyncGroup
 
 pytestmark = [
     pytest.mark.spark,

@@ -12,9 +12,9 @@ pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip inst
 
 from sink_stage import SCHEMA, KilledError, Stage, rows
 
-from ottla.client import read_arrow, sync_transactions, write_arrow
+from ottla.client import SyncTransactions, read_arrow, write_arrow
+from ottla.client.blocking import transactions as sync_transactions
 from ottla.client.errors import BrokerError, RequestTimeoutError
-from ottla.client.sync_transactions import SyncTransactions
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from pyspark_ottla import sink
@@ -253,7 +253,7 @@ def test_winners_are_rolled_forward_by_the_first_task(stage, monkeypatch):
 
 
 def test_the_answer_of_an_end_is_lost(stage, monkeypatch):
-    from ottla.client.sync_connection import SyncConnection
+    from ottla.client.blocking.connection import SyncConnection
     from ottla.protocol.messages.end_txn_response import EndTxnResponse
 
     receive = SyncConnection.receive

@@ -12,9 +12,8 @@ pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip inst
 
 from sink_stage import KilledError, Stage
 
-from ottla.client.arrow_write import ArrowWriter
+from ottla.client import ArrowWriter, SyncTransactions
 from ottla.client.errors import ClientError, RequestTimeoutError
-from ottla.client.sync_transactions import SyncTransactions
 from ottla.testing import Cluster
 from pyspark_ottla.exactly_once import commit_log, deciding
 from pyspark_ottla.exactly_once.commit_log import Committer, TakenOverError

@@ -10,8 +10,7 @@ pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip inst
 
 from pyspark.errors import PySparkException
 
-from ottla.client import SyncTransactions, read_arrow, shared_cluster
-from ottla.client.offsets import LATEST
+from ottla.client import LATEST, SyncTransactions, read_arrow, shared_cluster
 from ottla.testing import Cluster
 
 pytestmark = [

@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as Deleted
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from ottla.client.arrow_read import OffsetRange
-from ottla.client.sync_cluster import shared_cluster
+from ottla.client import shared_cluster
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.columns import schema_of
 from pyspark_ottla.planning import DataLoss
@@ -234,7 +234,7 @@ def test_records_that_retention_took(ottla_cluster, ottla_topic, options, write)
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monkeypatch):
-    monkeypatch.setattr("ottla.client.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
+    monkeypatch.setattr("ottla.client.blocking.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
     write(0, 3)
     query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
     query.plan()
@@ -306,7 +306,7 @@ def test_a_topic_made_anew_before_a_task_reads_it(ottla_cluster, ottla_topic, op
 
 @pytest.mark.ottla_topic(partitions=2)
 def test_a_partition_that_vanished(ottla_cluster, ottla_topic, options, write, monkeypatch):
-    monkeypatch.setattr("ottla.client.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
+    monkeypatch.setattr("ottla.client.blocking.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
     for partition in (0, 1):
         write(0, 3, partition)
     query = Query(options, startingOffsets="earliest")

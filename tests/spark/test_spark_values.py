@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import StructType
 
 from ottla.client import write_arrow
-from ottla.client.arrow_read import OffsetRange
+from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla import decoding
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.columns import schema_of

@@ -20,10 +20,8 @@ from bench.peers.contest import Effort, Figures, Measure, Scenario, Stopwatch
 from bench.peers.fleet import Fleet
 from bench.peers.scenarios.produce import texts
 from bench.spark_session import connector, spark_cpu_s, spark_session
-from ottla.client import NewTopic
-from ottla.client.arrow_read import resolve_ranges
-from ottla.client.arrow_write import ArrowWriter
-from ottla.client.sync_cluster import shared_cluster
+from ottla.client import ArrowWriter, NewTopic, shared_cluster
+from ottla.client.blocking.arrow_read import resolve_ranges
 
 PARTITIONS = 2
 SIZES = {"100 B": 100, "1 KB": 1024}

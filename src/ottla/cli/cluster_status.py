@@ -9,10 +9,8 @@ import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import EXIT_FAILED, connected, console, plural, print_json, run_command, table
-from ottla.client.admin import Admin
-from ottla.client.admin_types import ClusterInfo, QuorumInfo, QuorumReplica
+from ottla.client import Admin, ClusterInfo, QuorumInfo, QuorumReplica, TopicInfo
 from ottla.client.errors import BrokerError, RequestTimeoutError, UnsupportedApiError
-from ottla.client.metadata import TopicInfo
 
 PARTITIONS_SHOWN_MAX = 20
 # A voter or observer that has not caught up for so long counts as behind; idle quorums append twice a second.

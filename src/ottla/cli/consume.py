@@ -15,10 +15,9 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, run_command
 from ottla.cli.record_json import record_to_json
 from ottla.cli.start_point import LastN, parse_start
-from ottla.client.consumer import ISOLATION_LEVELS, Consumer, Start
-from ottla.client.consumer_state import ConsumedRecord
-from ottla.client.offsets import EARLIEST, LATEST
-from ottla.client.retry import Deadline
+from ottla.client import EARLIEST, LATEST, ConsumedRecord
+from ottla.client.aio.consumer import ISOLATION_LEVELS, Consumer, Start
+from ottla.client.core.retry import Deadline
 
 HELP = """Print the records of a topic and wait for more.
 

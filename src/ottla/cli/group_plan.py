@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ottla.cli.start_point import LastN
-from ottla.client.admin import Admin
-from ottla.client.consumer import Start, timestamp_ms_of
+from ottla.client import Admin
+from ottla.client.aio.consumer import Start, timestamp_ms_of
 from ottla.client.errors import ClientError
-from ottla.client.group_types import GroupInfo, TopicPartition
+from ottla.client.groups.types import GroupInfo, TopicPartition
 
 MEMBERS_NAMED_MAX = 3
 

@@ -8,8 +8,7 @@ from typing import Any
 from ottla.cli.consume import time_text
 from ottla.cli.group_plan import host_of
 from ottla.cli.output import console, plural, table
-from ottla.client.admin import Admin
-from ottla.client.group_types import GroupInfo, GroupMember, PartitionLag, Rebalance, RebalanceCause
+from ottla.client import Admin, GroupInfo, GroupMember, PartitionLag, Rebalance, RebalanceCause
 
 CAUSES_SHOWN_MAX = 4
 

@@ -14,9 +14,8 @@ from ottla.cli.group_plan import Shift, Step, Target, plan_reset, why_not_now
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, console, plural, print_json, run_command, table
 from ottla.cli.start_point import parse_start
-from ottla.client.admin import Admin
+from ottla.client import Admin, GroupInfo
 from ottla.client.errors import ClientError, GroupNotEmptyError, UnknownGroupError
-from ottla.client.group_types import GroupInfo
 from ottla.protocol.errors import ErrorCode
 
 app = typer.Typer(

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ottla.client.cluster import ClusterClient
+from ottla.client import ClusterClient
 from ottla.client.errors import BrokerError, ClientError, UnknownTopicError
 
 EXIT_FAILED = 1

@@ -13,10 +13,10 @@ from ottla.cli import reassign as moves
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import EXIT_FAILED, connected, console, fail, plural, print_json, run_command, table
 from ottla.cli.reassign import Assignment, Progress
-from ottla.client.admin import Admin
-from ottla.client.admin_cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
+from ottla.client import Admin
+from ottla.client.admin.cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
+from ottla.client.core.retry import Backoff, Deadline
 from ottla.client.errors import BrokerError
-from ottla.client.retry import Backoff, Deadline
 from ottla.protocol.errors import ErrorCode
 
 app = typer.Typer(

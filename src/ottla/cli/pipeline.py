@@ -194,7 +194,7 @@ def list_pipelines(*, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = 
 
     async def work() -> None:
         from ottla.cli.pipeline_list import list_queries
-        from ottla.client.admin import Admin
+        from ottla.client import Admin
 
         async with connected(bootstrap) as cluster:
             rows = await list_queries(Admin(cluster))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.client.admin import Admin
-from ottla.client.group_types import PartitionLag
+from ottla.client import Admin, PartitionLag
 from ottla.pipeline.plan import parse_group
 
 

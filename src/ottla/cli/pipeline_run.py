@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.output import CONNECT_TIMEOUT_MS, RETRY_TIMEOUT_MS, fail
 from ottla.cli.pipeline_view import View, view_for
-from ottla.client.cluster import ClusterClient
+from ottla.client import ClusterClient
 from ottla.client.errors import ClientError
 from ottla.pipeline.document import Problems
 from ottla.pipeline.model import Pipeline

@@ -18,13 +18,13 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, pairs
 from ottla.cli.output import connected, human_bytes, plural, print_json, run_command
 from ottla.cli.record_json import RecordLine, record_from_json
 from ottla.cli.stdin_lines import stdin_lines
+from ottla.client import Producer
 from ottla.client.errors import ClientError
-from ottla.client.producer import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.client.producer_queue import Delivery
+    from ottla.client import Delivery
 
 HELP = """Send lines of stdin as records.
 

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.client.admin import Admin
-from ottla.client.admin_cluster import PartitionKey, by_topic
-from ottla.client.admin_types import Reassignment
+from ottla.client import Admin, Reassignment
+from ottla.client.admin.cluster import PartitionKey, by_topic
 from ottla.client.errors import BrokerError, ClientError
 from ottla.protocol.errors import ErrorCode
 

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any, NamedTuple
 
-from ottla.client.consumer_state import ConsumedRecord
+from ottla.client import ConsumedRecord
 
 
 class RecordLine(NamedTuple):

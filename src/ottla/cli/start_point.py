@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from ottla.client.consumer import Start
+from ottla.client import Start
 
 # Kafka's own tools say earliest and latest.
 SYNONYMS = {"beginning": "beginning", "end": "end", "earliest": "beginning", "latest": "end"}

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.cli.output import console, human_bytes, plural, table
-from ottla.client.admin import Admin
-from ottla.client.admin_types import PartitionState, TopicState
+from ottla.client import Admin, PartitionInfo, PartitionState, TopicInfo, TopicState
 from ottla.client.errors import ClientError, UnsupportedApiError
-from ottla.client.metadata import PartitionInfo, TopicInfo
 from ottla.protocol.uuids import uuid_to_text
 
 # Of leaders that died a moment ago; the rest of the picture must not wait for longer.

@@ -9,8 +9,7 @@ import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, pairs
 from ottla.cli.output import connected, console, plural, print_json, run_command, table
-from ottla.client.admin import Admin
-from ottla.client.admin_types import NewTopic
+from ottla.client import Admin, NewTopic
 from ottla.client.errors import TopicExistsError, UnknownTopicError
 from ottla.protocol.uuids import uuid_to_text
 

@@ -12,7 +12,7 @@ import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, print_json, run_command
-from ottla.client.admin import Admin
+from ottla.client import Admin
 from ottla.client.errors import ClientError, UnknownTransactionalIdError
 
 app = typer.Typer(

@@ -9,9 +9,8 @@ from typing import Any
 
 from ottla.cli.consume import time_text
 from ottla.cli.output import console, plural, table
-from ottla.client.admin import Admin
+from ottla.client import Admin, HangingTransaction, TransactionInfo
 from ottla.client.errors import ClientError
-from ottla.client.transaction_types import HangingTransaction, TransactionInfo
 
 
 async def list_transactions(

@@ -34,15 +34,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
-    from ottla.client.admin_cluster import (
+    from ottla.client.admin.client import Admin
+    from ottla.client.admin.cluster import (
         ELECT_PREFERRED,
         ELECT_UNCLEAN,
         SAFE_DOWNGRADE,
         UNSAFE_DOWNGRADE,
         UPGRADE,
     )
-    from ottla.client.admin_types import (
+    from ottla.client.admin.types import (
         ClusterInfo,
         ConfigEntry,
         CreatedTopic,
@@ -56,12 +56,25 @@ if TYPE_CHECKING:
         ReplicaSize,
         TopicState,
     )
-    from ottla.client.arrow_read import read_arrow
-    from ottla.client.arrow_write import ArrowWriter, Written, write_arrow
-    from ottla.client.cluster import ClusterClient
-    from ottla.client.connection import Connection
-    from ottla.client.consumer import Consumer, Start
-    from ottla.client.consumer_state import ConsumedRecord, CorruptRecordsError
+    from ottla.client.aio.cluster import ClusterClient
+    from ottla.client.aio.connection import Connection
+    from ottla.client.aio.consumer import Consumer, Start
+    from ottla.client.aio.producer import Producer
+    from ottla.client.aio.record_batches import Delivery
+    from ottla.client.aio.transactions import PreparedTransaction
+    from ottla.client.blocking.arrow_read import read_arrow
+    from ottla.client.blocking.arrow_write import ArrowWriter, Written, write_arrow
+    from ottla.client.blocking.cluster import ClusterOptions, SyncCluster, shared_cluster
+    from ottla.client.blocking.transactions import SyncTransactions, TransactionHandle, end_transactions
+    from ottla.client.core.consumer_state import ConsumedRecord, CorruptRecordsError
+    from ottla.client.core.metadata import Node, PartitionInfo, TopicInfo
+    from ottla.client.core.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+    from ottla.client.core.transaction_types import (
+        HangingTransaction,
+        ProducerState,
+        TransactionInfo,
+        TransactionListing,
+    )
     from ottla.client.errors import (
         BrokerError,
         ClientError,
@@ -80,7 +93,8 @@ if TYPE_CHECKING:
         UnknownTransactionalIdError,
         UnsupportedApiError,
     )
-    from ottla.client.group_types import (
+    from ottla.client.groups.membership import RebalanceListener
+    from ottla.client.groups.types import (
         CommittedOffset,
         GroupInfo,
         GroupListing,
@@ -89,25 +103,11 @@ if TYPE_CHECKING:
         Rebalance,
         RebalanceCause,
     )
-    from ottla.client.membership import RebalanceListener
-    from ottla.client.metadata import Node, PartitionInfo, TopicInfo
-    from ottla.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-    from ottla.client.producer import Producer
-    from ottla.client.producer_queue import Delivery
-    from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-    from ottla.client.sync_transactions import SyncTransactions, TransactionHandle, end_transactions
-    from ottla.client.transaction import PreparedTransaction
-    from ottla.client.transaction_types import (
-        HangingTransaction,
-        ProducerState,
-        TransactionInfo,
-        TransactionListing,
-    )
 
 _HOMES = {
-    "admin": ("Admin",),
-    "admin_cluster": ("ELECT_PREFERRED", "ELECT_UNCLEAN", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE", "UPGRADE"),
-    "admin_types": (
+    "admin.client": ("Admin",),
+    "admin.cluster": ("ELECT_PREFERRED", "ELECT_UNCLEAN", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE", "UPGRADE"),
+    "admin.types": (
         "ClusterInfo",
         "ConfigEntry",
         "CreatedTopic",
@@ -121,12 +121,12 @@ _HOMES = {
         "ReplicaSize",
         "TopicState",
     ),
-    "arrow_read": ("read_arrow",),
-    "arrow_write": ("ArrowWriter", "Written", "write_arrow"),
-    "cluster": ("ClusterClient",),
-    "connection": ("Connection",),
-    "consumer": ("Consumer", "Start"),
-    "consumer_state": ("ConsumedRecord", "CorruptRecordsError"),
+    "blocking.arrow_read": ("read_arrow",),
+    "blocking.arrow_write": ("ArrowWriter", "Written", "write_arrow"),
+    "aio.cluster": ("ClusterClient",),
+    "aio.connection": ("Connection",),
+    "aio.consumer": ("Consumer", "Start"),
+    "core.consumer_state": ("ConsumedRecord", "CorruptRecordsError"),
     "errors": (
         "BrokerError",
         "ClientError",
@@ -145,7 +145,7 @@ _HOMES = {
         "UnknownTransactionalIdError",
         "UnsupportedApiError",
     ),
-    "group_types": (
+    "groups.types": (
         "CommittedOffset",
         "GroupInfo",
         "GroupListing",
@@ -154,15 +154,20 @@ _HOMES = {
         "Rebalance",
         "RebalanceCause",
     ),
-    "membership": ("RebalanceListener",),
-    "metadata": ("Node", "PartitionInfo", "TopicInfo"),
-    "offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
-    "producer": ("Producer",),
-    "producer_queue": ("Delivery",),
-    "sync_cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
-    "sync_transactions": ("SyncTransactions", "TransactionHandle", "end_transactions"),
-    "transaction": ("PreparedTransaction",),
-    "transaction_types": ("HangingTransaction", "ProducerState", "TransactionInfo", "TransactionListing"),
+    "groups.membership": ("RebalanceListener",),
+    "core.metadata": ("Node", "PartitionInfo", "TopicInfo"),
+    "core.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
+    "aio.producer": ("Producer",),
+    "aio.record_batches": ("Delivery",),
+    "blocking.cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
+    "blocking.transactions": ("SyncTransactions", "TransactionHandle", "end_transactions"),
+    "aio.transactions": ("PreparedTransaction",),
+    "core.transaction_types": (
+        "HangingTransaction",
+        "ProducerState",
+        "TransactionInfo",
+        "TransactionListing",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client.arrow_read import OffsetRange
-from ottla.client.fetch_range import log_bounds
-from ottla.client.sync_cluster import shared_cluster
+from ottla.client import shared_cluster
+from ottla.client.blocking.arrow_read import OffsetRange
+from ottla.client.blocking.fetch_range import log_bounds
 from pyspark_ottla.batch import OttlaReader
 from pyspark_ottla.client_options import cluster_options, fetch_options
 from pyspark_ottla.planning import Planner

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.admin import Admin
-from ottla.client.admin_types import NewTopic
-from ottla.client.cluster import ClusterClient
+from ottla.client import Admin, ClusterClient, NewTopic
 from ottla.client.errors import BrokerError
 from ottla.pipeline.document import Problems, suggestion
 from ottla.pipeline.model import Pipeline

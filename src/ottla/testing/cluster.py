@@ -16,7 +16,7 @@ from ottla.testing.process_node import BrokerError, BrokerProcess
 from ottla.testing.thread_node import BrokerThread
 
 if TYPE_CHECKING:
-    from ottla.client.group_types import GroupInfo
+    from ottla.client import GroupInfo
 
 HOST = "127.0.0.1"
 PORT_TRIES_MAX = 3

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ottla.client.admin import Admin
+from ottla.client import Admin, GroupInfo
+from ottla.client.core.retry import Backoff, Deadline
 from ottla.client.errors import UnknownGroupError
-from ottla.client.group_types import GroupInfo
-from ottla.client.retry import Backoff, Deadline
 from ottla.testing.topics import run_apart
 
 POLL_FIRST_MS, POLL_MAX_MS = 10, 200

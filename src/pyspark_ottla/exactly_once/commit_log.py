@@ -9,14 +9,19 @@ import time
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.arrow_produce import Identity
-from ottla.client.arrow_read import OffsetRange, read_range
-from ottla.client.arrow_write import ArrowWriter
+from ottla.client import (
+    EARLIEST,
+    LATEST,
+    ArrowWriter,
+    ClusterOptions,
+    SyncCluster,
+    SyncTransactions,
+    shared_cluster,
+)
+from ottla.client.blocking.arrow_read import OffsetRange, read_range
+from ottla.client.blocking.deliverer import Identity
+from ottla.client.blocking.fetch_range import FetchOptions
 from ottla.client.errors import BrokerError, TopicExistsError, raise_for
-from ottla.client.fetch_range import FetchOptions
-from ottla.client.offsets import EARLIEST, LATEST
-from ottla.client.sync_cluster import ClusterOptions, SyncCluster, shared_cluster
-from ottla.client.sync_transactions import SyncTransactions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import (
     CreatableTopic,

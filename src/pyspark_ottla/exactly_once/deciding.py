@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ottla.client import SyncTransactions, TransactionHandle, shared_cluster
 from ottla.client.errors import BrokerError, ClientError
-from ottla.client.sync_cluster import shared_cluster
-from ottla.client.sync_transactions import SyncTransactions, TransactionHandle
 from pyspark_ottla.exactly_once.commit_log import CommitLog, Committer, TakenOverError, committer_of
 from pyspark_ottla.exactly_once.marker import Marker, not_in, transaction_prefix
 from pyspark_ottla.sink_options import SinkOptions

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.client.sync_transactions import TransactionHandle
+from ottla.client import TransactionHandle
 
 FORMAT = 1
 ID_PREFIX = "ottla-spark/"

@@ -11,9 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.client.arrow_write import ArrowWriter
-from ottla.client.sync_cluster import ClusterOptions, shared_cluster
-from ottla.client.sync_transactions import TransactionHandle
+from ottla.client import ArrowWriter, ClusterOptions, TransactionHandle, shared_cluster
 from pyspark_ottla.exactly_once.deciding import Decider, check_order, look
 from pyspark_ottla.exactly_once.marker import transaction_prefix
 from pyspark_ottla.sink_options import SinkOptions

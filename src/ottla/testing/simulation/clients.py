@@ -1,8 +1,8 @@
 """What every client of the simulated world can do: find leaders, keep connections, ask somebody.
 
-They speak through the shipped `ottla.client.connection`; what they do with the answers is kept short here and
-in `producers.py`, `consumers.py` and `admins.py`, so that a checker's complaint is about the cluster and not
-about them.
+They speak through the shipped `ottla.client.aio.connection`; what they do with the answers is kept short here
+and in `producers.py`, `consumers.py` and `admins.py`, so that a checker's complaint is about the cluster and
+not about them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ottla.client.connection import Connection
+from ottla.client import Connection
 from ottla.client.errors import ClientError
 from ottla.protocol.message import Message
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic

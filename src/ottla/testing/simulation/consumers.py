@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from ottla.client.connection import Connection
+from ottla.client import Connection
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from ottla.client.connection import Connection
+from ottla.client import Connection
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import RETRIABLE, ErrorCode
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from ottla.client.connection import Connection
+from ottla.client import Connection
 from ottla.client.errors import ClientError
 from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from ottla.protocol.messages.end_txn_request import EndTxnRequest

@@ -1,0 +1,1 @@
+"""The admin client, one module per subject."""

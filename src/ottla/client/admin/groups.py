@@ -1,0 +1,296 @@
+"""The part of the admin client that is about consumer groups: who is in them, where they stand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TypeVar
+
+from ottla.client.aio.cluster import ClusterUser
+from ottla.client.aio.connection import Connection
+from ottla.client.aio.coordinators import Coordinators
+from ottla.client.core.offsets import EARLIEST, LATEST, OffsetQueries
+from ottla.client.errors import (
+    BrokerError,
+    ClientError,
+    GroupNotEmptyError,
+    UnknownGroupError,
+    UnsupportedApiError,
+    broker_error,
+    raise_for,
+)
+from ottla.client.groups.offsets import commit_offsets, fetch_offsets
+from ottla.client.groups.types import (
+    CommittedOffset,
+    GroupInfo,
+    GroupListing,
+    PartitionLag,
+    TopicPartition,
+)
+from ottla.client.groups.wire import classic_group, consumer_group, partitions_by_topic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import offset_delete_request
+from ottla.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from ottla.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ottla.protocol.messages.delete_groups_response import DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from ottla.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from ottla.protocol.messages.list_groups_request import ListGroupsRequest
+from ottla.protocol.messages.list_groups_response import ListGroupsResponse
+from ottla.protocol.messages.offset_delete_response import OffsetDeleteResponse
+
+STATES_FROM = 4
+TYPES_FROM = 5
+DEAD = "Dead"
+# So many groups are asked about at once: enough to keep the brokers busy, too few to flood them.
+AT_ONCE_MAX = 50
+# What a group with members answers to commits of anybody else.
+_OF_MEMBERS_ONLY = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+)
+
+Result = TypeVar("Result")
+
+
+class GroupAdmin(OffsetQueries, ClusterUser):
+    """Lists, describes and changes consumer groups, of the classic protocol and of KIP-848's."""
+
+    @cached_property
+    def _coordinators(self) -> Coordinators:
+        return Coordinators(self.cluster)
+
+    # Groups.
+
+    async def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """The groups of the cluster by name; only those in one of these states and of one of these types.
+
+        States are Kafka's ("Stable", "Empty", ...), types "classic" and "consumer"; case does not matter.
+        """
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        async def attempt(node_id: int) -> list[GroupListing]:
+            connection = await self.cluster.connection_to(node_id)
+            version = connection.version_for(request.API_KEY)
+            asked = ListGroupsRequest()
+            if version >= STATES_FROM:
+                asked.states_filter = request.states_filter
+            if version >= TYPES_FROM:
+                asked.types_filter = request.types_filter
+            response = await self.cluster.ask(connection, asked, ListGroupsResponse)
+            raise_for(response.error_code, detail=f"broker {node_id} does not tell its groups")
+            return [
+                GroupListing(
+                    row.group_id, row.group_state, row.group_type.lower(), row.protocol_type, node_id
+                )
+                for row in response.groups
+            ]
+
+        await self.cluster.retrying(lambda: self.cluster.refresh([]))
+        answers = await asyncio.gather(
+            *(self.cluster.retrying(partial(attempt, node_id)) for node_id in sorted(self.cluster.view.nodes))
+        )
+        found = {row.group_id: row for rows in answers for row in rows}
+        for row in found.values():
+            self._coordinators.learn(row.group_id, row.coordinator)
+        return [found[name] for name in sorted(found)]
+
+    async def describe_groups(self, group_ids: Sequence[str], *, missing_ok: bool = False) -> list[GroupInfo]:
+        """Members, assignments and state of groups, whatever their type.
+
+        Raises UnknownGroupError for the first that does not exist, unless `missing_ok` leaves it out.
+        """
+
+        async def describe(group_id: str) -> GroupInfo | None:
+            try:
+                return await self._describe(group_id)
+            except UnknownGroupError:
+                if missing_ok:
+                    return None
+                raise
+
+        found = await self._each(group_ids, describe)
+        return [group for group in found if group is not None]
+
+    async def describe_group(self, group_id: str) -> GroupInfo:
+        return await self._describe(group_id)
+
+    async def delete_groups(self, group_ids: Sequence[str]) -> None:
+        """Delete groups with their offsets. Raises the error of the first that could not be deleted.
+
+        GroupNotEmptyError: it has members; UnknownGroupError: there is none.
+        """
+
+        async def attempt(group_id: str, connection: Connection) -> None:
+            request = DeleteGroupsRequest(groups_names=[group_id])
+            response = await self.cluster.ask(connection, request, DeleteGroupsResponse)
+            for row in response.results:
+                raise_for(row.error_code, group=group_id)
+
+        async def delete(group_id: str) -> None:
+            await self._coordinators.retrying(group_id, partial(attempt, group_id))
+
+        await self._each(group_ids, delete)
+
+    # Offsets.
+
+    async def group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Where a group stands in these partitions (None: in all it has committed for).
+
+        A group that does not exist stands nowhere: the answer is empty, as Kafka's is.
+        """
+        asked = None if partitions is None else list(partitions)
+        return await self._coordinators.retrying(
+            group_id,
+            lambda connection: fetch_offsets(
+                connection, group_id, asked, timeout_ms=self.cluster.request_timeout_ms
+            ),
+        )
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
+    ) -> None:
+        """Set where a group stands. It must have no members: GroupNotEmptyError else.
+
+        A group that does not exist is made by it.
+        """
+
+        async def attempt(connection: Connection) -> None:
+            await commit_offsets(connection, group_id, offsets, timeout_ms=self.cluster.request_timeout_ms)
+
+        try:
+            await self._coordinators.retrying(group_id, attempt)
+        except BrokerError as error:
+            if error.code in _OF_MEMBERS_ONLY:
+                raise GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP, group=group_id) from error
+            raise
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget where a group stands in partitions that none of its members read."""
+        wire = offset_delete_request
+        request = wire.OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[
+                wire.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[wire.OffsetDeleteRequestPartition(partition_index=each) for each in numbers],
+                )
+                for topic, numbers in partitions_by_topic(partitions).items()
+            ],
+        )
+
+        async def attempt(connection: Connection) -> None:
+            response = await self.cluster.ask(connection, request, OffsetDeleteResponse)
+            raise_for(response.error_code, group=group_id)
+            for topic in response.topics:
+                for row in topic.partitions:
+                    raise_for(row.error_code, group=group_id, topic=topic.name, partition=row.partition_index)
+
+        await self._coordinators.retrying(group_id, attempt)
+
+    async def group_lag(
+        self,
+        group_id: str,
+        *,
+        members_read: Iterable[TopicPartition] = (),
+        read_committed: bool = False,
+    ) -> list[PartitionLag]:
+        """What a group has still to read, by partition: of what it has committed for, and of `members_read`.
+
+        With `read_committed` partitions end where their first open transaction begins.
+        """
+        return (await self.group_lags({group_id: members_read}, read_committed=read_committed))[group_id]
+
+    async def group_lags(
+        self, groups: Mapping[str, Iterable[TopicPartition]], *, read_committed: bool = False
+    ) -> dict[str, list[PartitionLag]]:
+        """The same for several groups; the ends of partitions are asked for once."""
+        names = list(groups)
+        committed = dict(zip(names, await self._each(names, self.group_offsets), strict=True))
+        keys = {name: sorted({*committed[name], *groups[name]}) for name in names}
+        ends = await self.end_offsets({key for rows in keys.values() for key in rows}, read_committed)
+        return {
+            name: [_lag(key, committed[name].get(key), ends.get(key, -1)) for key in keys[name]]
+            for name in names
+        }
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The ends of partitions, without those that do not exist or have no leader."""
+        return await self._edges(partitions, LATEST, read_committed)
+
+    async def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets of partitions, without those that do not exist or have no leader."""
+        return await self._edges(partitions, EARLIEST, False)
+
+    async def _edges(
+        self, partitions: Iterable[TopicPartition], edge: int, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        wanted = partitions_by_topic(partitions)
+        await self.cluster.retrying(lambda: self.cluster.refresh(list(wanted)))
+        there = {}
+        for topic, numbers in wanted.items():
+            info = self.cluster.view.topics.get(topic)
+            for number in numbers:
+                row = None if info is None else info.partitions.get(number)
+                if row is not None and row.leader >= 0:
+                    there[topic, number] = edge
+        if not there:
+            return {}
+        found = await self.list_offsets(there, read_committed=read_committed)
+        return {key: at.offset for key, at in found.items()}
+
+    # Inside.
+
+    async def _describe(self, group_id: str) -> GroupInfo:
+        async def attempt(connection: Connection) -> GroupInfo:
+            coordinator = await self._coordinators.find(group_id)
+            try:
+                asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_rebalances=True)
+                response = await self.cluster.ask(connection, asked, ConsumerGroupDescribeResponse)
+                (row,) = response.groups
+                raise_for(row.error_code, group=group_id)
+                return consumer_group(row, coordinator)
+            except UnsupportedApiError:
+                pass
+            except BrokerError as error:
+                if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                    raise
+            request = DescribeGroupsRequest(groups=[group_id], include_rebalances=True)
+            answer = await self.cluster.ask(connection, request, DescribeGroupsResponse)
+            (described,) = answer.groups
+            raise_for(described.error_code, group=group_id)
+            if described.group_state == DEAD:
+                raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND, group=group_id)
+            return classic_group(described, coordinator)
+
+        return await self._coordinators.retrying(group_id, attempt)
+
+    async def _each(self, group_ids: Sequence[str], work: Callable[[str], Awaitable[Result]]) -> list[Result]:
+        """Do it for all, some at a time; the error of the first in line that failed, when all are done."""
+        results: list[Result] = []
+        failed: ClientError | None = None
+        for first in range(0, len(group_ids), AT_ONCE_MAX):
+            names = group_ids[first : first + AT_ONCE_MAX]
+            for result in await asyncio.gather(*(work(name) for name in names), return_exceptions=True):
+                if isinstance(result, ClientError):
+                    failed = failed or result
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    results.append(result)
+        if failed is not None:
+            raise failed
+        return results
+
+
+def _lag(key: TopicPartition, committed: CommittedOffset | None, end: int) -> PartitionLag:
+    offset = -1 if committed is None else committed.offset
+    lag = -1 if offset < 0 or end < 0 else max(0, end - offset)
+    return PartitionLag(*key, offset, end, lag, None if committed is None else committed.metadata)

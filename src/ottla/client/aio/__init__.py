@@ -1,0 +1,1 @@
+"""The asyncio client: connections, producer and consumer."""

@@ -1,0 +1,1 @@
+"""Consumer groups: membership protocols, committed offsets, descriptions."""

@@ -1,0 +1,223 @@
+"""A consumer's place in a group: who it is there, which partitions it has, what is about to change.
+
+A task in the background joins, sends heartbeats and hears what the coordinator wants. It changes nothing by
+itself: it proposes a `Change`, and the consumer makes it in its next poll, where the user's code stands
+still. So nobody loses a partition in the middle of a record. A consumer that does not poll for
+`max_poll_interval_ms` leaves the group, and joins again with its next poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.client.aio.coordinators import Coordinators
+from ottla.client.errors import BrokerError, ClientError
+from ottla.client.groups.offsets import MemberIdentity
+from ottla.client.groups.types import TopicPartition
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.client.aio.cluster import ClusterClient
+    from ottla.client.groups.classic_protocol import ClassicProtocol
+    from ottla.client.groups.consumer_protocol import ConsumerProtocol
+
+GROUP_LANE = "group"
+PROTOCOLS = ("auto", "consumer", "classic")
+LEAVE_TIMEOUT_MS = 5_000
+
+# After these the coordinator no longer counts us among the members.
+REMOVED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+)
+
+
+class RebalanceListener:
+    """Told, in the middle of `poll`, which partitions come and go. Override what you need.
+
+    Revoked partitions are still ours during the call: the place to write down where one stands. Lost ones
+    belong to somebody else already; unless overridden, they are treated like revoked ones.
+    """
+
+    async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        """The partitions that were added; their positions are set."""
+
+    async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        """The partitions that will be gone after the call."""
+
+    async def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        """The partitions that are gone already: nothing can be committed for them."""
+        await self.on_partitions_revoked(lost)
+
+
+class Subscription(NamedTuple):
+    """What to read: topics by name, or those that a pattern matches."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+
+
+class GroupOptions(NamedTuple):
+    """How to be a member."""
+
+    group_id: str
+    protocol: str = "auto"
+    instance_id: str | None = None
+    rack: str | None = None
+    assignor: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+
+
+class Change:
+    """Partitions to give up and to take over; `done` when the consumer has done both."""
+
+    __slots__ = ("assign", "done", "lost", "revoke")
+
+    def __init__(
+        self, revoke: Iterable[TopicPartition], assign: Iterable[TopicPartition], *, lost: bool = False
+    ) -> None:
+        self.revoke = sorted(revoke)
+        self.assign = sorted(assign)
+        self.lost = lost
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class NotOffered(Exception):
+    """The group cannot be joined by this protocol, but maybe by the other."""
+
+
+class Membership:
+    """One consumer in one group. Protocols (classes with `run` and `leave`) do the talking."""
+
+    def __init__(self, cluster: ClusterClient, options: GroupOptions, subscription: Subscription) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.subscription = subscription
+        self.subscription_changed = False
+        self.coordinators = Coordinators(cluster)
+        self.identity = MemberIdentity(instance_id=options.instance_id)
+        self.owned: dict[TopicPartition, None] = {}
+        self.change: Change | None = None
+        # Set when there is something for poll to see, when the subscription is another, when poll is back.
+        self.woken = asyncio.Event()
+        self._nudged = asyncio.Event()
+        self._back = asyncio.Event()
+        self.polled_s = time.monotonic()
+        self._protocol: ConsumerProtocol | ClassicProtocol | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # The consumer's side.
+
+    def poll(self) -> Change | None:
+        """Say that the consumer is there; what it has to change now. Raises what ended the membership."""
+        self.polled_s = time.monotonic()
+        self._back.set()
+        self.woken.clear()
+        if self._task is not None and self._task.done():
+            task, self._task = self._task, None
+            task.result()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"ottla-group-{self.options.group_id}")
+        return self.change
+
+    def settled(self, change: Change) -> None:
+        """The consumer has made the change."""
+        self.owned = {key: None for key in self.owned if key not in change.revoke}
+        self.owned.update(dict.fromkeys(change.assign))
+        if self.change is change:
+            self.change = None
+        if not change.done.done():
+            change.done.set_result(None)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.subscription_changed = subscription != self.subscription
+        self.subscription = subscription
+        self._nudged.set()
+
+    async def leave(self) -> None:
+        """Leave the group, so that others need not wait for the session to time out."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if self._protocol is not None and self.identity.member_id:
+            try:
+                async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1000):
+                    await self._protocol.leave()
+            except (ClientError, TimeoutError):
+                pass  # the coordinator finds out by itself
+        self.identity = MemberIdentity(instance_id=self.options.instance_id)
+
+    # The protocols' side.
+
+    def propose(self, revoke: Iterable[TopicPartition], assign: Iterable[TopicPartition]) -> Change:
+        assert self.change is None
+        self.change = Change(revoke, assign)
+        self.woken.set()
+        return self.change
+
+    def lose(self) -> Change | None:
+        """We are no member any more: whatever we had is somebody else's. None if there was nothing."""
+        old, self.change = self.change, None
+        if old is not None and not old.done.done():
+            old.done.cancel()
+        if not self.owned:
+            return None
+        self.change = Change(self.owned, (), lost=True)
+        self.woken.set()
+        return self.change
+
+    @property
+    def is_polled(self) -> bool:
+        return (time.monotonic() - self.polled_s) * 1000 <= self.options.max_poll_interval_ms
+
+    async def wait_for_poll(self) -> None:
+        while not self.is_polled:
+            self._back.clear()
+            await self._back.wait()
+
+    async def pause(self, wait_ms: float, change: Change | None = None) -> None:
+        """Wait so long, less if the change is made or the subscription is another."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_ms / 1000
+        while not self.subscription_changed and not (change is not None and change.done.done()):
+            left_s = end_s - loop.time()
+            if left_s <= 0:
+                return
+            self._nudged.clear()
+            nudge = asyncio.ensure_future(self._nudged.wait())
+            try:
+                waited: list[asyncio.Future[Any]] = [nudge] if change is None else [nudge, change.done]
+                await asyncio.wait(waited, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                nudge.cancel()
+
+    async def _run(self) -> None:
+        from ottla.client.groups.classic_protocol import ClassicProtocol
+        from ottla.client.groups.consumer_protocol import ConsumerProtocol
+
+        try:
+            if self.options.protocol != "classic":
+                try:
+                    self._protocol = ConsumerProtocol(self)
+                    await self._protocol.run()
+                except NotOffered as error:
+                    if self.options.protocol == "consumer":
+                        assert isinstance(error.__cause__, ClientError)
+                        raise error.__cause__ from None
+            self._protocol = ClassicProtocol(self)
+            await self._protocol.run()
+        finally:
+            self.woken.set()
+
+
+def is_removed(error: ClientError) -> bool:
+    """Whether the coordinator says that we are no member of this generation."""
+    return isinstance(error, BrokerError) and error.code in REMOVED
