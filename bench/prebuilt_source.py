@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_ottla.columns import schema_of
+from pyspark_ottla.reader.columns import schema_of
 
 ROWS_PER_BATCH = 10_000
 

@@ -31,7 +31,7 @@ def spark_session() -> Any:
     """Two tasks at a time, no user interface; one for all cases of a run, because it takes long to start."""
     from pyspark.sql import SparkSession
 
-    from ottla.pipeline.java import use_java
+    from ottla.pipeline.session.java import use_java
 
     use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark_ottla.source import OttlaDataSource
+    from pyspark_ottla.data_source import OttlaDataSource
 
     DefaultSource = OttlaDataSource
 
@@ -27,6 +27,6 @@ def __getattr__(name: str) -> Any:
     """The source, when it is asked for: schemas are read, by `schema_text`, where there is no PySpark."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pyspark_ottla.source import OttlaDataSource
+    from pyspark_ottla.data_source import OttlaDataSource
 
     return OttlaDataSource

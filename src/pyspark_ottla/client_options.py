@@ -10,14 +10,14 @@ from ottla.client.blocking.arrow_write import BATCH_BYTES, RECORD_BYTES_MAX
 from ottla.client.blocking.fetch_range import FetchOptions
 
 PREFIX = "kafka."
-NO_CONSUMER_OPTION = {
+UNSUPPORTED_CONSUMER_OPTIONS = {
     "auto.offset.reset": "use startingOffsets: Spark itself keeps track of what was read",
     "key.deserializer": "keys are read as binary: decode them with DataFrame functions",
     "value.deserializer": "values are read as binary: decode them with DataFrame functions",
     "enable.auto.commit": "the source commits nothing by itself",
     "interceptor.classes": "interceptors may break the query",
 }
-NO_PRODUCER_OPTION = {
+UNSUPPORTED_PRODUCER_OPTIONS = {
     "key.serializer": "keys are strings or binary: encode them with DataFrame functions",
     "value.serializer": "values are strings or binary: encode them with DataFrame functions",
 }
@@ -75,7 +75,7 @@ def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
 def fetch_options(options: Mapping[str, str]) -> FetchOptions:
     """How to fetch. Raises ValueError."""
     given = client_parameters(options)
-    refuse(given, NO_CONSUMER_OPTION)
+    refuse(given, UNSUPPORTED_CONSUMER_OPTIONS)
     isolation = given.get("isolation.level", "read_committed")
     if isolation not in ("read_committed", "read_uncommitted"):
         raise ValueError(
@@ -101,7 +101,7 @@ def fetch_options(options: Mapping[str, str]) -> FetchOptions:
 def writer_options(options: Mapping[str, str]) -> WriterOptions:
     """How to produce. Raises ValueError."""
     given = client_parameters(options)
-    refuse(given, NO_PRODUCER_OPTION)
+    refuse(given, UNSUPPORTED_PRODUCER_OPTIONS)
     found: dict[str, Any] = {}
     for name, field in (
         ("batch.size", "batch_bytes"),

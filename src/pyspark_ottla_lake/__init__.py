@@ -13,7 +13,7 @@ Spark finds it by the name of this package. `docs/LAKE.md` lists the options and
 
 from __future__ import annotations
 
-from pyspark_ottla_lake.source import LakeDataSource
+from pyspark_ottla_lake.data_source import LakeDataSource
 
 DefaultSource = LakeDataSource
 

@@ -34,7 +34,7 @@ class DataFile(NamedTuple):
     stats: str
 
 
-class FileShape(NamedTuple):
+class FileLayout(NamedTuple):
     """How files are written; goes to executors by pickle."""
 
     schema: pa.Schema
@@ -52,7 +52,7 @@ class _Waiting:
 
 
 class _OpenFile:
-    def __init__(self, storage: Storage, path: str, shape: FileShape, schema: pa.Schema) -> None:
+    def __init__(self, storage: Storage, path: str, shape: FileLayout, schema: pa.Schema) -> None:
         self.path = path
         self._storage = storage
         self._sink: Any = storage.create(path)
@@ -101,7 +101,7 @@ class TaskFiles:
     Names are never used twice, so attempts do not meet; what a killed one leaves, nobody has committed.
     """
 
-    def __init__(self, storage: Storage, shape: FileShape, task: int = 0) -> None:
+    def __init__(self, storage: Storage, shape: FileLayout, task: int = 0) -> None:
         self._storage = storage
         self._shape = shape
         self._schema = pa.schema([field for field in shape.schema if field.name not in shape.partition_by])

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pyspark_ottla_lake.files import DataFile, FileShape, TaskFiles
+from pyspark_ottla_lake.files import DataFile, FileLayout, TaskFiles
 from pyspark_ottla_lake.options import LakeOptions
 from pyspark_ottla_lake.schemas import (
     arrow_schema,
@@ -62,7 +62,7 @@ class WrittenFiles(WriterCommitMessage):
         self,
         query_id: str | None,
         schema: str,
-        shape: FileShape,
+        shape: FileLayout,
         files: list[DataFile],
         skipped: bool = False,
     ) -> None:
@@ -73,7 +73,7 @@ class WrittenFiles(WriterCommitMessage):
         self.skipped = skipped
 
 
-class TaskWriting:
+class TaskWriter:
     """What a task does; values only, for it is pickled. Made on the driver, where the table is looked at.
 
     Raises ValueError for everything that can be known before the first row: types, names, partitions.
@@ -104,7 +104,7 @@ class TaskWriting:
         check_partitioning(schema, partition_by)
         self.options = options
         self.schema = schema.json()
-        self.shape = FileShape(
+        self.shape = FileLayout(
             arrow_schema(schema), partition_by, options.target_file_bytes, options.compression
         )
 
@@ -132,7 +132,7 @@ class LakeWriter(DataSourceArrowWriter):
     """A batch query's sink: the table gets all rows of the query, or none."""
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
-        self._task = TaskWriting(options, schema, overwrite)
+        self._task = TaskWriter(options, schema, overwrite)
         self._overwrite = overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -154,7 +154,7 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
             raise ValueError(
                 "the options 'txnAppId' and 'txnVersion' are for batch writes: streams have their own"
             )
-        self._task = TaskWriting(options, schema, overwrite)
+        self._task = TaskWriter(options, schema, overwrite)
         self._overwrite = overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -193,7 +193,7 @@ def _commit_was_never_tried(messages: Sequence[WriterCommitMessage | None]) -> b
 
 
 def _commit(
-    task: TaskWriting, written: Sequence[WrittenFiles], app: tuple[str, int] | None, overwrite: bool
+    task: TaskWriter, written: Sequence[WrittenFiles], app: tuple[str, int] | None, overwrite: bool
 ) -> None:
     from pyspark_ottla_lake.commit import FilesToCommit, commit_files, is_committed
     from pyspark_ottla_lake.table import open_table

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.cli.pipeline_view import JsonView, View, cell, facts_of, queries_table
-from ottla.pipeline.checks import validate
-from ottla.pipeline.progress import QueryProgress
+from ottla.pipeline.definition.validation import validate
+from ottla.pipeline.queries.progress import QueryProgress
 
 VALID = """\
 pipeline: shop

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_ottla_lake.files import FileShape, TaskFiles
+from pyspark_ottla_lake.files import FileLayout, TaskFiles
 from pyspark_ottla_lake.options import parse_options
 from pyspark_ottla_lake.storage import LocalStorage, ObjectStorage, storage_of
 
@@ -17,7 +17,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 
 def test_files_by_way_of_an_object_store(tmp_path):
     storage = ObjectStorage(f"file://{tmp_path}", {})
-    with TaskFiles(storage, FileShape(SCHEMA, ("k",), 1 << 20, "zstd")) as files:
+    with TaskFiles(storage, FileLayout(SCHEMA, ("k",), 1 << 20, "zstd")) as files:
         files.add(pa.record_batch({"k": ["a/b", "c"], "v": [1, 2]}, SCHEMA))
         found = {file.partition_values["k"]: file for file in files.finish()}
     for value, number in (("a/b", 1), ("c", 2)):
@@ -31,7 +31,7 @@ def test_files_by_way_of_an_object_store(tmp_path):
 
 def test_a_failure_on_the_way_leaves_nothing(tmp_path):
     for storage in (ObjectStorage(f"file://{tmp_path}", {}), LocalStorage(str(tmp_path))):
-        with pytest.raises(RuntimeError), TaskFiles(storage, FileShape(SCHEMA, (), 1024, "none")) as files:
+        with pytest.raises(RuntimeError), TaskFiles(storage, FileLayout(SCHEMA, (), 1024, "none")) as files:
             for first in range(0, 10_000, 1000):
                 numbers = list(range(first, first + 1000))
                 files.add(pa.record_batch({"k": [str(n) for n in numbers], "v": numbers}, SCHEMA))

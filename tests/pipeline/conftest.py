@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.checks import validate
-from ottla.pipeline.model import Pipeline
+from ottla.pipeline.definition.model import Pipeline
+from ottla.pipeline.definition.validation import validate
 
 HEAD = """\
 pipeline: test

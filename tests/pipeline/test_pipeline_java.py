@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.java import ABSENT_OPTION, Java, NoJava, find_java, use_java
+from ottla.pipeline.session.java import ABSENT_OPTION, Java, JavaNotFound, find_java, use_java
 
 
 def make_java(home: Path, version: str, *, release: bool = False) -> Path:
@@ -63,14 +63,16 @@ def test_an_old_java_home_is_passed_over(tmp_path, version):
 
 
 def test_without_any_one_sentence_says_why(tmp_path):
-    with pytest.raises(NoJava) as caught:
+    with pytest.raises(JavaNotFound) as caught:
         find_java({"PATH": str(tmp_path)})
     assert str(caught.value) == (
         "Spark needs Java 17 or newer: JAVA_HOME is not set, there is no java on the PATH; "
         "install one, or run: pip install 'ottla[java]'"
     )
     old = make_java(tmp_path / "old", "1.8.0_392")
-    with pytest.raises(NoJava, match=r"JAVA_HOME=\S+ has no Java that answers, \S+old/bin/java is Java 8;"):
+    with pytest.raises(
+        JavaNotFound, match=r"JAVA_HOME=\S+ has no Java that answers, \S+old/bin/java is Java 8;"
+    ):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(old / "bin")})
 
 

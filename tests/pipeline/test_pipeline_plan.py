@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 
-from ottla.pipeline.graph import Graph
-from ottla.pipeline.plan import needs_of, parse_group, queries_of, sink_options, source_options, spark_conf
-from ottla.pipeline.progress import QueryProgress, lags
+from ottla.pipeline.definition.graph import Graph
+from ottla.pipeline.plan import (
+    executor_dependencies,
+    parse_group,
+    queries_of,
+    sink_options,
+    source_options,
+    spark_conf,
+)
+from ottla.pipeline.queries.progress import QueryProgress, lags
 from ottla.pipeline.topics import wanted_topics
 
 TEXT = """\
@@ -124,9 +131,9 @@ def report(batch: int, rows: int, **more) -> dict:
 def test_progress_counts_every_batch_once():
     progress = QueryProgress("q")
     first = report(0, 10, observedMetrics={"dead_letters": {"rows": 2}})
-    assert progress.see([first])
-    assert not progress.see([first])
-    assert progress.see([first, report(1, 5, observedMetrics={"dropped_orders": {"rows": 1}})])
+    assert progress.update([first])
+    assert not progress.update([first])
+    assert progress.update([first, report(1, 5, observedMetrics={"dropped_orders": {"rows": 1}})])
     assert (progress.batch_id, progress.rows, progress.dead_letters, progress.dropped) == (1, 15, 2, 1)
     assert (progress.batch_ms, progress.rows_per_second) == (120, 50.0)
     assert (progress.state_rows, progress.state_bytes) == (7, 10)
@@ -146,7 +153,7 @@ def test_progress_as_a_connect_server_tells_it():
     told["sources"][0] |= {"numInputRows": 4, "processedRowsPerSecond": 20.0}
     told["sources"][1] |= {"numInputRows": 5, "processedRowsPerSecond": 5.0}
     progress = QueryProgress("q")
-    assert progress.see([told])
+    assert progress.update([told])
     assert (progress.rows, progress.rows_per_second, progress.dead_letters) == (9, 25.0, 3)
 
 
@@ -154,11 +161,11 @@ def test_executors_get_what_a_pipeline_needs(load):
     text = "pipeline: p\nsources: {a: {topic: a, schema: x INT}}\n"
     text += "sinks: {s: {from: a, topic: b}, t: {from: a, lake: /data/t}}\n"
     always = ("pyarrow", "cramjam", "crc32c", "pyyaml")
-    assert needs_of(load(text)) == always
-    # Who knows what the user's code imports.
+    assert executor_dependencies(load(text)) == always
+    # TaskId knows what the user's code imports.
     code = "steps: {b: {map: 'json:loads', from: a, schema: x INT}}\n"
-    assert needs_of(load(text + code)) == (*always, "deltalake", "fastavro", "pandas")
+    assert executor_dependencies(load(text + code)) == (*always, "deltalake", "fastavro", "pandas")
     avro = '{"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}'
     text = f"pipeline: p\nsources: {{a: {{topic: a, format: avro, schema: '{avro}'}}}}\n"
     text += "sinks: {t: {from: a, lake: 's3://bucket/t'}}\n"
-    assert needs_of(load(text)) == (*always, "fastavro", "deltalake")
+    assert executor_dependencies(load(text)) == (*always, "fastavro", "deltalake")

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from ottla.pipeline.row_map import RowMapper
-from ottla.pipeline.table_source import newest_per_key
+from ottla.pipeline.queries.row_map import RowMapper
+from ottla.pipeline.queries.table_source import newest_per_key
 
 SCHEMA = pa.schema(
     [("n", pa.int32()), ("_offset", pa.int64()), ("_error", pa.string()), ("_row", pa.string())]
@@ -75,7 +75,7 @@ def test_the_newest_of_each_key():
     ],
 )
 def test_why_a_query_failed(text, expected):
-    from ottla.pipeline.run import failure_text
+    from ottla.pipeline.queries.runner import failure_text
 
     assert failure_text(Exception(text)) == expected
 
@@ -84,7 +84,7 @@ def test_workers_take_the_installed_pyspark(tmp_path):
     import subprocess
     import sys
 
-    from ottla.pipeline.worker_python import write_script
+    from ottla.pipeline.session.worker_python import write_script
 
     script = write_script(str(tmp_path), sys.executable)
     path = "/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/own code:/more"

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from ottla.pipeline import run
-from ottla.pipeline.build import CannotBuild
-from ottla.pipeline.document import Mark
-from ottla.pipeline.run import TOO_LATE, PipelineFailed, RunningPipeline
+from ottla.pipeline.definition.document import Mark
+from ottla.pipeline.queries import runner
+from ottla.pipeline.queries.builder import BuildError
+from ottla.pipeline.queries.runner import WORKER_START_TIMEOUT, PipelineFailed, RunningPipeline
 
 TEXT = """\
 pipeline: shop
@@ -64,19 +64,19 @@ class Query:
 def start(load, monkeypatch):
     """start(queries by name): a RunningPipeline whose builder hands out these, one after the other."""
 
-    def act(**queries: list[Query | CannotBuild]) -> RunningPipeline:
+    def act(**queries: list[Query | BuildError]) -> RunningPipeline:
         class FakeBuilder:
             def __init__(self, spark, pipeline) -> None: ...
 
             def start(self, plan, *, once, on_rows):
                 query = queries[plan.name].pop(0)
-                if isinstance(query, CannotBuild):
+                if isinstance(query, BuildError):
                     raise query
                 return query
 
-        monkeypatch.setattr(run, "Builder", FakeBuilder)
-        monkeypatch.setattr(run, "apply_conf", lambda spark, pipeline: None)
-        monkeypatch.setattr(run, "POLL_S", 0.001)
+        monkeypatch.setattr(runner, "Builder", FakeBuilder)
+        monkeypatch.setattr(runner, "apply_conf", lambda spark, pipeline: None)
+        monkeypatch.setattr(runner, "POLL_S", 0.001)
         running = RunningPipeline(None, load(TEXT))
         running.start()
         return running
@@ -87,7 +87,7 @@ def start(load, monkeypatch):
 def test_a_query_is_stopped_between_batches(start):
     busy, idle = Query(busy=8), Query()
     running = start(one=[busy], two=[idle])
-    running.ask_to_stop()
+    running.request_stop()
     running.watch()
     assert busy.stopped and idle.stopped
     assert busy.status_asked > idle.status_asked
@@ -96,10 +96,10 @@ def test_a_query_is_stopped_between_batches(start):
 
 
 def test_a_batch_that_does_not_end_is_not_waited_for_for_ever(start, monkeypatch):
-    monkeypatch.setattr(run, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(runner, "STOP_TIMEOUT_S", 0.05)
     stuck = Query(busy=10**9)
     running = start(one=[stuck], two=[Query()])
-    running.ask_to_stop()
+    running.request_stop()
     running.watch()
     assert stuck.stopped
 
@@ -114,20 +114,20 @@ def test_one_that_fails_ends_the_others(start):
 
 def test_python_that_came_too_late_is_started_again(start):
     good = Query()
-    running = start(one=[Query(error=TOO_LATE), good], two=[Query()])
-    threading.Timer(0.1, running.ask_to_stop).start()
+    running = start(one=[Query(error=WORKER_START_TIMEOUT), good], two=[Query()])
+    threading.Timer(0.1, running.request_stop).start()
     running.watch()
     assert good.stopped and running.progress["one"].rows == 5
 
 
 def test_but_not_for_ever(start):
-    running = start(one=[Query(error=TOO_LATE) for _ in range(20)], two=[Query()])
-    with pytest.raises(PipelineFailed, match=TOO_LATE):
+    running = start(one=[Query(error=WORKER_START_TIMEOUT) for _ in range(20)], two=[Query()])
+    with pytest.raises(PipelineFailed, match=WORKER_START_TIMEOUT):
         running.watch()
 
 
 def test_a_query_that_cannot_be_built_leaves_nothing_behind(start):
     first = Query()
-    with pytest.raises(CannotBuild):
-        start(one=[first], two=[CannotBuild(Mark(1, 1), "no")])
+    with pytest.raises(BuildError):
+        start(one=[first], two=[BuildError(Mark(1, 1), "no")])
     assert first.stopped

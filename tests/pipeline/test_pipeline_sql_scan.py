@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.pipeline.sql_scan import scan
+from ottla.pipeline.definition.sql_scan import scan
 
 
 def tables(sql: str) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ def test_files_that_are_no_pipelines(check, text, message):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    from ottla.pipeline.checks import validate
+    from ottla.pipeline.definition.validation import validate
 
     pipeline, problems = validate(str(tmp_path / "nothing.yaml"))
     assert pipeline is None

@@ -7,9 +7,15 @@ import sys
 
 import pytest
 
-from ottla.pipeline.code_check import why_not_there
-from ottla.pipeline.ddl import DdlError, column_names
-from ottla.pipeline.words import CodePlace, code_place, duration_ms, is_remote, spark_duration
+from ottla.pipeline.definition.code_lookup import find_code_problem
+from ottla.pipeline.definition.schemas import SchemaError, column_names
+from ottla.pipeline.definition.syntax import (
+    CodeReference,
+    duration_ms,
+    is_remote,
+    parse_code_reference,
+    spark_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,18 +68,18 @@ def test_schemas(ddl, names):
 def test_types_for_steps_but_not_for_sources(ddl, offset, message):
     """A source cannot decode into them, and says so in the same words when Spark makes it."""
     assert column_names(ddl)
-    with pytest.raises(DdlError, match=message) as error:
+    with pytest.raises(SchemaError, match=message) as error:
         column_names(ddl, decoded=True)
     assert error.value.offset == offset
     pytest.importorskip("pyspark")
-    from pyspark_ottla.ddl import parse_ddl
+    from pyspark_ottla.schema.spark_types import parse_ddl
 
     with pytest.raises(ValueError, match=message):
         parse_ddl(ddl)
 
 
 def test_schemas_are_read_without_pyspark():
-    code = "import sys, ottla.pipeline.checks; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, ottla.pipeline.definition.validation; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -93,18 +99,18 @@ def test_schemas_are_read_without_pyspark():
     ],
 )
 def test_schemas_that_are_none(ddl, offset, message):
-    with pytest.raises(DdlError) as error:
+    with pytest.raises(SchemaError) as error:
         column_names(ddl)
     assert message in str(error.value)
     assert error.value.offset == offset
 
 
 def test_places_of_code():
-    assert code_place("steps.py:clean") == CodePlace("steps.py", "clean")
-    assert code_place("shop.steps:clean") == CodePlace("shop.steps", "clean")
-    assert code_place("clean") is None
-    assert code_place("steps.py:") is None
-    assert code_place("not a module:f") is None
+    assert parse_code_reference("steps.py:clean") == CodeReference("steps.py", "clean")
+    assert parse_code_reference("shop.steps:clean") == CodeReference("shop.steps", "clean")
+    assert parse_code_reference("clean") is None
+    assert parse_code_reference("steps.py:") is None
+    assert parse_code_reference("not a module:f") is None
 
 
 def test_code_is_looked_up_but_not_run(tmp_path):
@@ -114,17 +120,22 @@ def test_code_is_looked_up_but_not_run(tmp_path):
     (tmp_path / "pack" / "__init__.py").write_text("")
     (tmp_path / "pack" / "inner.py").write_text("Counter = 1\n")
     directory = str(tmp_path)
-    assert why_not_there(CodePlace("steps.py", "clean"), directory) is None
-    assert why_not_there(CodePlace("steps", "clean"), directory) is None
-    assert why_not_there(CodePlace("pack.inner", "Counter"), directory) is None
-    assert why_not_there(CodePlace("json", "dumps"), directory) is None
-    assert why_not_there(CodePlace("json.decoder", "JSONDecoder"), directory) is None
-    found = why_not_there(CodePlace("steps.py", "claen"), directory)
+    assert find_code_problem(CodeReference("steps.py", "clean"), directory) is None
+    assert find_code_problem(CodeReference("steps", "clean"), directory) is None
+    assert find_code_problem(CodeReference("pack.inner", "Counter"), directory) is None
+    assert find_code_problem(CodeReference("json", "dumps"), directory) is None
+    assert find_code_problem(CodeReference("json.decoder", "JSONDecoder"), directory) is None
+    found = find_code_problem(CodeReference("steps.py", "claen"), directory)
     assert found == "steps.py has no 'claen'; did you mean 'clean'?"
-    assert why_not_there(CodePlace("nothing.py", "f"), directory) == "there is no file nothing.py"
-    assert why_not_there(CodePlace("no_such_module", "f"), directory) == "there is no module no_such_module"
-    assert why_not_there(CodePlace("json.nowhere", "f"), directory) == "there is no module json.nowhere"
-    assert "line 1" in (why_not_there(CodePlace("broken.py", "f"), directory) or "")
+    assert find_code_problem(CodeReference("nothing.py", "f"), directory) == "there is no file nothing.py"
+    assert (
+        find_code_problem(CodeReference("no_such_module", "f"), directory)
+        == "there is no module no_such_module"
+    )
+    assert (
+        find_code_problem(CodeReference("json.nowhere", "f"), directory) == "there is no module json.nowhere"
+    )
+    assert "line 1" in (find_code_problem(CodeReference("broken.py", "f"), directory) or "")
 
 
 def test_remote_paths():

@@ -10,8 +10,8 @@ import zipfile
 
 import pytest
 
-from ottla.pipeline import shipping
-from ottla.pipeline.shipping import Shipment, build_shipment
+from ottla.pipeline.session import shipping
+from ottla.pipeline.session.shipping import Shipment, build_shipment
 
 
 def bare_python(program: str, *paths: str, **environment: str) -> str:
@@ -51,10 +51,10 @@ def test_the_pure_twin_works_from_the_zip(tmp_path):
         "import ottla.records.kernel as kernel; "
         "print(kernel.COMPILED, '.zip' in ottla.__file__)"
     )
-    assert bare_python(program, code, *needs_of("pyarrow")) == "False True"
+    assert bare_python(program, code, *executor_dependencies("pyarrow")) == "False True"
 
 
-def needs_of(*names: str) -> list[str]:
+def executor_dependencies(*names: str) -> list[str]:
     return [str(shipping.distributions([name])[name].locate_file("")) for name in names]
 
 
@@ -90,7 +90,7 @@ def test_old_archives_are_forgotten(tmp_path):
 
 
 def test_needs_are_whole_distributions_without_their_tests(tmp_path):
-    path = shipping.build_needs(str(tmp_path), ["cramjam", "crc32c", "no-such-thing"])
+    path = shipping.build_dependencies(str(tmp_path), ["cramjam", "crc32c", "no-such-thing"])
     with tarfile.open(path) as archive:
         names = archive.getnames()
         archive.extractall(tmp_path / "unpacked", filter="data")
@@ -108,7 +108,7 @@ def test_requirements_are_followed():
 
 
 def test_what_is_left_out_of_pyarrow():
-    members = dict(shipping.needed_members(shipping.distributions(["pyarrow"])["pyarrow"]))
+    members = dict(shipping.dependency_members(shipping.distributions(["pyarrow"])["pyarrow"]))
     assert "pyarrow/lib.pyx" not in members
     assert any(name.startswith("pyarrow/libarrow.so") for name in members)
     assert any(name.startswith("pyarrow/_parquet.") for name in members)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.client import write_arrow
-from ottla.pipeline.worker_python import use_fast_python
+from ottla.pipeline.session.worker_python import use_fast_python
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
 

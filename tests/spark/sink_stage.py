@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.client import SyncTransactions, read_arrow, shared_cluster
-from pyspark_ottla import sink
-from pyspark_ottla.exactly_once import commit_log, tasks
+from pyspark_ottla.sink import writers
+from pyspark_ottla.sink.exactly_once import commit_log, task_writer
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
@@ -42,8 +42,8 @@ class Stage:
         }
         self.query = str(uuid.uuid4())
         self.run = ""
-        self.who: tasks.Who | None = None
-        monkeypatch.setattr(sink, "task_of_stream", lambda: self.who)
+        self.task: task_writer.TaskId | None = None
+        monkeypatch.setattr(writers, "stream_task_id", lambda: self.task)
         self.start()
 
     def start(self) -> None:
@@ -52,17 +52,17 @@ class Stage:
         self.forget()
 
     def forget(self) -> None:
-        commit_log._committers.clear()
-        tasks._looks.clear()
-        tasks._slots.clear()
-        tasks._worker_pid = -1
+        commit_log._marker_writers.clear()
+        task_writer._last_batches.clear()
+        task_writer._slots.clear()
+        task_writer._worker_pid = -1
 
-    def writer(self) -> sink.OttlaStreamWriter:
-        return sink.OttlaStreamWriter(self.options, SCHEMA)
+    def writer(self) -> writers.OttlaStreamWriter:
+        return writers.OttlaStreamWriter(self.options, SCHEMA)
 
     def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0):
         """One attempt of a task; what it tells goes over the wire."""
-        self.who = tasks.Who(self.query, self.run, batch, partition, attempt)
+        self.task = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
         return pickle.loads(pickle.dumps(self.writer().write(iter(rows(numbers)))))
 
     def tasks(self, batch: int, numbers: range, parallelism: int = 2) -> list:

@@ -19,11 +19,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from ottla.client import CommittedOffset, SyncCluster
 from ottla.client.blocking.groups import SyncGroup
 from ottla.client.errors import UnsupportedApiError
-from pyspark_ottla import group_progress
-from pyspark_ottla.batch import OttlaReader
-from pyspark_ottla.columns import schema_of
-from pyspark_ottla.planning import DataLoss
-from pyspark_ottla.stream import OttlaStreamReader
+from pyspark_ottla.reader import group_commit
+from pyspark_ottla.reader.batch import OttlaReader
+from pyspark_ottla.reader.columns import schema_of
+from pyspark_ottla.reader.planner import DataLoss
+from pyspark_ottla.reader.stream import OttlaStreamReader
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_beginning_where_a_group_is(ottla_topic, options, write, group, group_id
 
     assert start() == {"0": 4, "1": 10, "2": 10}
     assert start(startingOffsetsByGroupStrategy="earliest") == {"0": 4, "1": 10, "2": 0}
-    with pytest.raises(ValueError, match=f"group '{group_id}' has committed nothing for {ottla_topic}-2"):
+    with pytest.raises(ValueError, match=f"group '{group_id}' has no committed offset for {ottla_topic}-2"):
         start(startingOffsetsByGroupStrategy="error")
     given = options | {"startingoffsets": "group"}
     spans = [task.span[1:] for task in OttlaReader(given, schema_of(given)).partitions()]
@@ -156,7 +156,7 @@ def test_without_the_option_nothing_is_committed(options, write, group, group_id
 def test_a_group_with_members_costs_a_warning(
     ottla_cluster, ottla_topic, options, write, group_id, caplog, monkeypatch
 ):
-    monkeypatch.setattr(group_progress, "PAUSE_AFTER_FAILURE_S", 3600.0)
+    monkeypatch.setattr(group_commit, "PAUSE_AFTER_FAILURE_S", 3600.0)
     consumer = Consumer({"bootstrap.servers": ottla_cluster.bootstrap_servers, "group.id": group_id})
     consumer.subscribe([ottla_topic])
     while not consumer.assignment():
@@ -180,7 +180,7 @@ def test_a_cluster_without_groups_costs_a_warning(ottla_topic, options, group_id
         raise UnsupportedApiError("the broker does not offer OffsetCommit")
 
     monkeypatch.setattr(SyncGroup, "commit", refuse)
-    monkeypatch.setattr(group_progress, "PAUSE_AFTER_FAILURE_S", 0.0)
+    monkeypatch.setattr(group_commit, "PAUSE_AFTER_FAILURE_S", 0.0)
     source = reader(in_group(options, group_id), commitOffsetsToGroup="true")
     with caplog.at_level(logging.WARNING, "pyspark_ottla"):
         source.commit({ottla_topic: {"0": 1}})

@@ -26,14 +26,14 @@ from pyspark.sql.types import (
 
 from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla import client_options as clients
-from pyspark_ottla import places, ranges
-from pyspark_ottla.batch import OttlaReader
-from pyspark_ottla.columns import schema_of
-from pyspark_ottla.planning import source_options
-from pyspark_ottla.sink import OttlaStreamWriter, OttlaWriter
-from pyspark_ottla.sink_options import check_schema
-from pyspark_ottla.source import OttlaDataSource
-from pyspark_ottla.stream import OttlaStreamReader, duration_ms
+from pyspark_ottla.data_source import OttlaDataSource
+from pyspark_ottla.reader import offset_specs, ranges
+from pyspark_ottla.reader.batch import OttlaReader
+from pyspark_ottla.reader.columns import schema_of
+from pyspark_ottla.reader.planner import source_options
+from pyspark_ottla.reader.stream import OttlaStreamReader, duration_ms
+from pyspark_ottla.sink.options import check_schema
+from pyspark_ottla.sink.writers import OttlaStreamWriter, OttlaWriter
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t"}
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
@@ -104,22 +104,22 @@ def test_no_other_schema_can_be_given():
     ],
 )
 def test_exactly_one_way_to_name_topics(given, words):
-    refused(places.topics_of, given, *words)
+    refused(offset_specs.topic_selection, given, *words)
 
 
 def test_ways_to_name_topics():
-    assert places.topics_of({"subscribe": "a, b"}).names == ("a", "b")
-    assert places.topics_of({"subscribepattern": "a.*"}).pattern == "a.*"
-    assert places.topics_of({"assign": '{"a": [1, 0]}'}).assigned == (("a", 1), ("a", 0))
+    assert offset_specs.topic_selection({"subscribe": "a, b"}).names == ("a", "b")
+    assert offset_specs.topic_selection({"subscribepattern": "a.*"}).pattern == "a.*"
+    assert offset_specs.topic_selection({"assign": '{"a": [1, 0]}'}).assigned == (("a", 1), ("a", 0))
 
 
 def test_what_says_where_to_begin():
-    def start(streaming: bool = True, **given: str) -> places.Place:
-        return places.starting_place(given, streaming=streaming)
+    def start(streaming: bool = True, **given: str) -> offset_specs.OffsetSpec:
+        return offset_specs.starting_offsets(given, streaming=streaming)
 
-    assert start().everywhere == places.LATEST
-    assert start(streaming=False).everywhere == places.EARLIEST
-    assert start(startingoffsets="Earliest").everywhere == places.EARLIEST
+    assert start().everywhere == offset_specs.LATEST
+    assert start(streaming=False).everywhere == offset_specs.EARLIEST
+    assert start(startingoffsets="Earliest").everywhere == offset_specs.EARLIEST
     offsets = json.dumps({"t": {"0": 7, "1": -2, "2": -1}})
     assert start(startingoffsets=offsets).offsets == {("t", 0): 7, ("t", 1): -2, ("t", 2): -1}
     times = json.dumps({"t": {"0": 1000}})

@@ -18,13 +18,13 @@ pytest.importorskip("pyspark", reason="pipelines need pyspark: pip install ottla
 from ottla.cli import pipeline_run
 from ottla.cli.main import main
 from ottla.client import read_arrow, write_arrow
-from ottla.pipeline.build import CannotBuild
-from ottla.pipeline.checks import validate
-from ottla.pipeline.document import Problems
-from ottla.pipeline.model import Pipeline
+from ottla.pipeline.definition.document import Problems
+from ottla.pipeline.definition.model import Pipeline
+from ottla.pipeline.definition.validation import validate
 from ottla.pipeline.plan import queries_of
-from ottla.pipeline.run import PipelineFailed, RunningPipeline
-from ottla.pipeline.states import choose, operators, queries_with, read_state
+from ottla.pipeline.queries.builder import BuildError
+from ottla.pipeline.queries.runner import PipelineFailed, RunningPipeline
+from ottla.pipeline.queries.state_store import choose, operators, queries_with, read_state
 from ottla.testing.topics import run_apart
 
 pytestmark = [
@@ -359,7 +359,7 @@ def test_a_table_is_always_the_newest(shop):
         until(lambda: len(seen) == 5, running)
         until(lambda: running.progress["dead-letters-customers"].dead_letters == 1, running)
     finally:
-        running.ask_to_stop()
+        running.request_stop()
         running.watch()
     assert seen == {1: "Ada", 2: None, 3: "Eve", 4: None, 5: "Cy"}
     assert running.progress["shown"].state == "stopped"
@@ -400,7 +400,7 @@ def test_what_spark_says_is_told_with_its_line(shop, monkeypatch, capsys):
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert "step 'wrong': [UNRESOLVED_COLUMN" in problem["message"] and "amuont" in problem["message"]
     assert len(stopped) == 1
-    with pytest.raises(CannotBuild, match=r"step 'wrong': \[UNRESOLVED_COLUMN.*amuont") as error:
+    with pytest.raises(BuildError, match=r"step 'wrong': \[UNRESOLVED_COLUMN.*amuont") as error:
         shop.start(pipeline, once=True)
     lines = (shop.tmp_path / "pipeline.yaml").read_text().splitlines()
     assert lines[error.value.mark.line - 1].strip() == lines[problem["line"] - 1].strip() == "sql: |"

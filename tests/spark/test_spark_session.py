@@ -221,8 +221,8 @@ def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkey
     # What the module changes must not stay for other tests.
     for owner in (DataFrameReader, DataFrameWriter, DataStreamReader, DataStreamWriter):
         monkeypatch.setattr(owner, "format", owner.format)
-    monkeypatch.delitem(sys.modules, "pyspark_ottla.as_kafka", raising=False)
-    import_module("pyspark_ottla.as_kafka")
+    monkeypatch.delitem(sys.modules, "pyspark_ottla.kafka_format", raising=False)
+    import_module("pyspark_ottla.kafka_format")
     assert spark.read.format("kafka").options(**options).load().count() == 3
     assert spark.readStream.load(format="kafka", **options).isStreaming
     writing = spark.createDataFrame([("3",)], "value string").write.format("kafka")

@@ -17,11 +17,11 @@ from ottla.client.blocking import transactions as sync_transactions
 from ottla.client.errors import BrokerError, RequestTimeoutError
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
-from pyspark_ottla import sink
-from pyspark_ottla.exactly_once import commit_log, deciding
-from pyspark_ottla.exactly_once.commit_log import Committer
-from pyspark_ottla.exactly_once.deciding import CheckpointBehindError, LostBatchError
-from pyspark_ottla.exactly_once.marker import Marker
+from pyspark_ottla.sink import writers
+from pyspark_ottla.sink.exactly_once import batch_commit, commit_log
+from pyspark_ottla.sink.exactly_once.batch_commit import CheckpointBehindError, LostBatchError
+from pyspark_ottla.sink.exactly_once.commit_log import MarkerWriter
+from pyspark_ottla.sink.exactly_once.marker import Marker
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +88,7 @@ def test_a_speculative_attempt_that_lost_is_found_in_time(stage, monkeypatch):
     stage.task(1, 1, range(15, 20), attempt=1)  # slower than attempt 0, and not told to the driver
     stage.batch(1, range(10, 20))
     assert len(stage.open_ids()) == 1
-    monkeypatch.setattr(deciding, "SWEEP_INTERVAL_S", 0.0)
+    monkeypatch.setattr(batch_commit, "SWEEP_INTERVAL_S", 0.0)
     stage.batch(2, range(20, 30))
     stage.check(range(30))
 
@@ -126,7 +126,7 @@ def test_commit_raises_before_the_marker(stage, monkeypatch):
         raise RequestTimeoutError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Committer, "append", fail)
+        patched.setattr(MarkerWriter, "append", fail)
         with pytest.raises(RequestTimeoutError):
             stage.commit(messages, 2)
     stage.check(range(20))
@@ -142,7 +142,7 @@ def test_commit_raises_after_the_marker_and_abort_leaves_it(stage, monkeypatch):
         raise RequestTimeoutError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(deciding.Decider, "roll_forward", fail)
+        patched.setattr(batch_commit.BatchCommitter, "roll_forward", fail)
         with pytest.raises(RequestTimeoutError):
             stage.commit(messages, 0)
     assert len(stage.open_ids()) == 2, "abort saw that they are decided"
@@ -153,7 +153,7 @@ def test_commit_raises_after_the_marker_and_abort_leaves_it(stage, monkeypatch):
 
 def test_a_marker_whose_answer_is_lost_counts(stage, monkeypatch):
     messages = stage.tasks(0, range(10))
-    append = Committer.append
+    append = MarkerWriter.append
 
     def lose(self, marker):
         append(self, marker)
@@ -161,7 +161,7 @@ def test_a_marker_whose_answer_is_lost_counts(stage, monkeypatch):
         raise RequestTimeoutError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Committer, "append", lose)
+        patched.setattr(MarkerWriter, "append", lose)
         with pytest.raises(RequestTimeoutError):
             stage.commit(messages, 0)
     stage.start()
@@ -180,7 +180,7 @@ def test_a_marker_that_comes_late_does_not(stage, monkeypatch):
         raise RequestTimeoutError("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Committer, "append", delay)
+        patched.setattr(MarkerWriter, "append", delay)
         with pytest.raises(RequestTimeoutError):
             stage.commit(messages, 0)
     writer, marker = late[0]
@@ -197,10 +197,10 @@ def test_a_marker_that_comes_late_does_not(stage, monkeypatch):
 @pytest.mark.parametrize(
     ("owner", "name", "call", "before"),
     [
-        (Committer, "append", 1, True),
-        (Committer, "append", 1, False),
+        (MarkerWriter, "append", 1, True),
+        (MarkerWriter, "append", 1, False),
         (SyncTransactions, "end", 1, False),
-        (Committer, "append", 2, False),
+        (MarkerWriter, "append", 2, False),
     ],
     ids=["before the marker", "after the marker", "after the ends", "after it is done"],
 )
@@ -228,7 +228,7 @@ def test_brokers_with_the_first_version_of_the_protocol(stage, monkeypatch):
     stage.task(1, 0, range(10, 15))
     messages = [stage.task(1, 0, range(10, 15), attempt=1), stage.task(1, 1, range(15, 20))]
     with monkeypatch.context() as patched:
-        kill_after(patched, Committer, "append", 1)
+        kill_after(patched, MarkerWriter, "append", 1)
         with pytest.raises(KilledError):
             stage.commit(messages, 1)
     stage.start()
@@ -239,7 +239,7 @@ def test_brokers_with_the_first_version_of_the_protocol(stage, monkeypatch):
 
 def test_winners_are_rolled_forward_by_the_first_task(stage, monkeypatch):
     with monkeypatch.context() as patched:
-        kill_after(patched, Committer, "append", 1)
+        kill_after(patched, MarkerWriter, "append", 1)
         with pytest.raises(KilledError):
             stage.batch(0, range(10))
     assert len(stage.open_ids()) == 2
@@ -277,12 +277,12 @@ def test_the_answer_of_an_end_is_lost(stage, monkeypatch):
 def test_an_older_driver_that_is_still_there_decides_nothing(stage):
     stage.batch(0, range(10))
     messages = stage.tasks(1, range(10, 20))
-    older = dict(commit_log._committers)
+    older = dict(commit_log._marker_writers)
     # A second driver starts, does the batch again and goes on, while the first is only slow.
     stage.start()
     stage.batch(1, range(10, 20), parallelism=3)
     ahead = stage.tasks(2, range(20, 30))
-    committers = commit_log._committers
+    committers = commit_log._marker_writers
     newer = dict(committers)
     committers.clear()
     committers.update(older)
@@ -296,7 +296,7 @@ def test_an_older_driver_that_is_still_there_decides_nothing(stage):
 def test_an_abort_in_another_process_stops_a_marker_that_is_on_its_way(stage, monkeypatch):
     """Spark has several processes for it: the one that aborts may know less than the one that committed."""
     stage.batch(0, range(10))
-    committers = commit_log._committers
+    committers = commit_log._marker_writers
     first = dict(committers)
     messages = stage.tasks(1, range(10, 20))
     committers.clear()
@@ -307,7 +307,7 @@ def test_an_abort_in_another_process_stops_a_marker_that_is_on_its_way(stage, mo
         raise KilledError("append")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Committer, "append", delay)
+        patched.setattr(MarkerWriter, "append", delay)
         with pytest.raises(KilledError):
             stage.commit(messages, 1)
     committers.clear()
@@ -327,16 +327,16 @@ def test_an_abort_in_another_process_stops_a_marker_that_is_on_its_way(stage, mo
 def test_a_slow_driver_clears_up_nothing_that_is_newer(stage, monkeypatch):
     """Between its decision and its clearing up another driver has gone on to the next batch."""
     stage.batch(0, range(10))
-    committers = commit_log._committers
+    committers = commit_log._marker_writers
     older, messages = dict(committers), stage.tasks(1, range(10, 20))
     stage.start()
     again = stage.tasks(1, range(10, 20))
     newer = dict(committers)
-    clear_up = deciding.Decider._clear_up
+    clear_up = batch_commit.BatchCommitter._abort_leftovers
     ahead = []
 
     def stall(self, names):
-        monkeypatch.setattr(deciding.Decider, "_clear_up", clear_up)
+        monkeypatch.setattr(batch_commit.BatchCommitter, "_abort_leftovers", clear_up)
         assert len(names) == 2, "those of the other driver, which has not decided"
         committers.clear()
         committers.update(newer)
@@ -346,7 +346,7 @@ def test_a_slow_driver_clears_up_nothing_that_is_newer(stage, monkeypatch):
 
     committers.clear()
     committers.update(older)
-    monkeypatch.setattr(deciding.Decider, "_clear_up", stall)
+    monkeypatch.setattr(batch_commit.BatchCommitter, "_abort_leftovers", stall)
     stage.writer().commit([*messages[:1], _retried(messages[1])], 1)
     stage.commit(ahead, 2)
     stage.check(range(30))
@@ -354,7 +354,7 @@ def test_a_slow_driver_clears_up_nothing_that_is_newer(stage, monkeypatch):
 
 def _retried(message):
     """As if an attempt before it had failed, so that the driver looks for what that has left."""
-    message.who = message.who._replace(attempt=1)
+    message.task = message.task._replace(attempt=1)
     return message
 
 
@@ -369,13 +369,13 @@ def test_two_drivers_at_once_decide_once(stage):
 
     def commit(messages):
         try:
-            decider = deciding.Decider(stage.writer()._options)
-            committer = Committer(
-                deciding.committer_of(decider.options.cluster, decider.options.commit_topic, "x").log,
+            decider = batch_commit.BatchCommitter(stage.writer()._options)
+            committer = MarkerWriter(
+                batch_commit.marker_writer(decider.options.cluster, decider.options.commit_topic, "x").log,
                 stage.query,
             )
             decider._committer = lambda key: committer
-            decider.commit(sink.attempt_of(messages))
+            decider.commit(writers.batch_attempt(messages))
         except Exception as error:
             failures.append(error)
 
@@ -395,7 +395,7 @@ def test_a_transaction_that_is_gone_after_the_marker_stops_the_query(brokers, st
     stage.options["kafka.transaction.timeout.ms"] = "600"
     messages = stage.tasks(0, range(10))
     with monkeypatch.context() as patched:
-        kill_after(patched, Committer, "append", 1)
+        kill_after(patched, MarkerWriter, "append", 1)
         with pytest.raises(KilledError):
             stage.commit(messages, 0)
     deadline = time.monotonic() + (1.5 if brokers.has_two_phases else 30)
@@ -427,7 +427,7 @@ def test_batches_without_rows_cost_nothing_and_say_nothing(stage, monkeypatch):
     stage.commit(stage.tasks(1, range(0)), 1)
     stage.batch(2, range(10))
     asked = []
-    monkeypatch.setattr(Committer, "append", lambda *_: asked.append(1))
+    monkeypatch.setattr(MarkerWriter, "append", lambda *_: asked.append(1))
     monkeypatch.setattr(SyncTransactions, "init", lambda *_: asked.append(2))
     stage.commit(stage.tasks(3, range(0)), 3)
     assert not asked
@@ -453,7 +453,7 @@ def test_queries_share_the_commit_topic(brokers, stage, monkeypatch):
     stages = [stage, other]
     for batch in range(3):
         for number, one in enumerate(stages):
-            monkeypatch.setattr(sink, "task_of_stream", lambda one=one: one.who)
+            monkeypatch.setattr(writers, "stream_task_id", lambda one=one: one.task)
             first = batch * 20 + number * 10
             one.batch(batch, range(first, first + 10))
     stage.check(range(60))
@@ -462,7 +462,7 @@ def test_queries_share_the_commit_topic(brokers, stage, monkeypatch):
 
 def test_markers_are_read_back(stage):
     stage.batch(0, range(10))
-    log = deciding.CommitLog(deciding.shared_cluster(stage.servers), stage.options["committopic"])
+    log = batch_commit.CommitLog(batch_commit.shared_cluster(stage.servers), stage.options["committopic"])
     marker = log.last(stage.query)
     assert marker is not None and marker.done and marker.batch == 0 and len(marker.winners) == 2
     assert Marker.decode(marker.encode()) == marker
@@ -487,7 +487,7 @@ def test_a_marker_is_found_among_thousands_of_others(stage):
 class TestBatchJobs:
     def job(self, stage, **options: str):
         given = {**stage.options, **{name.lower(): value for name, value in options.items()}}
-        return sink.OttlaWriter(given, SCHEMA, overwrite=False)
+        return writers.OttlaWriter(given, SCHEMA, overwrite=False)
 
     def test_all_or_nothing(self, stage):
         job = self.job(stage)
@@ -496,7 +496,7 @@ class TestBatchJobs:
         stage.check_prefix = f"ottla-spark/{job._key}/"
         job.commit(messages)
         stage.check(range(20))
-        assert SyncTransactions(deciding.shared_cluster(stage.servers)).open_ids(stage.check_prefix) == []
+        assert SyncTransactions(batch_commit.shared_cluster(stage.servers)).open_ids(stage.check_prefix) == []
 
         again = self.job(stage)
         messages = [again.write(iter(rows(range(20, 30)))), None]
@@ -515,7 +515,7 @@ class TestBatchJobs:
         job = self.job(stage, txnAppId="load", txnVersion="0")
         messages = [job.write(iter(rows(range(10))))]
         with monkeypatch.context() as patched:
-            kill_after(patched, Committer, "append", 1)
+            kill_after(patched, MarkerWriter, "append", 1)
             with pytest.raises(KilledError):
                 job.commit(messages)
         stage.forget()
@@ -526,7 +526,9 @@ class TestBatchJobs:
     def test_an_end_that_is_refused_is_told(self, stage, monkeypatch):
         job = self.job(stage)
         messages = [job.write(iter(rows(range(10))))]
-        SyncTransactions(deciding.shared_cluster(stage.servers)).fence(messages[0].handle.transactional_id)
+        SyncTransactions(batch_commit.shared_cluster(stage.servers)).fence(
+            messages[0].handle.transactional_id
+        )
         with pytest.raises(LostBatchError, match="1 of 1"):
             job.commit(messages)
 

@@ -15,16 +15,16 @@ from sink_stage import KilledError, Stage
 from ottla.client import ArrowWriter, SyncTransactions
 from ottla.client.errors import ClientError, RequestTimeoutError
 from ottla.testing import Cluster
-from pyspark_ottla.exactly_once import commit_log, deciding
-from pyspark_ottla.exactly_once.commit_log import Committer, TakenOverError
+from pyspark_ottla.sink.exactly_once import batch_commit, commit_log
+from pyspark_ottla.sink.exactly_once.commit_log import FencedError, MarkerWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 # Where a process may die or an answer may be lost.
 POINTS = [
-    (Committer, "_append"),
-    (Committer, "append"),
-    (Committer, "_take_over"),
+    (MarkerWriter, "_append"),
+    (MarkerWriter, "append"),
+    (MarkerWriter, "_fence_others"),
     (SyncTransactions, "init"),
     (SyncTransactions, "keep"),
     (SyncTransactions, "end"),
@@ -73,7 +73,7 @@ def test_crashes_at_random(monkeypatch, two_phases):
     seed = int(os.environ.get("OTTLA_SEED", random.randrange(1 << 32)))
     print("seed", seed)
     chance = random.Random(seed)
-    monkeypatch.setattr(deciding, "SWEEP_INTERVAL_S", 0.2)
+    monkeypatch.setattr(batch_commit, "SWEEP_INTERVAL_S", 0.2)
     crashes = Crashes(chance, monkeypatch)
     steps = 300 if os.environ.get("OTTLA_LONG_TESTS") == "1" else 40
     older: list[tuple[dict, list, int, bool]] = []
@@ -102,12 +102,12 @@ def test_crashes_at_random(monkeypatch, two_phases):
                     crashes.left = armed
                 stage.commit(messages, batch)
                 batch += 1
-            except (KilledError, ClientError, TakenOverError) as error:
+            except (KilledError, ClientError, FencedError) as error:
                 died += 1
                 crashes.disarm()
                 # Spark commits what all tasks have told, and nothing after it has called abort.
                 may_commit = isinstance(error, KilledError) and len(messages) == parallelism
-                older.append((dict(commit_log._committers), messages, batch, may_commit))
+                older.append((dict(commit_log._marker_writers), messages, batch, may_commit))
                 stage.start()
             crashes.disarm()
             if older and chance.random() < 0.3:
@@ -124,16 +124,16 @@ def test_crashes_at_random(monkeypatch, two_phases):
 def come_back(stage: Stage, older: list, chance: random.Random) -> None:
     """A driver that everybody took for dead goes on where it was: it commits, or aborts, what it knows of."""
     committers, messages, batch, may_commit = older.pop(chance.randrange(len(older)))
-    newer = dict(commit_log._committers)
-    commit_log._committers.clear()
-    commit_log._committers.update(committers)
+    newer = dict(commit_log._marker_writers)
+    commit_log._marker_writers.clear()
+    commit_log._marker_writers.update(committers)
     try:
         if may_commit and chance.random() < 0.7:
             stage.writer().commit(messages, batch)
         else:
             stage.writer().abort(messages, batch)
-    except deciding.CheckpointBehindError:
+    except batch_commit.CheckpointBehindError:
         pass  # the others are ahead
     finally:
-        commit_log._committers.clear()
-        commit_log._committers.update(newer)
+        commit_log._marker_writers.clear()
+        commit_log._marker_writers.update(newer)

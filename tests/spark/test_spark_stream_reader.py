@@ -20,11 +20,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from ottla.client import shared_cluster
 from ottla.client.blocking.arrow_read import OffsetRange
-from pyspark_ottla.batch import OttlaReader
-from pyspark_ottla.columns import schema_of
-from pyspark_ottla.planning import DataLoss
-from pyspark_ottla.reading import RangePartition
-from pyspark_ottla.stream import OttlaStreamReader
+from pyspark_ottla.reader.batch import OttlaReader
+from pyspark_ottla.reader.columns import schema_of
+from pyspark_ottla.reader.planner import DataLoss
+from pyspark_ottla.reader.range_reader import RangePartition
+from pyspark_ottla.reader.stream import OttlaStreamReader
 
 
 class Query:
@@ -202,7 +202,7 @@ def test_offsets_and_timestamps_to_begin_at(ottla_topic, options, write):
     assert start(startingTimestamp="1500") == {"0": 1, "1": 1}
     by_time = json.dumps({ottla_topic: {"0": 3000, "1": 1}})
     assert start(startingOffsetsByTimestamp=by_time, startingOffsets="latest") == {"0": 2, "1": 0}
-    with pytest.raises(ValueError, match=r"startingTimestamp.*no record at or after 9000"):
+    with pytest.raises(ValueError, match=r"startingTimestamp.*no record at or after timestamp 9000"):
         start(startingTimestamp="9000")
     late = start(startingTimestamp="9000", startingOffsetsByTimestampStrategy="latest")
     assert late == {"0": 3, "1": 3}

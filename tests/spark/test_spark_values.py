@@ -24,15 +24,15 @@ from pyspark.sql.types import StructType
 
 from ottla.client import write_arrow
 from ottla.client.blocking.arrow_read import OffsetRange
-from pyspark_ottla import decoding
-from pyspark_ottla.batch import OttlaReader
-from pyspark_ottla.columns import schema_of
-from pyspark_ottla.ddl import parse_ddl
-from pyspark_ottla.decode_avro import AvroDecoder
-from pyspark_ottla.decode_json import JsonDecoder
-from pyspark_ottla.decoding import decode_string
-from pyspark_ottla.reading import RangePartition
-from pyspark_ottla.values import BadRecord, ColumnFormat, schema_type, value_formats
+from pyspark_ottla.decode import common
+from pyspark_ottla.decode.avro_decoder import AvroDecoder
+from pyspark_ottla.decode.common import decode_string
+from pyspark_ottla.decode.formats import BadRecord, ColumnFormat, schema_type, value_formats
+from pyspark_ottla.decode.json_decoder import JsonDecoder
+from pyspark_ottla.reader.batch import OttlaReader
+from pyspark_ottla.reader.columns import schema_of
+from pyspark_ottla.reader.range_reader import RangePartition
+from pyspark_ottla.schema.spark_types import parse_ddl
 
 
 def decoder(ddl: str) -> JsonDecoder:
@@ -472,4 +472,4 @@ def test_blocks_are_cut_where_they_are_bad(monkeypatch):
         lambda values, real=each._rows.decode: looked_at.append(len(values)) or real(values),
     )
     each.decode(binary(*[b'{"a": 1}'] * 9_999, b"x"))
-    assert 0 < sum(looked_at) <= decoding.ROWS_LOOKED_AT
+    assert 0 < sum(looked_at) <= common.ROW_BLOCK_MAX

@@ -14,16 +14,16 @@ pytest.importorskip(
 SCRIPT = """
 import gc
 from pyspark import TaskContext
-from pyspark_ottla.worker import settle
+from pyspark_ottla.task_context import freeze_imports
 
-settle()
+freeze_imports()
 assert gc.get_freeze_count() == 0, "this is no task"
 TaskContext._getOrCreate()
-settle()
+freeze_imports()
 frozen = gc.get_freeze_count()
 assert frozen > 10_000, frozen
 kept = [[number] for number in range(1000)]
-settle()
+freeze_imports()
 assert gc.get_freeze_count() <= frozen, "what comes later is collected as ever"
 """
 

@@ -12,8 +12,8 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, pairs
 from ottla.cli.output import connected, console, fail, plural, print_json, run_command, table
 
 if TYPE_CHECKING:
-    from ottla.pipeline.document import Problem, Problems
-    from ottla.pipeline.model import Pipeline
+    from ottla.pipeline.definition.document import Problem, Problems
+    from ottla.pipeline.definition.model import Pipeline
 
 app = typer.Typer(
     help="Pipelines on Spark, each one YAML file: validate, run, look at their state, list what runs.",
@@ -160,7 +160,7 @@ def state(
     if pipeline is None or problems.errors:
         fail(f"{path} has errors; 'ottla pipeline validate {path}' tells them", as_json=as_json)
     if step not in pipeline.steps:
-        from ottla.pipeline.document import suggestion
+        from ottla.pipeline.definition.document import suggestion
 
         hint = suggestion(step, pipeline.steps) or f"there are {', '.join(pipeline.steps) or 'none'}"
         fail(f"no step is called '{step}'; {hint}", as_json=as_json)
@@ -225,14 +225,14 @@ def _checked(
     path: str, settings: list[str] | None, master: str | None = None
 ) -> tuple[Pipeline | None, Problems]:
     _need_extra()
-    from ottla.pipeline.checks import validate as validated
+    from ottla.pipeline.definition.validation import validate as validated
 
     return validated(path, pairs(settings or [], "--set", "bootstrap=localhost:9092"), master)
 
 
 def _deep(pipeline: Pipeline, problems: Problems, *, as_json: bool) -> None:
     from ottla.cli.pipeline_run import quiet_spark
-    from ottla.pipeline.build import analyse
+    from ottla.pipeline.queries.builder import analyse
 
     spark = quiet_spark(pipeline, as_json=as_json, local=True)
     try:

@@ -15,9 +15,9 @@ from ottla.cli.output import CONNECT_TIMEOUT_MS, RETRY_TIMEOUT_MS, fail
 from ottla.cli.pipeline_view import View, view_for
 from ottla.client import ClusterClient
 from ottla.client.errors import ClientError
-from ottla.pipeline.document import Problems
-from ottla.pipeline.model import Pipeline
-from ottla.pipeline.plan import needs_of, spark_conf
+from ottla.pipeline.definition.document import Problems
+from ottla.pipeline.definition.model import Pipeline
+from ottla.pipeline.plan import executor_dependencies, spark_conf
 from ottla.pipeline.topics import prepare_topics
 
 if TYPE_CHECKING:
@@ -51,15 +51,16 @@ def run_file(pipeline: Pipeline, *, once: bool, as_json: bool) -> int:
 
 def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -> int:
     """Run the queries in a session until they end or a signal asks for it."""
-    from ottla.pipeline.build import CannotBuild
-    from ottla.pipeline.document import Problem
-    from ottla.pipeline.run import PipelineFailed, RunningPipeline, spark_log
+    from ottla.pipeline.definition.document import Problem
+    from ottla.pipeline.queries.builder import BuildError
+    from ottla.pipeline.queries.runner import PipelineFailed, RunningPipeline
+    from ottla.pipeline.session.jvm import spark_log_path
 
     running = RunningPipeline(spark, pipeline, once=once, on_rows=view.rows)
 
     def asked() -> None:
         view.tell("stopping", "stopping when the running batches are done")
-        running.ask_to_stop()
+        running.request_stop()
 
     with stopped_by_signals(asked):
         try:
@@ -69,11 +70,11 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
                 names = [plan.name for plan in running.plans]
                 view.tell("started", f"{len(names)} queries run; Ctrl-C stops them", queries=names)
                 running.watch(view.progress)
-        except CannotBuild as error:
+        except BuildError as error:
             view.fail(Problem(error.mark, str(error)).shown(pipeline.path))
             return EXIT_FAILED
         except PipelineFailed as error:
-            log_path = spark_log(pipeline)
+            log_path = spark_log_path(pipeline)
             view.fail(f"{error}; Spark's log: {log_path}" if log_path else str(error), query=error.query)
             return EXIT_FAILED
     view.finished(list(running.progress.values()))
@@ -99,10 +100,10 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     except ImportError:
         fail("pipelines run on Spark: pip install 'ottla[pipeline]'", as_json=as_json)
     del pyspark
-    from ottla.pipeline import masters
-    from ottla.pipeline.java import NoJava, use_java
-    from ottla.pipeline.run import spark_apart, spark_log
-    from ottla.pipeline.worker_python import use_fast_python
+    from ottla.pipeline.session.java import JavaNotFound, use_java
+    from ottla.pipeline.session.jvm import detached_jvm, spark_log_path
+    from ottla.pipeline.session.spark_session import SessionError, create_session
+    from ottla.pipeline.session.worker_python import use_fast_python
 
     # PySpark warns of every pandas that is newer than itself.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -121,9 +122,9 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
     try:
         if not master.startswith("sc://"):
             use_java()
-        with spark_apart(spark_log(pipeline)):
-            return masters.session(master, str(pipeline.name), conf, needs=needs_of(pipeline))
-    except (NoJava, masters.MasterError) as error:
+        with detached_jvm(spark_log_path(pipeline)):
+            return create_session(master, str(pipeline.name), conf, needs=executor_dependencies(pipeline))
+    except (JavaNotFound, SessionError) as error:
         fail(str(error), as_json=as_json)
 
 

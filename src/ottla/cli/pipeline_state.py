@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.cli.output import console, fail, print_json, table
 from ottla.cli.pipeline_run import quiet_spark
 from ottla.cli.pipeline_view import cell, plain
-from ottla.pipeline.model import Pipeline
+from ottla.pipeline.definition.model import Pipeline
 
 
 def show_state(
@@ -20,20 +20,22 @@ def show_state(
     as_json: bool,
 ) -> None:
     spark = quiet_spark(pipeline, as_json=as_json, local=True)
-    from ottla.pipeline.states import NoState, choose, operators, queries_with, read_state
+    from ottla.pipeline.queries.state_store import StateNotFound, choose, operators, queries_with, read_state
 
     try:
         plans = queries_with(pipeline, step_name)
         if sink is not None:
             plans = [plan for plan in plans if plan.name == sink]
         if not plans:
-            raise NoState(f"no sink needs step '{step_name}'" + (f" under the name '{sink}'" if sink else ""))
+            raise StateNotFound(
+                f"no sink needs step '{step_name}'" + (f" under the name '{sink}'" if sink else "")
+            )
         plan = plans[0]
         chosen = choose(pipeline.steps[step_name], operators(spark, plan), operator)
         frame = read_state(spark, plan, chosen, variable=variable, side=side)
         rows = [row.asDict() for row in frame.limit(limit).collect()]
         columns = frame.columns
-    except NoState as error:
+    except StateNotFound as error:
         fail(str(error), as_json=as_json)
     finally:
         spark.stop()

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.cli.output import console, human_bytes, table
-from ottla.pipeline.model import Pipeline
-from ottla.pipeline.progress import QueryProgress
+from ottla.pipeline.definition.model import Pipeline
+from ottla.pipeline.queries.progress import QueryProgress
 
 # Lines are for logs: a query that works tells of itself this often, one that does not stays silent.
 LINE_EVERY_S = 5.0

@@ -1,1 +1,1 @@
-"""Pipelines on Spark: one YAML file names sources, steps and sinks; this room checks, builds and runs it."""
+"""Pipelines on Spark: a YAML file of sources, steps and sinks, validated and run as streaming queries."""

@@ -13,17 +13,17 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.pipeline.graph import Graph
-from ottla.pipeline.model import Pipeline, Sink, Source, Step
-from ottla.pipeline.reading import AS_SOON_AS_POSSIBLE
-from ottla.pipeline.shipping import ALWAYS_NEEDED, NEEDS
-from ottla.pipeline.words import duration_ms, is_remote
+from ottla.pipeline.definition.graph import Graph
+from ottla.pipeline.definition.model import Pipeline, Sink, Source, Step
+from ottla.pipeline.definition.parser import AS_SOON_AS_POSSIBLE
+from ottla.pipeline.definition.syntax import duration_ms, is_remote
+from ottla.pipeline.session.shipping import BASE_DEPENDENCIES, DEPENDENCIES
 
 GROUP_PREFIX = "ottla-pipeline"
 DEAD_LETTERS = "dead-letters"
 # Under these names Spark counts what went to the dead-letter topic, and what a source or step dropped.
-COUNTED = "dead_letters"
-DROPPED = "dropped_"
+DEAD_LETTER_METRIC = "dead_letters"
+DROPPED_METRIC_PREFIX = "dropped_"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
@@ -136,11 +136,11 @@ def sink_options(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
     return options | dict(sink.options)
 
 
-def needs_of(pipeline: Pipeline) -> tuple[str, ...]:
+def executor_dependencies(pipeline: Pipeline) -> tuple[str, ...]:
     """The packages that executors import for this pipeline. Code of the user's may import any of them."""
     if any(step.code is not None for step in pipeline.steps.values()):
-        return NEEDS
-    needs: tuple[str, ...] = ALWAYS_NEEDED
+        return DEPENDENCIES
+    needs: tuple[str, ...] = BASE_DEPENDENCIES
     formats = [source.format for source in pipeline.sources.values()]
     formats += [sink.format for sink in pipeline.sinks.values()]
     if "avro" in formats:

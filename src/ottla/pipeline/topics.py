@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.client import Admin, ClusterClient, NewTopic
 from ottla.client.errors import BrokerError
-from ottla.pipeline.document import Problems, suggestion
-from ottla.pipeline.model import Pipeline
+from ottla.pipeline.definition.document import Problems, suggestion
+from ottla.pipeline.definition.model import Pipeline
 from ottla.pipeline.plan import queries_of
 from ottla.protocol.errors import ErrorCode
 

@@ -1,0 +1,1 @@
+"""The pipeline file: YAML parsing, the model and static validation. Nothing here needs Spark."""

@@ -1,0 +1,1 @@
+"""The streaming queries of a pipeline: building, running, progress and state."""

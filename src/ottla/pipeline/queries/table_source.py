@@ -1,0 +1,109 @@
+"""Tables from compacted topics: the newest value of every key, as it is when a batch reads it.
+
+Spark plans the batch side of a stream-static join once and reads the same offsets with every micro-batch, so
+a table read by the ordinary source would never change. Here a partition's end is found by the task that reads
+it: every micro-batch sees the table as of now. A worker keeps what it has read and fetches what came after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ottla.client import shared_cluster
+from ottla.client.blocking.arrow_read import OffsetRange
+from ottla.client.blocking.fetch_range import log_bounds
+from pyspark_ottla.client_options import cluster_options, fetch_options
+from pyspark_ottla.data_source import OttlaDataSource
+from pyspark_ottla.reader.batch import OttlaReader
+from pyspark_ottla.reader.planner import Planner
+from pyspark_ottla.reader.range_reader import RangePartition
+
+NAME = "ottla_table"
+ROWS_PER_BATCH = 10_000
+# What a worker keeps of all tables; the table that would not fit is read anew each time.
+CACHE_BYTES_MAX = 256 << 20
+
+_cache: dict[tuple[object, ...], tuple[int, pa.Table]] = {}
+
+
+class TableDataSource(OttlaDataSource):
+    """`format("ottla_table")`, registered with the session by the pipeline itself."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TableReader(self._options(), schema)
+
+
+class Share(InputPartition):
+    """A share of a topic's partitions: number `index` of `total`, also of those that are added later."""
+
+    def __init__(self, topic: str, index: int, total: int) -> None:
+        super().__init__((topic, index, total))
+        self.topic, self.index, self.total = topic, index, total
+
+
+class TableReader(OttlaReader):
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._given = dict(options)
+        self._names = tuple(schema.names)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        totals: dict[str, int] = {}
+        planner = Planner(self._options)
+        there = planner.partitions()
+        planner.check_exist(there)
+        for topic, _ in there:
+            totals[topic] = totals.get(topic, 0) + 1
+        return [Share(topic, index, total) for topic, total in totals.items() for index in range(total)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Share):
+            return
+        planner = Planner(self._options)
+        for topic, number in planner.partitions():
+            if topic == partition.topic and number % partition.total == partition.index:
+                yield from self.newest(topic, number).to_batches(max_chunksize=ROWS_PER_BATCH)
+
+    def newest(self, topic: str, partition: int) -> pa.Table:
+        """One partition, every key once."""
+        first, end = log_bounds(
+            shared_cluster(cluster_options(self._given)),
+            topic,
+            partition,
+            read_committed=fetch_options(self._given).read_committed,
+        )
+        identity = (*sorted(self._given.items()), self._names, topic, partition)
+        begun, table = _cache.pop(identity, (first, None))
+        if begun > end:
+            begun, table = first, None  # the topic was made anew
+        span = OffsetRange(topic, partition, max(begun, first), end)
+        fresh = list(super().read(RangePartition(span)))
+        whole = pa.Table.from_batches(fresh) if fresh else None
+        if table is not None:
+            whole = table if whole is None else pa.concat_tables([table, whole])
+        elif whole is None:
+            return pa.table({})
+        newest = newest_per_key(whole) if fresh else whole
+        if newest.nbytes + sum(kept.nbytes for _, kept in _cache.values()) <= CACHE_BYTES_MAX:
+            _cache[identity] = (end, newest)
+        return newest
+
+
+def newest_per_key(rows: pa.Table) -> pa.Table:
+    """The last row of each key; rows without a key or with an error do not count."""
+    wanted = pc.is_valid(rows.column("key"))
+    if "error" in rows.column_names:
+        wanted = pc.and_(wanted, pc.is_null(rows.column("error")))
+    rows = rows.filter(wanted)
+    last = rows.select(["key", "offset"]).group_by("key").aggregate([("offset", "max")])
+    chosen = pc.is_in(rows.column("offset"), value_set=last.column("offset_max").combine_chunks())
+    return rows.filter(chosen).combine_chunks()

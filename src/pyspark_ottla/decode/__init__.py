@@ -1,0 +1,1 @@
+"""Decoding of record keys and values into Arrow columns: JSON, Avro and strings."""

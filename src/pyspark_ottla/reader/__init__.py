@@ -1,0 +1,1 @@
+"""The reading side of the data source: batch and streaming queries."""

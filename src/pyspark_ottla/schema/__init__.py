@@ -1,0 +1,1 @@
+"""Schemas given as text, Spark DDL or Avro JSON, as Spark and Arrow types."""
