@@ -1,3 +1,3 @@
 """Ottla: a distributed, replicated, append-only log that speaks Kafka's wire protocol."""
 
-__version__ = "0.1.0"  # a constant, because asking the package's metadata costs 50 ms at every start
+__version__ = "0.2.0"  # a constant: reading the package metadata takes 50 ms at every start
