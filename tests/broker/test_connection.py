@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from ottla.broker.net.connection import PENDING_MAX, CloseConnection, Late, Request
+from ottla.broker.net.connection import PENDING_MAX
 from ottla.broker.net.listener import Limits, Listener
 from ottla.broker.net.receive_budget import ReceiveBudget
+from ottla.broker.net.request import CloseConnection, DeferredResponse, Request
 from ottla.broker.net.sender import SocketSender
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -25,13 +26,13 @@ from ottla.storage.region import FileRegion
 Script = Callable[[Request], Any]
 
 
-class NoLane:
-    def take(self, frame: memoryview) -> None:
+class NoFastPath:
+    def accept(self, frame: memoryview) -> None:
         return None
 
 
 class ScriptedDispatcher:
-    produce_lane = NoLane()
+    fast_path = NoFastPath()
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -136,7 +137,7 @@ def test_a_late_answer_is_made_when_it_is_its_turn() -> None:
                 made.append(number)
                 return answer()
 
-            return first if number == 1 else Late(build)
+            return first if number == 1 else DeferredResponse(build)
 
         async with listening(script) as (listener, dispatcher), client(listener) as (reader, writer):
             writer.write(b"".join(request_frame(n) for n in range(4)))

@@ -51,7 +51,7 @@ class Bench:
 
     def __init__(self, broker: Node) -> None:
         self.broker = broker
-        self.lane = broker.dispatcher.produce_lane
+        self.lane = broker.dispatcher.fast_path
         self.connection = Connection(broker.listeners[0], broker.dispatcher, 1 << 24)
         self.sender = self.connection._sender = Collector()  # type: ignore[assignment]
 

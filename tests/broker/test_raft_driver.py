@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.metadata.raft_driver import NotLeader, RaftDriver, RaftListener
-from ottla.broker.net.connection import Request
 from ottla.broker.net.listener import Limits, Listener
+from ottla.broker.net.request import Request
 from ottla.config.load import broker_config
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
@@ -29,15 +29,15 @@ from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.files import OsFiles
 
 
-class NoLane:
-    def take(self, frame: memoryview) -> None:
+class NoFastPath:
+    def accept(self, frame: memoryview) -> None:
         return None
 
 
 class RaftDispatcher:
     """Hands every request to the driver."""
 
-    produce_lane = NoLane()
+    fast_path = NoFastPath()
 
     def __init__(self) -> None:
         self.driver: RaftDriver | None = None

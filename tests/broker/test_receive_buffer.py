@@ -23,7 +23,7 @@ def feed(buffer: ReceiveBuffer, data: bytes, cuts: list[int]) -> list[bytes]:
         count = min(len(space), cuts[turn % len(cuts)], len(data) - position)
         turn += 1
         space[:count] = data[position : position + count]
-        buffer.received(count)
+        buffer.end += count
         position += count
         views = []
         while (frame := buffer.next_frame()) is not None:

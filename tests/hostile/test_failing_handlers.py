@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.net.connection import Request
 from ottla.broker.net.listener import Limits, Listener
+from ottla.broker.net.request import Request
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 
 BROKEN = ApiVersionsResponse(api_keys=[ApiVersion(api_key=1 << 40)])
 
 
-class NoLane:
-    """The short way of produce requests, taken by none."""
+class NoFastPath:
+    """A fast path that accepts no request."""
 
-    def take(self, frame: memoryview) -> None:
+    def accept(self, frame: memoryview) -> None:
         return None
 
 
 class OneAnswer:
     """A dispatcher that answers correlation id 0 with whatever `script` makes, and others well."""
 
-    produce_lane = NoLane()
+    fast_path = NoFastPath()
 
     def __init__(self, script: Callable[[], Any]) -> None:
         self._script = script

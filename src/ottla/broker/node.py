@@ -58,7 +58,7 @@ from ottla.storage.log_manager import METADATA_TOPIC, LogManager
 if TYPE_CHECKING:
     from ottla.broker.coordinators.verification import Verification
     from ottla.broker.metadata.raft_driver import RaftDriver
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
 
 log = logging.getLogger("ottla.broker")
 

@@ -11,7 +11,7 @@ from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import DecodeError
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_VERSIONS_KEY = 18
@@ -61,7 +61,7 @@ class _Route:
 class Dispatcher:
     def __init__(self, broker: Node, handlers: dict[int, str]) -> None:
         self._broker = broker
-        self.produce_lane = ProduceLane(broker)
+        self.fast_path = ProduceLane(broker)
         self._routes = {key: _Route(key, module) for key, module in handlers.items()}
         if INIT_PRODUCER_ID_KEY in handlers and broker.config.get_bool("transaction.two.phase.commit.enable"):
             # Its newest version is not stable, and of use only for this.
@@ -90,7 +90,7 @@ class Dispatcher:
         message = route.read(request.version, frame, pos)
         answer = route.handle(self._broker, request, message)
         if request.api_key == PRODUCE_KEY:
-            self.produce_lane.learn(frame, request.version, message)
+            self.fast_path.learn(frame, request.version, message)
         return answer
 
     def _unsupported_api_versions(self, request: Request) -> Any:

@@ -12,6 +12,7 @@ nothing by itself, and nothing of the request has been appended when it gives up
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, cast
@@ -107,11 +108,12 @@ class _Way:
 class Taken:
     """A request on the short way; its frame is kept for the long one."""
 
-    __slots__ = ("checked", "correlation_id", "frame", "way")
+    __slots__ = ("checked", "correlation_id", "frame", "partition", "way")
 
     def __init__(self, frame: memoryview, way: _Way, correlation_id: int, checked: CheckedRecords) -> None:
         self.frame = frame
         self.way = way
+        self.partition = way.partition
         self.correlation_id = correlation_id
         self.checked = checked
 
@@ -182,7 +184,7 @@ class ProduceLane:
         for ways in self._ways:
             ways.clear()
 
-    def take(self, frame: memoryview) -> Taken | None:
+    def accept(self, frame: memoryview) -> Taken | None:
         """A request whose way is known and whose records are fit to be appended; None: take the long way."""
         try:
             api_key, version, correlation_id, client_id_bytes = _head(frame)
@@ -204,7 +206,7 @@ class ProduceLane:
             return None
         return Taken(frame, way, correlation_id, checked)
 
-    def append(self, group: list[Taken]) -> list[Answer]:
+    def append(self, group: Sequence[Taken]) -> list[Answer]:
         """Append requests of one partition; the answers, fewer than requests if one needs the long way."""
         partition = group[0].way.partition
         leader = partition.leader

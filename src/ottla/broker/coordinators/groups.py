@@ -22,7 +22,7 @@ from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
     from ottla.controller.image_parts import ImageDelta

@@ -20,7 +20,7 @@ from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.metadata.controller_loop import Decide
-    from ottla.broker.net.connection import Connection
+    from ottla.broker.net.request import ClientConnection
     from ottla.broker.node import Node
 
 LOOKS_PER_SESSION = 8
@@ -43,7 +43,7 @@ class ControllerDuties:
         self._unclean_look_ms = config.get_int("unclean.leader.election.interval.ms")
         self._balances = config.get_bool("auto.leader.rebalance.enable")
         # The epoch of each broker that was heard of, and the connection: None for this process's own.
-        self._heard: dict[int, tuple[int, Connection | None]] = {}
+        self._heard: dict[int, tuple[int, ClientConnection | None]] = {}
         self._gone: dict[int, int] = {}  # epochs of brokers whose connection is lost
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -73,7 +73,7 @@ class ControllerDuties:
         """Whether the broker's connection is lost and it was not heard of since."""
         return broker_id in self._gone
 
-    def _connection_lost(self, broker_id: int, broker_epoch: int, connection: Connection) -> None:
+    def _connection_lost(self, broker_id: int, broker_epoch: int, connection: ClientConnection) -> None:
         if self._heard.get(broker_id) != (broker_epoch, connection):
             return  # it has another one already
         self._gone[broker_id] = broker_epoch

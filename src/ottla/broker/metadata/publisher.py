@@ -61,7 +61,7 @@ class MetadataPublisher:
     async def _follow(self, delta: ImageDelta) -> None:
         """One request may create thousands of logs: the loop gets its turn every few of them. A partition
         that is in the image but not hosted yet answers NOT_LEADER_OR_FOLLOWER, and clients come again."""
-        self._broker.dispatcher.produce_lane.forget()
+        self._broker.dispatcher.fast_path.forget()
         loop = asyncio.get_running_loop()
         turn_began = loop.time()
         for step, _ in enumerate(self._carry_out(delta), 1):

@@ -1,13 +1,12 @@
 """One client connection: frames in, requests handled in order, responses out in the same order.
 
 Rules:
-- The synchronous part of every handler runs when its request is next in line. A handler that answers with a
-  Future (Produce) or a Promise (Fetch) lets the following requests start meanwhile; a coroutine (admin work)
-  holds them back.
-- Responses leave in request order whatever finishes first.
-- While the peer does not read its responses, or too many are pending, no further request is taken from the
-  buffer and the socket is not read: memory is bounded and TCP tells the peer.
-- A frame that cannot be understood ends the connection, with a log line; others are untouched.
+- The synchronous part of a handler runs when its request is next. A handler that returns a Future (Produce)
+  or a Promise (Fetch) lets the following requests start; a coroutine (admin requests) holds them back.
+- Responses leave in request order, whichever finishes first.
+- While the client does not read its responses, or too many are pending, no further request is taken from the
+  buffer and the socket is not read: memory is bounded and TCP slows the client down.
+- A frame that cannot be decoded closes the connection, with a log line; other connections are not affected.
 """
 
 from __future__ import annotations
@@ -16,76 +15,58 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
-from ottla.broker.api.produce_lane import Taken
 from ottla.broker.net.promise import Promise
+from ottla.broker.net.receive_budget import ReceiveBudget
 from ottla.broker.net.receive_buffer import BadFrame, ReceiveBuffer
+from ottla.broker.net.request import CloseConnection, DeferredResponse, Dispatcher, FastRequest, Request
 from ottla.broker.net.sender import OS_DEFAULT, Part, SocketSender, TransportSender
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_response, read_request_header
 from ottla.protocol.message import Message
 
-if TYPE_CHECKING:
-    from ottla.broker.api.dispatcher import Dispatcher
-    from ottla.broker.net.listener import Listener
-
 log = logging.getLogger("ottla.connection")
 
-GROUP_MAX = 64  # produce requests that share one write
-PENDING_MAX = 64  # unanswered requests per connection before its socket rests
-OUTBOX_MAX_BYTES = 64 * 1024  # small responses of one pass are gathered up to this
+GROUP_MAX = 64  # produce requests to one partition that share one write
+PENDING_MAX = 64  # unanswered requests per connection before reading pauses
+OUTBOX_MAX_BYTES = 64 * 1024  # small responses are gathered up to this size
 
 
-class CloseConnection(Exception):
-    """Raised by a handler to end the connection: the protocol has no better answer (acks=0 errors)."""
-
-
-class Late:
-    """An answer that is made when it is its turn to be sent, not when its request is read.
-
-    Requests behind a long poll are read at once; what is as true as the moment it is told waits.
-    """
-
-    __slots__ = ("build",)
-
-    def __init__(self, build: Callable[[], Message]) -> None:
-        self.build = build
-
-
-class Request:
-    """What a handler knows beside the message: who asks, in which version, on which listener."""
-
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
-
-    def __init__(
-        self, connection: Connection, api_key: int, version: int, correlation_id: int, client_id: str | None
-    ) -> None:
-        self.connection = connection
-        self.api_key = api_key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+class ConnectionOwner(Protocol):
+    """The listener, as its connections use it."""
 
     @property
-    def listener(self) -> Listener:
-        return self.connection.listener
+    def name(self) -> str: ...
 
     @property
-    def on_controller_listener(self) -> bool:
-        return self.connection.listener.is_controller
+    def is_controller(self) -> bool: ...
+
+    @property
+    def budget(self) -> ReceiveBudget: ...
+
+    def admit(self, connection: Connection) -> str | None:
+        """Count a new connection, or return the reason to refuse it."""
+
+    def gone(self, connection: Connection) -> None: ...
 
 
 class _Pending:
-    """A response that is not there yet, or stands behind one that is not."""
+    """A response that is not ready, or waits for an earlier one."""
 
-    __slots__ = ("future", "late", "parts", "request")
+    __slots__ = ("deferred", "future", "parts", "request")
 
-    def __init__(self, request: Request | None, parts: list[Part] | None, late: Late | None = None) -> None:
+    def __init__(
+        self,
+        request: Request | None,
+        parts: list[Part] | None,
+        future: asyncio.Future[Any] | Promise[Any] | None = None,
+        deferred: DeferredResponse | None = None,
+    ) -> None:
         self.request = request
         self.parts = parts
-        self.late = late
-        self.future: asyncio.Future[Any] | Promise[Any] | None = None
+        self.future = future
+        self.deferred = deferred
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -93,8 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         "_buffer",
         "_dispatcher",
         "_exclusive",
+        "_fast_path",
         "_group",
-        "_lane",
         "_loop",
         "_outbox",
         "_outbox_bytes",
@@ -108,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "client_software",
         "closed",
+        "get_buffer",
         "last_active",
         "listener",
         "on_close",
@@ -116,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        listener: Listener,
+        listener: ConnectionOwner,
         dispatcher: Dispatcher,
         frame_bytes_max: int,
         send_buffer_bytes: int = OS_DEFAULT,
@@ -128,18 +110,19 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = 0.0
         self.closed = False
         self._dispatcher = dispatcher
-        self._lane = dispatcher.produce_lane
+        self._fast_path = dispatcher.fast_path
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(frame_bytes_max, listener.budget)
+        self.get_buffer = self._buffer.space  # type: ignore[method-assign]
         self._transport: asyncio.Transport | None = None
         self._sender: SocketSender | TransportSender
-        self._group: list[Taken] = []  # produce requests for one partition, to be appended together
+        self._group: list[FastRequest] = []  # produce requests to one partition, appended together
         self._pending: deque[_Pending] = deque()
         self._outbox: list[Part] = []
         self._outbox_bytes = 0
         self._outbox_plain = True  # bytes only, no file regions
         self._reading = True
-        self._exclusive = False  # a coroutine handler runs: the next request waits for it
+        self._exclusive = False  # a coroutine handler runs: the next request waits
         self._processing = False
         self._send_buffer_bytes = send_buffer_bytes
         self._starved = False  # a large frame waits for memory
@@ -164,11 +147,8 @@ class Connection(asyncio.BufferedProtocol):
             log.warning("connection refused: %s peer=%s", refusal, self.peer)
             self.close()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.space()
-
     def buffer_updated(self, nbytes: int) -> None:
-        self._buffer.received(nbytes)
+        self._buffer.end += nbytes
         self.last_active = self._loop.time()
         self._process()
 
@@ -194,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer.shrink()
 
     def close(self) -> None:
-        """Close at once; what was answered and taken by the kernel still arrives."""
+        """Close at once; responses that the kernel has accepted still arrive."""
         self._release()
         if self._transport is not None:
             self._transport.close()
@@ -209,81 +189,80 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._take_frames()
         except BadFrame as error:
-            self._settle_group()
-            self._refuse(str(error))
+            self._append_group()
+            self._close_because(str(error))
         except Exception:
             self._fail()
         finally:
             self._processing = False
         if not self.closed:
-            self._flush_outbox()
-            self._read_or_rest()
+            if self._outbox:
+                self._flush_outbox()
+            self._pause_or_resume_reading()
 
     def _take_frames(self) -> None:
-        next_frame, take = self._buffer.next_frame, self._lane.take
-        held = self._held()
-        while not held:
+        next_frame, accept = self._buffer.next_frame, self._fast_path.accept
+        while not self._is_held():
             frame = next_frame()
             if frame is None:
-                self._settle_group()
-                self._find_room()
+                if self._group:
+                    self._append_group()
+                if not self._buffer.make_room():
+                    self._wait_for_memory()
                 return
-            taken = take(frame)
-            if taken is None:
-                self._settle_group()
-                self._handle(frame)
-                held = self._held()
-                continue
+            fast = accept(frame)
             group = self._group
-            if group and (group[0].way.partition is not taken.way.partition or len(group) >= GROUP_MAX):
-                self._settle_group()
-                held = self._held()
-            self._group.append(taken)
-        self._settle_group()
+            if fast is None:
+                if group:
+                    self._append_group()
+                self._handle(frame)
+            elif group and (group[0].partition is not fast.partition or len(group) >= GROUP_MAX):
+                self._append_group()
+                self._group.append(fast)
+            else:
+                group.append(fast)
+        self._append_group()
 
-    def _find_room(self) -> None:
-        """Get the buffer ready for the next read, or stand in line for the memory of a large frame."""
-        self._starved = not self._buffer.make_room()
-        if self._starved:
-            self.listener.budget.wait(self._room_again)
+    def _wait_for_memory(self) -> None:
+        """Stop reading until the budget has memory for the large frame that has begun."""
+        self._starved = True
+        self.listener.budget.wait(self._memory_available)
 
-    def _room_again(self) -> None:
+    def _memory_available(self) -> None:
         if not self.closed and self._starved:
-            self._find_room()
-            self._read_or_rest()
+            self._starved = False
+            if not self._buffer.make_room():
+                self._wait_for_memory()
+            self._pause_or_resume_reading()
 
-    def _settle_group(self) -> None:
-        """Carry out the produce requests that were put together."""
+    def _append_group(self) -> None:
+        """Append the produce requests that were grouped."""
         while self._group:
             group, self._group = self._group, []
-            answers = self._lane.append(group)
-            for answer in answers:
-                if isinstance(answer, asyncio.Future):
-                    self._await(None, answer)
+            responses = self._fast_path.append(group)
+            for response in responses:
+                if isinstance(response, asyncio.Future):
+                    self._pending.append(_Pending(None, None, response))
+                    response.add_done_callback(self._response_ready)
                 elif self._pending:
-                    self._pending.append(_Pending(None, [answer]))  # which would not wait in line
+                    self._pending.append(_Pending(None, [response]))
                 else:
-                    self._outbox.append(answer)
-                    self._outbox_bytes += len(answer)
-            if len(answers) < len(group):
-                self._handle(group[len(answers)].frame)
-                self._group = group[len(answers) + 1 :]
+                    self._outbox.append(response)
+                    self._outbox_bytes += len(response)
+            if len(responses) < len(group):
+                self._handle(group[len(responses)].frame)
+                self._group = group[len(responses) + 1 :]
         if self._outbox_bytes >= OUTBOX_MAX_BYTES:
             self._flush_outbox()
 
-    def _request_of(self, frame: memoryview) -> tuple[Request, int]:
-        """The request's head, and where its message begins."""
-        head = read_request_header(frame)
-        request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
-        return request, head.body_pos
-
-    def _held(self) -> bool:
+    def _is_held(self) -> bool:
+        """Must the next request wait?"""
         waiting = self._exclusive or self._starved or self._sender.busy
         return self.closed or waiting or len(self._pending) >= PENDING_MAX
 
-    def _read_or_rest(self) -> None:
+    def _pause_or_resume_reading(self) -> None:
         """Read the socket only while requests are being taken from the buffer."""
-        wanted = not self._held()
+        wanted = not self._is_held()
         if wanted != self._reading and self._transport is not None:
             self._reading = wanted
             if wanted:
@@ -292,96 +271,95 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _handle(self, frame: memoryview) -> None:
-        """Take one request the long way."""
+        """Decode one request and give it to its handler."""
         if self.closed:
             return
         try:
-            request, body_pos = self._request_of(frame)
-            self._take_answer(request, self._dispatcher.dispatch(request, frame, body_pos))
+            head = read_request_header(frame)
+            request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
+            self._respond(request, self._dispatcher.dispatch(request, frame, head.body_pos))
             if self._outbox_bytes >= OUTBOX_MAX_BYTES:
                 self._flush_outbox()
         except DecodeError as error:
-            self._refuse(f"request not understood: {error}")
+            self._close_because(f"request not understood: {error}")
         except CloseConnection as error:
-            self._refuse(str(error))
+            self._close_because(str(error))
         except Exception:
             self._fail()
 
-    def _take_answer(self, request: Request, answer: Any) -> None:
-        if answer is None:
+    def _respond(self, request: Request, response: Any) -> None:
+        """Send what a handler returned, or queue it."""
+        if response is None:
             return  # acks=0
-        if isinstance(answer, Message):
-            parts = self._encode(request, answer)
+        if isinstance(response, Message):
+            parts = self._encode(request, response)
             if self._pending:
                 self._pending.append(_Pending(None, parts))
             else:
                 self._put(parts)
-        elif isinstance(answer, asyncio.Future | Promise):
-            self._await(request, answer)
-        elif isinstance(answer, Late):
+        elif isinstance(response, asyncio.Future | Promise):
+            self._pending.append(_Pending(request, None, response))
+            response.add_done_callback(self._response_ready)
+        elif isinstance(response, DeferredResponse):
             if self._pending:
-                self._pending.append(_Pending(request, None, answer))
+                self._pending.append(_Pending(request, None, deferred=response))
             else:
-                self._put(self._encode(request, answer.build()))
+                self._put(self._encode(request, response.build()))
         else:
-            assert asyncio.iscoroutine(answer), answer
+            assert asyncio.iscoroutine(response), response
             self._exclusive = True
-            self._await(request, self._loop.create_task(answer))
+            task = self._loop.create_task(response)
+            self._pending.append(_Pending(request, None, task))
+            task.add_done_callback(self._response_ready)
 
-    def _await(self, request: Request | None, future: asyncio.Future[Any] | Promise[Any]) -> None:
-        """Stand in line until it is done; without `request` it is the future of a whole frame."""
-        pending = _Pending(request, None)
-        pending.future = future
-        self._pending.append(pending)
-        future.add_done_callback(self._answered)
-
-    def _answered(self, future: asyncio.Future[Any] | Promise[Any]) -> None:
+    def _response_ready(self, future: asyncio.Future[Any] | Promise[Any]) -> None:
         if isinstance(future, asyncio.Task):
             self._exclusive = False
         if self.closed:
             if not future.cancelled():
-                future.exception()  # the peer has left: nobody else will look at it
+                future.exception()  # retrieved: the client has left
             return
-        self._send_finished()
+        self._send_ready()
         self._process()
 
-    def _send_finished(self) -> None:
-        """Move every finished response at the head of the line to the outbox."""
+    def _send_ready(self) -> None:
+        """Move every finished response at the head of the queue to the outbox."""
         pending = self._pending
         while pending and not self.closed:
             head = pending[0]
-            if head.future is not None and not head.future.done():
+            future = head.future
+            if future is not None and not future.done():
                 break
-            if head.parts is None:
-                head.parts = self._result_parts(head)
-                if head.parts is None:
+            parts = head.parts
+            if parts is None:
+                parts = self._result_parts(head)
+                if parts is None:
                     return
             pending.popleft()
-            assert head.parts is not None
-            self._put(head.parts)
+            self._put(parts)
 
     def _result_parts(self, pending: _Pending) -> list[Part] | None:
         """The encoded result of a finished future; None after closing the connection on a failure."""
         try:
-            if pending.request is None:
+            if pending.request is None:  # the future of a whole frame
                 assert pending.future is not None
                 return [pending.future.result()]
-            if pending.late is not None:
-                return self._encode(pending.request, pending.late.build())
+            if pending.deferred is not None:
+                return self._encode(pending.request, pending.deferred.build())
             assert pending.future is not None
             return self._encode(pending.request, pending.future.result())
         except asyncio.CancelledError:
             self.close()
         except CloseConnection as error:
-            self._refuse(str(error))
+            self._close_because(str(error))
         except DecodeError as error:
-            self._refuse(f"request not understood: {error}")
+            self._close_because(f"request not understood: {error}")
         except Exception:
             self._fail()
         return None
 
-    def _encode(self, request: Request, answer: Any) -> list[Part]:
-        return encode_response(request.api_key, request.version, request.correlation_id, answer)
+    def _encode(self, request: Request, response: Any) -> list[Part]:
+        return encode_response(request.api_key, request.version, request.correlation_id, response)
 
     # -- responses
 
@@ -407,13 +385,13 @@ class Connection(asyncio.BufferedProtocol):
             log.warning("send failed: %s peer=%s", error, self.peer)
         self.close()
 
-    def _refuse(self, reason: str) -> None:
+    def _close_because(self, reason: str) -> None:
         log.warning("connection closed: %s peer=%s", reason, self.peer)
-        self._flush_outbox()  # what was asked before was answered: only the rest is lost
+        self._flush_outbox()  # earlier requests have their responses
         self.close()
 
     def _fail(self) -> None:
-        """A bug of ours: called while its exception is handled."""
+        """Close the connection after a defect of the broker: called in an exception handler."""
         log.exception("handler failed, connection closed: peer=%s", self.peer)
         self._flush_outbox()
         self.close()
@@ -428,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.on_close is not None:
             self.on_close()
         for pending in self._pending:
-            # A long poll has nobody to answer any more; a coroutine may be changing something and goes on.
+            # A long poll has no client any more; a coroutine may be changing state and continues.
             if pending.future is not None and not isinstance(pending.future, asyncio.Task):
                 pending.future.cancel()
         self._pending.clear()

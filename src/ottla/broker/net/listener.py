@@ -1,4 +1,4 @@
-"""A listening socket: admits connections up to the limits and closes the ones that have gone quiet."""
+"""A listening socket: admits connections up to the limits and closes idle ones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.receive_budget import ReceiveBudget
+from ottla.broker.net.request import Dispatcher
 from ottla.broker.net.sender import OS_DEFAULT
-
-if TYPE_CHECKING:
-    from ottla.broker.api.dispatcher import Dispatcher
 
 log = logging.getLogger("ottla.listener")
 
@@ -26,7 +23,7 @@ UNBOUNDED_BYTES = 1 << 62
 
 
 class Limits:
-    """What a listener allows its clients."""
+    """The limits of a listener's connections."""
 
     __slots__ = (
         "connections_max",
@@ -75,7 +72,7 @@ class Listener:
         self.host = host
         self.port = port
         self.is_controller = False  # serves the quorum and the controller, not clients
-        self.connections: dict[Connection, None] = {}  # in the order of their coming
+        self.connections: dict[Connection, None] = {}  # oldest first
         self.budget = budget or ReceiveBudget(max(UNBOUNDED_BYTES, limits.frame_bytes_max))
         self.dispatcher = dispatcher
         self._limits = limits
@@ -84,7 +81,7 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def bind(self) -> None:
-        """Take the port, without serving yet; port 0 becomes the port that the system chose."""
+        """Bind the port without serving yet; port 0 becomes the port that the system chose."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -102,8 +99,8 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
-        """Begin to accept connections."""
-        assert self._server is not None, "bind() comes first"
+        """Start to accept connections."""
+        assert self._server is not None, "call bind() first"
         await self._server.start_serving()
         self._sweep()
 
@@ -118,12 +115,12 @@ class Listener:
             await self._server.wait_closed()
 
     def shrink_idle(self) -> None:
-        """Take back the buffers of connections that are between two requests."""
+        """Release the buffers of connections that are between two requests."""
         for connection in self.connections:
             connection.shrink()
 
     def admit(self, connection: Connection) -> str | None:
-        """Count a new connection in, or say why it must go."""
+        """Count a new connection, or return the reason to refuse it."""
         limits = self._limits
         ip = connection.peer.rpartition(":")[0]
         if len(self.connections) >= limits.connections_max:
@@ -148,21 +145,21 @@ class Listener:
         return Connection(self, self.dispatcher, limits.frame_bytes_max, limits.send_buffer_bytes)
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long and take back the buffers of what is quiet."""
+        """Close connections that are idle for too long, and release the buffers of the other idle ones."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in list(self.connections):
-            quiet_seconds = now - connection.last_active
-            if quiet_seconds > self._limits.idle_seconds_max:
-                log.info("idle connection closed: peer=%s idle_s=%.0f", connection.peer, quiet_seconds)
+            idle_seconds = now - connection.last_active
+            if idle_seconds > self._limits.idle_seconds_max:
+                log.info("idle connection closed: peer=%s idle_s=%.0f", connection.peer, idle_seconds)
                 connection.close()
-            elif quiet_seconds > SHRINK_AFTER_SECONDS:
+            elif idle_seconds > SHRINK_AFTER_SECONDS:
                 connection.shrink()
         period = min(SWEEP_SECONDS_MAX, max(0.05, self._limits.idle_seconds_max / 4))
         self._sweeper = loop.call_later(period, self._sweep)
 
 
 def _set_receive_buffer(fileno: int, buffer_bytes: int) -> None:
-    """On the listening socket, from which connections inherit it."""
+    """Set it on the listening socket; connections inherit it."""
     with socket.socket(fileno=os.dup(fileno)) as same:
         same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)

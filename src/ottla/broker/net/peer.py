@@ -1,7 +1,10 @@
-"""A connection to another node of the cluster: requests out, responses in, any number under way.
+"""Connections to other nodes of the cluster: requests out, responses in, any number in flight.
 
-Nodes run the same software, so requests go out in the newest version that we know; a peer that does not
-understand closes the connection, as any broker does.
+`PeerConnection` is one TCP connection. `Peer` is a node at an address: it connects on demand and reconnects
+after a loss.
+
+Nodes run the same software, so requests are sent in the newest stable version; a peer that does not know it
+closes the connection, as any broker does.
 """
 
 from __future__ import annotations
@@ -9,26 +12,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from ottla.broker.net.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.frames import encode_request, read_response_header
+from ottla.protocol.frames import FRAME_BYTES_MAX, encode_request, read_response_header
 from ottla.protocol.message import Message
 
 log = logging.getLogger("ottla.peer")
 
-FRAME_BYTES_MAX = 128 * 1024 * 1024
-CORRELATION_MAX = 2**31 - 1
+CORRELATION_ID_MAX = 2**31 - 1
 
 Response = TypeVar("Response", bound=Message)
+# Receives a response; may return an iterator to process it in steps.
+OnResponse = Callable[[Any], Iterator[None] | None]
 
 
 class PeerLost(ConnectionError):
-    """The peer cannot be reached, or the connection ended before the answer came.
+    """The peer cannot be reached, or the connection ended before the response.
 
-    `disconnected`: its machine said so (refused, reset, closed), as it does for a process that has died.
+    `disconnected`: the peer's machine reported it (refused, reset, closed), as it does for a dead process.
     """
 
     def __init__(self, message: str, *, disconnected: bool) -> None:
@@ -37,44 +42,60 @@ class PeerLost(ConnectionError):
 
 
 class _Call:
-    __slots__ = ("api_key", "correlation_id", "future", "response_class", "version")
+    """A request in flight: its response goes to `on_response`, or to `future` as a copy."""
+
+    __slots__ = ("api_key", "correlation_id", "future", "on_response", "response_class", "version")
 
     def __init__(
-        self, message: Message, version: int, response_class: type[Message], correlation_id: int
+        self,
+        api_key: int,
+        version: int,
+        response_class: type[Message],
+        correlation_id: int,
+        on_response: OnResponse | None,
+        future: asyncio.Future[Any] | None,
     ) -> None:
-        self.api_key = message.API_KEY
+        self.api_key = api_key
         self.version = version
         self.response_class = response_class
         self.correlation_id = correlation_id
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.on_response = on_response
+        self.future = future
 
 
-class PeerProtocol(asyncio.BufferedProtocol):
-    """One TCP connection; calls are answered in the order in which they were made."""
+class PeerConnection(asyncio.BufferedProtocol):
+    """One TCP connection; responses come in the order of the requests.
 
-    def __init__(self, client_id: str) -> None:
+    `on_lost` is called once, when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        on_lost: Callable[[PeerConnection], None] | None = None,
+    ) -> None:
         self._client_id = client_id
+        self._on_lost = on_lost
         self._buffer = ReceiveBuffer(FRAME_BYTES_MAX)
+        self.get_buffer = self._buffer.space  # type: ignore[method-assign]
         self._calls: deque[_Call] = deque()
         self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
         self._next_correlation_id = 0
+        self._steps: Iterator[None] | None = None  # of the response being processed
+        self._reading = True
         self.closed = False
+        self.responses = 0  # received so far
+
+    # -- transport callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.space()
-
     def buffer_updated(self, nbytes: int) -> None:
-        self._buffer.received(nbytes)
-        try:
-            while (frame := self._buffer.next_frame()) is not None:
-                self._take(frame)
-            self._buffer.make_room()
-        except (BadFrame, DecodeError) as error:
-            log.warning("answer not understood, connection closed: %s", error)
-            self.close()
+        self._buffer.end += nbytes
+        if self._steps is None:
+            self._take_frames()
 
     def eof_received(self) -> bool:
         return False
@@ -82,57 +103,139 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
 
+    # -- requests
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is a request in flight?"""
+        return bool(self._calls)
+
+    def send(self, message: Message, response_class: type[Message], on_response: OnResponse) -> None:
+        """Send a request; `on_response` gets the response, or nothing if the connection ends before it.
+
+        Records of the response are a view of the receive buffer, so that they reach the log without a copy.
+        `on_response` may return an iterator: the loop runs other work between two steps, and nothing more is
+        read from the connection until the last one.
+        """
+        if not self.closed and self._transport is not None:
+            version = API_BY_KEY[message.API_KEY].max_version
+            self._send(message, version, response_class, on_response, None)
+
     def call(
         self, message: Message, version: int, response_class: type[Response]
     ) -> asyncio.Future[Response]:
-        """Send a request; the future is the response, or PeerLost."""
+        """Send a request; the future is the response, which owns its bytes, or PeerLost."""
         if self.closed or self._transport is None:
             raise PeerLost("the connection is closed", disconnected=True)
-        call = _Call(message, version, response_class, self._next_correlation_id)
-        self._next_correlation_id = (self._next_correlation_id + 1) & CORRELATION_MAX
-        self._transport.write(encode_request(version, call.correlation_id, self._client_id, message))
-        self._calls.append(call)
-        return call.future
+        future: asyncio.Future[Response] = self._loop.create_future()
+        self._send(message, version, response_class, None, future)
+        return future
 
     def close(self) -> None:
-        self._end()
-        if self._transport is not None:
-            self._transport.abort()
+        if not self.closed:
+            self._end()
+            if self._transport is not None:
+                self._transport.abort()
 
-    def _take(self, frame: memoryview) -> None:
+    def _send(
+        self,
+        message: Message,
+        version: int,
+        response_class: type[Message],
+        on_response: OnResponse | None,
+        future: asyncio.Future[Any] | None,
+    ) -> None:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
+        frame = encode_request(version, correlation_id, self._client_id, message)
+        self._calls.append(
+            _Call(message.API_KEY, version, response_class, correlation_id, on_response, future)
+        )
+        assert self._transport is not None
+        self._transport.write(frame)
+
+    # -- responses
+
+    def _take_frames(self) -> None:
+        try:
+            while not self.closed and (frame := self._buffer.next_frame()) is not None:
+                self._steps = self._receive(frame)
+                if self._steps is not None:
+                    self._step()
+                    if self._steps is not None:
+                        self._set_reading(False)
+                        return
+            self._buffer.make_room()
+        except (BadFrame, DecodeError) as error:
+            log.warning("response not understood, connection closed: %s", error)
+            self.close()
+
+    def _receive(self, frame: memoryview) -> Iterator[None] | None:
         if not self._calls:
-            raise DecodeError("an answer that nobody asked for")
+            raise DecodeError("a response without a request")
         call = self._calls.popleft()
-        # The buffer is read into again before whoever waits looks at the records: they get bytes of their
-        # own.
-        data = bytes(frame)
+        # A future's waiter runs after the buffer is read into again: it gets bytes of its own.
+        data = frame if call.future is None else bytes(frame)
         correlation_id, pos = read_response_header(call.api_key, call.version, data)
         if correlation_id != call.correlation_id:
-            raise DecodeError(f"answer {correlation_id} where {call.correlation_id} was due")
-        response = call.response_class.decode(call.version, data, pos)
+            raise DecodeError(f"response {correlation_id} where {call.correlation_id} was expected")
+        self.responses += 1
+        if call.future is None:
+            assert call.on_response is not None
+            response, _ = call.response_class.read(call.version, data, pos)
+            return call.on_response(response)
         if not call.future.done():
-            call.future.set_result(response)
+            call.future.set_result(call.response_class.decode(call.version, data, pos))
+        return None
+
+    def _step(self) -> None:
+        """Run one step of the response; the next one in another iteration of the loop."""
+        if self._steps is None or self.closed:
+            return
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._steps = None
+            self._set_reading(True)
+            return
+        self._loop.call_soon(self._next_step)
+
+    def _next_step(self) -> None:
+        self._step()
+        if self._steps is None and not self.closed:
+            self._take_frames()
+
+    def _set_reading(self, wanted: bool) -> None:
+        if wanted != self._reading and self._transport is not None and not self.closed:
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _end(self) -> None:
         if self.closed:
             return
         self.closed = True
+        self._steps = None
         calls, self._calls = self._calls, deque()
         for call in calls:
-            if not call.future.done():
-                error = PeerLost("the connection ended before the answer", disconnected=True)
+            if call.future is not None and not call.future.done():
+                error = PeerLost("the connection ended before the response", disconnected=True)
                 call.future.set_exception(error)
+        if self._on_lost is not None:
+            self._on_lost(self)
 
 
 class Peer:
-    """A node at an address: connects when asked for, and again after a loss."""
+    """A node at an address: connects on demand and reconnects after a loss."""
 
     def __init__(self, host: str, port: int, client_id: str, connect_timeout_ms: int = 2000) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id
         self._connect_timeout_ms = connect_timeout_ms
-        self._protocol: PeerProtocol | None = None
+        self._connection: PeerConnection | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -146,34 +249,34 @@ class Peer:
         timeout_ms: int,
         version: int | None = None,
     ) -> Response:
-        """The response; PeerLost if there is no connection or no answer in time."""
+        """The response. Raises PeerLost if there is no connection or no response in time."""
         if version is None:
             version = API_BY_KEY[message.API_KEY].max_version
-        protocol = self._protocol
-        if protocol is None or protocol.closed:
-            protocol = await self.connect()
-        future = protocol.call(message, version, response_class)
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = await self.connect()
+        future = connection.call(message, version, response_class)
         try:
             return await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:
-            # Later answers would be taken for the answer to something else.
-            protocol.close()
+            # A late response must not be taken for the response to another request.
+            connection.close()
             raise PeerLost(f"{self} did not answer within {timeout_ms} ms", disconnected=False) from None
 
     def close(self) -> None:
-        if self._protocol is not None:
-            self._protocol.close()
-            self._protocol = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    async def connect(self) -> PeerProtocol:
-        """The connection, made if there is none; PeerLost if it cannot be."""
+    async def connect(self) -> PeerConnection:
+        """The connection, opened if there is none. Raises PeerLost if that fails."""
         async with self._connecting:
-            if self._protocol is not None and not self._protocol.closed:
-                return self._protocol
+            if self._connection is not None and not self._connection.closed:
+                return self._connection
             loop = asyncio.get_running_loop()
             try:
-                _, protocol = await asyncio.wait_for(
-                    loop.create_connection(lambda: PeerProtocol(self._client_id), self.host, self.port),
+                _, connection = await asyncio.wait_for(
+                    loop.create_connection(lambda: PeerConnection(self._client_id), self.host, self.port),
                     self._connect_timeout_ms / 1000,
                 )
             except TimeoutError as error:
@@ -181,5 +284,5 @@ class Peer:
             except OSError as error:
                 refused = isinstance(error, ConnectionError)
                 raise PeerLost(f"{self} cannot be reached: {error}", disconnected=refused) from error
-            self._protocol = protocol
-            return protocol
+            self._connection = connection
+            return connection

@@ -1,4 +1,4 @@
-"""An answer to come that does not wait for a turn of the loop."""
+"""A future whose callbacks run at once, not in the next iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Result = TypeVar("Result")
 
 
 class Promise(Generic[Result]):
-    """What a connection wants of a future; but who waits is told at once, not in the next turn of the loop.
+    """The part of a future that connections use; callbacks run inside `set_result`.
 
-    So it is only for those who keep it when the loop itself has called them, from a timer say: amid the
-    requests of one connection those of another would be taken.
+    Complete it only from a callback of the loop itself, such as a timer. Completed while one connection
+    handles its requests, it would start the requests of another.
     """
 
     __slots__ = ("_callbacks", "_cancelled", "_result")

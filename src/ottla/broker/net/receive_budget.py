@@ -1,7 +1,7 @@
-"""How much memory all connections together may use for large requests.
+"""The memory that all connections together may use for large requests.
 
-A frame that does not fit a connection's ordinary buffer takes its whole size from the budget before it is
-received any further, so whoever has begun can finish; others wait in line, with their bytes left to TCP.
+A frame that does not fit a connection's ordinary buffer takes its whole size from the budget before more of
+it is received, so a frame that has begun can be completed. Others wait in order; TCP holds their bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class ReceiveBudget:
     __slots__ = ("_waiting", "free_bytes", "limit_bytes", "reclaim")
 
     def __init__(self, limit_bytes: int, reclaim: Callable[[], None] | None = None) -> None:
-        """`reclaim` is called when the budget is used up: to take back what idle connections keep."""
+        """`reclaim` is called when the budget is used up: it releases the buffers of idle connections."""
         self.limit_bytes = limit_bytes
         self.free_bytes = limit_bytes
         self.reclaim = reclaim
@@ -22,12 +22,12 @@ class ReceiveBudget:
 
     @property
     def is_wanted(self) -> bool:
-        """Somebody stands in line: what is kept for convenience should go back."""
+        """Does a connection wait for memory? Buffers that are kept for reuse should be released."""
         return bool(self._waiting)
 
     def take(self, nbytes: int) -> bool:
-        """Reserve so much, or say no."""
-        assert nbytes <= self.limit_bytes, "no request may be larger than the budget of all"
+        """Reserve memory; False if there is not enough."""
+        assert nbytes <= self.limit_bytes, "a request is larger than the whole budget"
         if nbytes > self.free_bytes and self.reclaim is not None:
             self.reclaim()
         if nbytes > self.free_bytes:
@@ -37,11 +37,11 @@ class ReceiveBudget:
 
     def give_back(self, nbytes: int) -> None:
         self.free_bytes += nbytes
-        assert self.free_bytes <= self.limit_bytes, "more was given back than taken"
-        # Each asks again, and lines up again if it is still too much: the first in line goes first.
+        assert self.free_bytes <= self.limit_bytes, "more memory returned than taken"
+        # Each retries, and waits again if there is still not enough: first come, first served.
         for _ in range(len(self._waiting)):
             self._waiting.popleft()()
 
     def wait(self, retry: Callable[[], None]) -> None:
-        """Call `retry` when there is more."""
+        """Call `retry` when memory has been returned."""
         self._waiting.append(retry)

@@ -1,9 +1,9 @@
-"""Bytes out: response parts leave a connection in order, file regions by sendfile.
+"""Senders: response parts leave a connection in order, file regions by sendfile.
 
-A part is bytes or a storage FileRegion. `SocketSender` writes to a duplicate of the transport's socket by
-itself, because uvloop offers no sendfile and a transport's own buffer would break the order between bytes and
-regions. `TransportSender` does the same through the transport alone (TLS, simulated networks). Both hold at
-most what one pass of the connection produced: while `busy`, the connection handles no further request.
+A part is bytes or a storage FileRegion. `SocketSender` writes to a duplicate of the transport's socket,
+because uvloop has no sendfile and the transport's own buffer would break the order of bytes and regions.
+`TransportSender` does the same through the transport alone (TLS, simulated networks). Both hold at most what
+one pass of the connection produced: while `busy`, the connection handles no further request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Part = Any  # bytes-like or FileRegion
 
 SENDFILE_MIN_BYTES = 64 * 1024  # below this one pread and a gathered send are cheaper than a sendfile
 SENDFILE_MAX_BYTES = 1024 * 1024
-TURN_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their turn of the loop
-JOIN_MAX_BYTES = 16 * 1024  # up to here one copy is cheaper than to gather pieces
+PASS_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their share of the loop
+JOIN_MAX_BYTES = 16 * 1024  # up to this size one copy is cheaper than a gathered send
 GATHER_MAX_PARTS = 512  # below the kernel's IOV_MAX of 1024
 OS_DEFAULT = -1
 _WOULD_BLOCK = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
 
 
 class SocketSender:
-    """Sends parts on a non-blocking socket of its own, waiting for writability where it must."""
+    """Sends parts on a non-blocking socket of its own and waits for writability when it is full."""
 
     __slots__ = (
         "_closed",
@@ -58,7 +58,7 @@ class SocketSender:
         if buffer_bytes != OS_DEFAULT:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         self._queue: deque[Part] = deque()
-        self.busy = False  # waiting for the peer to take what it was sent
+        self.busy = False  # the socket is full
         self._closed = False
         self._on_drained = on_drained
         self._on_error = on_error
@@ -68,7 +68,7 @@ class SocketSender:
         if self._closed:
             return
         if not self.busy and sum(map(len, parts)) <= JOIN_MAX_BYTES:
-            # The common case by far: one small response and an empty queue.
+            # The common case: one small response and an empty queue.
             try:
                 data = parts[0] if len(parts) == 1 and type(parts[0]) is bytes else _joined(parts)
                 sent = self._socket.send(data)
@@ -98,12 +98,12 @@ class SocketSender:
         self._socket.close()
 
     def _pump(self) -> None:
-        """Send until the queue is empty, the socket is full or this connection has had its turn."""
+        """Send until the queue is empty, the socket is full or the limit of one pass is reached."""
         queue = self._queue
-        turn_bytes = 0
+        pass_bytes = 0
         try:
             while queue:
-                if turn_bytes >= TURN_MAX_BYTES:
+                if pass_bytes >= PASS_MAX_BYTES:
                     self._wait()
                     return
                 head = queue[0]
@@ -111,8 +111,8 @@ class SocketSender:
                     offered, sent = self._send_region(head)
                 else:
                     offered, sent = self._send_gathered()
-                turn_bytes += sent
-                if sent < offered:  # the socket is full: another try would only be told so
+                pass_bytes += sent
+                if sent < offered:  # the socket is full: another call would only return EAGAIN
                     self._wait()
                     return
         except BlockingIOError:
@@ -133,11 +133,11 @@ class SocketSender:
             self._on_drained()
 
     def _send_region(self, region: FileRegion) -> tuple[int, int]:
-        """Returns how many bytes it offered to the socket, and how many that took."""
+        """Return how many bytes were offered to the socket, and how many it accepted."""
         count = min(len(region), SENDFILE_MAX_BYTES)
         sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position, count)
         if sent == 0:
-            raise OSError(errno.EIO, f"{region!r}: the file was cut while being sent")
+            raise OSError(errno.EIO, f"{region!r}: the file was truncated while it was sent")
         if sent == len(region):
             self._queue.popleft()
         else:
@@ -145,7 +145,7 @@ class SocketSender:
         return count, sent
 
     def _send_gathered(self) -> tuple[int, int]:
-        """One sendmsg of as many small parts as stand at the head of the queue; the same for them."""
+        """Send the small parts at the head of the queue with one sendmsg; returns the same counts."""
         queue = self._queue
         gathered: list[Any] = []
         more = False
@@ -155,7 +155,7 @@ class SocketSender:
                 if len(part) >= SENDFILE_MIN_BYTES:
                     more = True
                     break
-                # Replace it, so that a partly sent part is plain memory from here on.
+                # Replaced, so that a partly sent part is plain memory.
                 part = queue[index] = part.read()
             gathered.append(part)
         flags = socket.MSG_MORE if more else 0
@@ -180,7 +180,7 @@ class SocketSender:
 
 
 class TransportSender:
-    """Sends parts through the transport, reading regions into memory a piece at a time."""
+    """Sends parts through the transport and reads regions into memory piece by piece."""
 
     __slots__ = ("_closed", "_on_drained", "_queue", "_transport", "busy")
 
@@ -218,7 +218,7 @@ class TransportSender:
                     part = FileRegion(part.file, part.position, SENDFILE_MIN_BYTES)
                 try:
                     part = part.read()
-                except StorageError:  # as above; what was promised cannot be sent any more
+                except StorageError:  # the announced bytes are gone: the connection cannot continue
                     self.close()
                     self._transport.abort()
                     return
@@ -230,7 +230,7 @@ def _joined(parts: list[Part]) -> bytes:
 
 
 def _lost(error: StorageError) -> OSError:
-    """The file was removed while its reader was slow: it asks again."""
+    """The file was removed while a slow client read it: the client reconnects and retries."""
     return OSError(errno.EIO, str(error))
 
 

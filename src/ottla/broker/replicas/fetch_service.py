@@ -32,7 +32,7 @@ from ottla.replication.progress import FollowerClock
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Connection, Request
+    from ottla.broker.net.request import ClientConnection, Request
     from ottla.broker.node import Node
     from ottla.broker.replicas.manager import ReplicaManager
     from ottla.broker.replicas.partition import Partition
@@ -109,7 +109,7 @@ class FollowerSession:
     def __init__(self, session_id: int, node_id: int, now_ms: int) -> None:
         self.id = session_id
         self.node_id = node_id
-        self.connection: Connection | None = None  # by which it asked last
+        self.connection: ClientConnection | None = None  # by which it asked last
         self.epoch = 1
         self.clock = FollowerClock(now_ms)
         self.partitions: dict[_Key, FollowedPartition] = {}

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.broker.replicas.link import ReplicaLink
+from ottla.broker.net.peer import PeerConnection
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
 from ottla.records.batch import CorruptBatch, RecordsError
@@ -59,7 +59,7 @@ class ReplicaFetcher:
         self._partitions: dict[_Key, Partition] = {}
         self._address: tuple[str, int] | None = None
         self._leader_broker_epoch = -1
-        self._link: ReplicaLink | None = None
+        self._link: PeerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._turn_due: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -154,7 +154,7 @@ class ReplicaFetcher:
             return
         self.plan.broker_epoch = self._broker.broker_epoch
         while (request := self.plan.next_request(now_ms)) is not None:
-            link.call(request, FetchResponse, self._fetched)
+            link.send(request, FetchResponse, self._fetched)
             self._watch()
         # What is under way ends when the next partition is due.
         self._wake_at(None if self.plan.in_flight else self.plan.wake_at_ms(now_ms), now_ms)
@@ -176,10 +176,10 @@ class ReplicaFetcher:
         task = asyncio.current_task()
         assert task is not None
         timer = loop.call_later(CONNECT_TIMEOUT_MS / 1000, task.cancel)
-        link: ReplicaLink | None = None
+        link: PeerConnection | None = None
         try:
             client_id = f"ottla-replica-{self._broker.node_id}"
-            _, link = await loop.create_connection(lambda: ReplicaLink(client_id, self._lost), *address)
+            _, link = await loop.create_connection(lambda: PeerConnection(client_id, self._lost), *address)
             self.is_refused = False
         except OSError as error:
             self.is_refused = isinstance(error, ConnectionRefusedError)
@@ -196,7 +196,7 @@ class ReplicaFetcher:
             elif link is not None:
                 link.close()
 
-    def _lost(self, link: ReplicaLink) -> None:
+    def _lost(self, link: PeerConnection) -> None:
         if self._link is link:
             self._link = None
             self._taking = False
@@ -211,14 +211,14 @@ class ReplicaFetcher:
         """A leader that does not answer for replica.socket.timeout.ms is taken for gone."""
         if self._watchdog is None:
             assert self._link is not None
-            self._answers_seen = self._link.answers
+            self._answers_seen = self._link.responses
             loop = asyncio.get_running_loop()
             self._watchdog = loop.call_later(self._timeout_ms / 1000, self._look_for_life, self._link)
 
-    def _look_for_life(self, link: ReplicaLink) -> None:
+    def _look_for_life(self, link: PeerConnection) -> None:
         self._watchdog = None
         if self._link is not None and self._link.is_waiting:
-            if link is self._link and link.answers == self._answers_seen:
+            if link is self._link and link.responses == self._answers_seen:
                 log.warning("leader does not answer: leader=%d", self.leader_id)
                 link.close()
             else:
@@ -346,7 +346,7 @@ class ReplicaFetcher:
             )
             topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
             request = ListOffsetsRequest(replica_id=self._broker.node_id, topics=[topic])
-            self._link.call(request, ListOffsetsResponse, take)
+            self._link.send(request, ListOffsetsResponse, take)
 
     def _stands(self, partition: Partition, entry: PlannedPartition, question: AskOffsets) -> bool:
         return (

@@ -18,7 +18,7 @@ from ottla.transactions.outcome import Outcome, RequestContext
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 24

@@ -17,7 +17,7 @@ from ottla.protocol.messages.api_versions_response import (
 
 if TYPE_CHECKING:
     from ottla.broker.api.dispatcher import Dispatcher
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 18
@@ -33,7 +33,7 @@ def handle(broker: Node, request: Request, message: ApiVersionsRequest) -> ApiVe
         if not _SOFTWARE.match(name) or not _SOFTWARE.match(version):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.client_software = f"{name} {version}"
-    answer = ApiVersionsResponse(api_keys=_api_keys(request.listener.dispatcher))
+    answer = ApiVersionsResponse(api_keys=_api_keys(request.listener.dispatcher))  # type: ignore[attr-defined]
     if request.version >= FIRST_VERSION_WITH_SOFTWARE:
         _add_features(broker, answer, request.version)
     return answer

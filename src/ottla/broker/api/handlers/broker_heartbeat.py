@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 63

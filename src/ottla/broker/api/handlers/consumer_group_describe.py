@@ -11,7 +11,7 @@ from ottla.protocol.messages import consumer_group_describe_response as wire
 from ottla.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 69

@@ -13,7 +13,7 @@ from ottla.broker.api.fitting import fitted
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEYS = (

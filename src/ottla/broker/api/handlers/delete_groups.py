@@ -12,7 +12,7 @@ from ottla.protocol.messages.delete_groups_response import DeletableGroupResult,
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.groups.outcome import Outcome
     from ottla.groups.shard import GroupShard

@@ -11,7 +11,7 @@ from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from ottla.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 60

@@ -9,7 +9,7 @@ from ottla.protocol.messages import describe_groups_response as wire
 from ottla.protocol.messages.describe_groups_request import DescribeGroupsRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 15

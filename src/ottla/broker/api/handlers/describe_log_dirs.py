@@ -15,7 +15,7 @@ from ottla.protocol.messages.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.storage.log_manager import ManagedDir
 

@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.controller.image_parts import PartitionImage, TopicImage
 

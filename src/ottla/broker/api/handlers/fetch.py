@@ -25,7 +25,7 @@ from ottla.protocol.messages.fetch_response import (
 from ottla.storage.errors import OffsetOutOfRange, StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
 

@@ -16,7 +16,7 @@ from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequ
 from ottla.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 10

@@ -13,7 +13,7 @@ from ottla.broker.api.refusals import refused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 OFFSET_COMMIT, HEARTBEAT = 8, 12

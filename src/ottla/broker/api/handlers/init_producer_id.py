@@ -9,7 +9,7 @@ from ottla.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 22

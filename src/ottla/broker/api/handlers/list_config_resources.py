@@ -9,7 +9,7 @@ from ottla.protocol.messages.list_config_resources_request import ListConfigReso
 from ottla.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 74

@@ -11,7 +11,7 @@ from ottla.protocol.messages.list_groups_request import ListGroupsRequest
 from ottla.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 16

@@ -15,7 +15,7 @@ from ottla.protocol.messages.list_offsets_response import (
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
 

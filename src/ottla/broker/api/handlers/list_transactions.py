@@ -13,7 +13,7 @@ from ottla.protocol.messages.list_transactions_response import ListTransactionsR
 from ottla.transactions.admin import unknown_states
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.transactions.shard import TransactionShard
 

@@ -12,7 +12,7 @@ from ottla.broker.api.cluster_view import (
     nodes,
     topic_name_problem,
 )
-from ottla.broker.net.connection import Late
+from ottla.broker.net.request import DeferredResponse
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata_request import MetadataRequest
@@ -25,7 +25,7 @@ from ottla.protocol.messages.metadata_response import (
 from ottla.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import PartitionImage, TopicImage
@@ -41,7 +41,7 @@ def handle(broker: Node, request: Request, message: MetadataRequest) -> Any:
     if missing:
         return _create_then_answer(broker, request, message, missing)
     # What stands before it in line may wait for a fail-over: only then is it known who leads.
-    return Late(lambda: _answer(broker, request, message, {}))
+    return DeferredResponse(lambda: _answer(broker, request, message, {}))
 
 
 def _creatable(broker: Node, message: MetadataRequest) -> list[str]:

@@ -12,7 +12,7 @@ from ottla.protocol.messages.offset_fetch_request import OffsetFetchRequest, Off
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.groups.shard import GroupShard
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.leader_hints import add_endpoints, add_leader
 from ottla.broker.api.produce_wait import Waiting, when_committed
-from ottla.broker.net.connection import CloseConnection
+from ottla.broker.net.request import CloseConnection
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -29,7 +29,7 @@ from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators.first_writes import FirstWrites
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
 

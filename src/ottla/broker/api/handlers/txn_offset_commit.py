@@ -23,7 +23,7 @@ from ottla.transactions.partition import needs_ticket, refusal_of_write
 if TYPE_CHECKING:
     from ottla.broker.coordinators.hosted_shard import HostedShard
     from ottla.broker.coordinators.writing import Ticket as Waiting
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.groups.shard import GroupShard
     from ottla.storage.producer_state import ProducerEntry

@@ -8,7 +8,7 @@ from ottla.broker.coordinators.marker_writer import write_markers
 from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.net.connection import Request
+    from ottla.broker.net.request import Request
     from ottla.broker.node import Node
 
 API_KEY = 27
