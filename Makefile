@@ -93,10 +93,10 @@ bench-quick: $(STAMP)  ## measure the main scenarios of bench-peers in three min
 	$(BIN)/python -m bench.peers --quick $(addprefix --only ,start produce consume latency small)
 
 fuzz: $(STAMP)  ## send mutated recorded frames to a live broker for a minute (FUZZ_SECONDS=60)
-	$(BIN)/python tools/fuzz.py --seconds $(or $(FUZZ_SECONDS),60)
+	$(BIN)/python -m fuzzing --seconds $(or $(FUZZ_SECONDS),60)
 
 simulate: $(STAMP)  ## run the simulator's scenarios with many seeds (SEEDS=20 FIRST=1 SCENARIO="groups groups-net")
-	$(BIN)/python tools/simulate.py --seeds $(or $(SEEDS),20) --first $(or $(FIRST),1) $(addprefix --scenario ,$(SCENARIO))
+	$(BIN)/python -m simulator --seeds $(or $(SEEDS),20) --first $(or $(FIRST),1) $(addprefix --scenario ,$(SCENARIO))
 
 clean:  ## remove the environments and all build output
 	rm -rf $(VENV) .venv-* build dist src/*.egg-info src/ottla/records/*.so src/ottla/records/*.c

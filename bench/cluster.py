@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from bench.broker import BenchError, Broker, Launch
-from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id
 from ottla.client import ELECT_PREFERRED, Admin, NewTopic, PartitionState
 from ottla.client.errors import ClientError
+from ottla.launch.local_cluster import Member, member_properties, new_cluster_id
 from ottla.testing.ports import free_ports
 
 HOST = "127.0.0.1"

@@ -14,8 +14,8 @@ from bench.broker import START_SECONDS_MAX, UNWANTED_ENVIRONMENT, BenchError, Br
 from bench.cluster import HOST, Cluster, wait_until
 from bench.peers.jars import Kafka
 from bench.wire import Wire
-from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id
 from ottla.client.errors import ClientError
+from ottla.launch.local_cluster import Member, member_properties, new_cluster_id
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from ottla.testing.ports import free_ports

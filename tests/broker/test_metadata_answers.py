@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fuzzing.peer import Peer
 from ottla.broker.api import metadata_answers
 from ottla.broker.api.handlers import metadata
 from ottla.broker.api.metadata_answers import MetadataAnswers
@@ -13,7 +14,6 @@ from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from ottla.testing import Cluster
-from ottla.testing.hostile.peer import Peer
 
 
 def answer_of(size: int, name: str = "t") -> MetadataResponse:

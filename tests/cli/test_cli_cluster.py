@@ -15,16 +15,16 @@ import pytest
 from ottla.cli.cluster import build_parser, check_ports, checked_settings, main, write_properties
 from ottla.cli.cluster_dir import ClusterDir, ClusterDirError
 from ottla.cli.cluster_events import Events, how_it_ended
-from ottla.cli.cluster_plan import (
+from ottla.cli.serve import UsageError
+from ottla.cli.supervisor import Supervisor
+from ottla.config.load import load_broker_config
+from ottla.launch.local_cluster import (
     CONTROLLER_PORT_GAP,
     member_properties,
     new_cluster_id,
     planned_members,
     voter_count,
 )
-from ottla.cli.serve import UsageError
-from ottla.cli.supervisor import Supervisor
-from ottla.config.load import load_broker_config
 from ottla.protocol.uuids import uuid_from_text
 from ottla.testing.ports import free_port
 

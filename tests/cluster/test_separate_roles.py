@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from load import Load
 from view import ClusterView
 
-from ottla.cli.cluster_plan import new_cluster_id, replication_defaults
+from ottla.launch.local_cluster import new_cluster_id, replication_defaults
 from ottla.testing.ports import free_ports
 from ottla.testing.process_node import BrokerProcess
 

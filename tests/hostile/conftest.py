@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.victim import Victim
+from fuzzing.peer import Peer
+from fuzzing.target import Victim
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,16 @@ import uuid
 
 import pytest
 
+from fuzzing.batches import ordinary_batch, with_field
+from fuzzing.peer import Peer
+from fuzzing.target import (
+    HEALTHY_TOPIC,
+    Victim,
+    fetch_request,
+    produce,
+    produce_request,
+    produce_result,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_request
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -26,16 +36,6 @@ from ottla.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from ottla.testing.hostile.batches import ordinary_batch, with_field
-from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.victim import (
-    HEALTHY_TOPIC,
-    Victim,
-    fetch_request,
-    produce,
-    produce_request,
-    produce_result,
-)
 
 FRAME_BYTES_MAX = 104857600
 API_VERSIONS = ApiVersionsRequest(client_software_name="x", client_software_version="1")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fuzzing.batches import ordinary_batch
+from fuzzing.peer import Peer
+from fuzzing.target import HEALTHY_TOPIC, Victim, fetch_request, produce, produce_request
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_request
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -28,9 +31,6 @@ from ottla.protocol.messages.list_offsets_request import (
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.build import build_batch
-from ottla.testing.hostile.batches import ordinary_batch
-from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.victim import HEALTHY_TOPIC, Victim, fetch_request, produce, produce_request
 
 MB = 1 << 20
 MANY = 10_000

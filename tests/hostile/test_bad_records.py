@@ -7,6 +7,9 @@ import uuid
 
 import pytest
 
+from fuzzing.batches import bomb, ordinary_batch, with_field, with_payload
+from fuzzing.peer import Peer
+from fuzzing.target import Victim, fetch, produce, produce_request, produce_result
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -19,9 +22,6 @@ from ottla.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
-from ottla.testing.hostile.batches import bomb, ordinary_batch, with_field, with_payload
-from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.victim import Victim, fetch, produce, produce_request, produce_result
 
 MB = 1 << 20
 TOPIC_BYTES_MAX = 1_048_588

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from fuzzing.batches import ordinary_batch
+from fuzzing.peer import Peer
+from fuzzing.samples import Sampler, World
+from fuzzing.target import Victim, produce
 from ottla.broker.api.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from ottla.testing.hostile.batches import ordinary_batch
-from ottla.testing.hostile.peer import Peer
-from ottla.testing.hostile.samples import Sampler, World
-from ottla.testing.hostile.victim import Victim, produce
 
 SAMPLES_PER_VERSION = 5
 FETCH_KEY = 1

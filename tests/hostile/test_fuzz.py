@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.hostile import mutations
-from ottla.testing.hostile.batches import CRC_POS, fix_crc, ordinary_batch
-from ottla.testing.hostile.fuzz import Case, Fuzzer, FuzzFailure, load_cases
-from ottla.testing.hostile.recorder import RecordedFrame, load_frames
-from ottla.testing.hostile.victim import Victim
+from fuzzing import mutations
+from fuzzing.batches import CRC_POS, fix_crc, ordinary_batch
+from fuzzing.fuzzer import Case, Fuzzer, FuzzFailure, load_cases
+from fuzzing.recorder import RecordedFrame, load_frames
+from fuzzing.target import Victim
 
 HERE = Path(__file__).parent
 FRAMES = load_frames(str(HERE / "corpus" / "frames.txt"))
@@ -24,7 +24,7 @@ ROUNDS_MIN = 3
 def test_no_input_makes_the_broker_unwell(seed: int | None, tmp_path: Path) -> None:
     if seed is None:
         seed = random.SystemRandom().randrange(1 << 32)
-        print(f"again with: python tools/fuzz.py --seed {seed}")
+        print(f"again with: python -m fuzzing --seed {seed}")
     with Victim(str(tmp_path)) as victim, Fuzzer(victim, FRAMES, seed) as fuzzer:
         try:
             fuzzer.prepare()

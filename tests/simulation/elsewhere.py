@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 
 def told_elsewhere(program: str, *arguments: object) -> str:
     return subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
+        cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,

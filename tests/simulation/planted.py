@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ottla.storage.log import PartitionLog
-from ottla.testing.simulation.checkers import check
-from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
-from ottla.testing.simulation.scenarios import run_scenario
-from ottla.testing.simulation.txn_checkers import TRANSACTIONS
-from ottla.testing.simulation.world import Story, World
+from simulator.checkers import check
+from simulator.runner import run_scenario
+from simulator.runtime.loop import SimulationStuck, SimulationTooLong
+from simulator.transactions.checkers import TRANSACTIONS
+from simulator.world import Story, World
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

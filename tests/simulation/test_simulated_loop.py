@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ottla.testing.simulation.loop import SimulationStuck, SimulationTooLong
-from ottla.testing.simulation.world import World
+from simulator.runtime.loop import SimulationStuck, SimulationTooLong
+from simulator.world import World
 
 
 def test_time_jumps_to_the_next_timer() -> None:

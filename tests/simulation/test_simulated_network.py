@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.simulation.loop import Process
-from ottla.testing.simulation.world import World
+from simulator.runtime.loop import Process
+from simulator.world import World
 
 
 class Sink(asyncio.Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.simulation import checkers
-from ottla.testing.simulation.history import History, PartitionName
-from ottla.testing.simulation.trace import Trace
+from simulator import checkers
+from simulator.history import History, PartitionName
+from simulator.runtime.trace import Trace
 
 PARTITION = PartitionName("t", 0)
 

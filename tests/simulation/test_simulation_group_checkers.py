@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.simulation import group_checkers
-from ottla.testing.simulation.group_history import Claim, Commit, Fetched, GroupHistory
-from ottla.testing.simulation.history import FAIL, INFO, OK, PartitionName
-from ottla.testing.simulation.world import World
+from simulator.groups import checkers as group_checkers
+from simulator.groups.history import Claim, Commit, Fetched, GroupHistory
+from simulator.history import FAIL, INFO, OK, PartitionName
+from simulator.world import World
 
 CHECKERS = (
     group_checkers.two_owners,

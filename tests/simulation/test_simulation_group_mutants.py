@@ -21,7 +21,7 @@ from ottla.groups.offsets.commit import Commit
 from ottla.groups.offsets.load import OffsetLoader
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
-from ottla.testing.simulation.scenarios import run_scenario
+from simulator.runner import run_scenario
 
 # The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
 # what they draw today; else one of the next does.

@@ -7,14 +7,14 @@ import functools
 import pytest
 from elsewhere import told_elsewhere
 
-from ottla.testing.simulation.scenarios import SCENARIOS, run_scenario
-from ottla.testing.simulation.world import World
+from simulator.runner import SCENARIOS, run_scenario
+from simulator.world import World
 
 FIRST = 1000
 SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5, "txn-late": 2}  # else one: `make simulate` is for more
 FINGERPRINT = """
 import sys
-from ottla.testing.simulation.scenarios import run_scenario
+from simulator.runner import run_scenario
 print(run_scenario(sys.argv[1], int(sys.argv[2])).fingerprint)
 """
 

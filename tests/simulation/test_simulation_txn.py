@@ -8,16 +8,16 @@ import functools
 import pytest
 from elsewhere import told_elsewhere
 
-from ottla.testing.simulation.checkers import check
-from ottla.testing.simulation.txn_checkers import TRANSACTIONS
-from ottla.testing.simulation.txn_ledger import ABORTED, COMMITTED, TxnLedger
-from ottla.testing.simulation.txn_stories import transactions
-from ottla.testing.simulation.world import World
+from simulator.checkers import check
+from simulator.transactions.checkers import TRANSACTIONS
+from simulator.transactions.ledger import ABORTED, COMMITTED, TxnLedger
+from simulator.transactions.scenario import transactions
+from simulator.world import World
 
 STORY = transactions(("orphan", "kill", "island"), duration_s=5.0)
 FINGERPRINT = """
-from ottla.testing.simulation.txn_stories import transactions
-from ottla.testing.simulation.world import World
+from simulator.transactions.scenario import transactions
+from simulator.world import World
 world = World(1)
 world.run(transactions(("orphan", "kill", "island"), duration_s=5.0), limit_s=300.0)
 print(world.trace.fingerprint)

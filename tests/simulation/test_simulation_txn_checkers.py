@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.simulation import txn_checkers
-from ottla.testing.simulation.history import History, PartitionName
-from ottla.testing.simulation.txn_ledger import (
+from simulator.history import History, PartitionName
+from simulator.transactions import checkers as txn_checkers
+from simulator.transactions.ledger import (
     ABORT,
     ABORTED,
     COMMIT,
@@ -19,7 +19,7 @@ from ottla.testing.simulation.txn_ledger import (
     TxnEntry,
     TxnLedger,
 )
-from ottla.testing.simulation.world import World
+from simulator.world import World
 
 A, B = PartitionName("accounts", 0), PartitionName("accounts", 1)
 INPUT = PartitionName("events", 0)

@@ -15,9 +15,9 @@ from ottla.broker.coordinators.verification import Verification
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import BatchHeader
 from ottla.storage.producer_state import ProducerState
-from ottla.testing.simulation.txn_client import TxnClient
-from ottla.testing.simulation.txn_late import late
 from ottla.transactions.partition import Tickets
+from simulator.transactions.client import TxnClient
+from simulator.transactions.late_requests import late
 
 SEEDS_MAX = 6
 SOME_VERSION = 1  # in which epochs stay the same

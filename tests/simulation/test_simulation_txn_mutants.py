@@ -11,12 +11,12 @@ from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.groups.offsets.table import GroupOffsets
 from ottla.storage.log import PartitionLog
 from ottla.storage.producer_state import ProducerState
-from ottla.testing.simulation.txn_stories import transactions
 from ottla.transactions import init as init_module
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.end import End
 from ottla.transactions.marker_queue import MarkerQueue, MarkerRequest
 from ottla.transactions.transaction import ONGOING, Transaction
+from simulator.transactions.scenario import transactions
 
 SEEDS_MAX = 12
 # Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from ottla.cli.cluster_dir import ClusterDir
 from ottla.cli.cluster_events import Events
-from ottla.cli.cluster_plan import (
+from ottla.cli.serve import LOG_LEVELS, UsageError, parse_settings
+from ottla.cli.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
+from ottla.launch.local_cluster import (
     BROKERS_MAX,
     CONTROLLER_PORT_GAP,
     HOST,
@@ -23,8 +25,6 @@ from ottla.cli.cluster_plan import (
     member_properties,
     planned_members,
 )
-from ottla.cli.serve import LOG_LEVELS, UsageError, parse_settings
-from ottla.cli.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
 
 DEFAULT_BROKERS = 3
 DEFAULT_DATA = "ottla-cluster-data"

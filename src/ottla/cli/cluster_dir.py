@@ -13,7 +13,7 @@ import json
 import os
 from typing import IO
 
-from ottla.cli.cluster_plan import new_cluster_id, voter_count
+from ottla.launch.local_cluster import new_cluster_id, voter_count
 
 LOG_BYTES_MAX = 10 * 1024 * 1024
 

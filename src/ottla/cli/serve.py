@@ -152,20 +152,6 @@ def milliseconds_since_process_start() -> int:
         return int(time.process_time() * 1000)
 
 
-def new_event_loop(connect_from: str | None = None) -> asyncio.AbstractEventLoop:
-    """uvloop's where there is one; `connect_from` is the address that outgoing connections are bound to."""
-    if connect_from is not None:
-        from ottla.cli.bound_loop import new_bound_loop
-
-        return new_bound_loop(connect_from)
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
-
-
 def ready_line(broker: Node, node_id: object, data: str) -> str:
     from ottla import __version__
 
@@ -272,6 +258,7 @@ def main(argv: Sequence[str]) -> int:
 
     from ottla.broker.node import Node
     from ottla.cli.log_setup import configure_logging
+    from ottla.launch.event_loop import new_event_loop
 
     configure_logging(arguments.log_level.upper())
     broker = Node(config)

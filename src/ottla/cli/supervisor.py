@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.cli.cluster_dir import ClusterDir
 from ottla.cli.cluster_events import Events, how_it_ended
-from ottla.cli.cluster_plan import HOST, Member, voter_count
+from ottla.launch.local_cluster import HOST, Member, voter_count
 
 EXIT_OK = 0
 EXIT_FAILED = 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ottla.cli.cluster_plan import Member, member_properties, new_cluster_id, voter_count
+from ottla.launch.local_cluster import Member, member_properties, new_cluster_id, voter_count
 from ottla.testing.links import CLIENT, Links, address_of, links_available
 from ottla.testing.ports import free_port, free_ports
 from ottla.testing.process_node import BrokerError, BrokerProcess

@@ -57,7 +57,7 @@ class BrokerThread:
             raise BrokerError(f"the broker on {self.listen} did not start: {self._error}") from self._error
 
     def _run(self) -> None:
-        from ottla.cli.serve import new_event_loop
+        from ottla.launch.event_loop import new_event_loop
 
         try:
             with asyncio.Runner(loop_factory=lambda: new_event_loop(self.connect_from)) as runner:

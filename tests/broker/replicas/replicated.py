@@ -23,7 +23,7 @@ from ottla.protocol.messages.produce_response import PartitionProduceResponse, P
 from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.records.record import iter_records
-from ottla.testing.simulation.world import Node, World
+from simulator.world import Node, World
 
 TOPIC = "events"
 LEADER, FOLLOWER, OTHER = 1, 2, 3  # as `create` places partition 0

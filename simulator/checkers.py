@@ -1,0 +1,278 @@
+"""What must hold for every history. A checker gives its complaints, each a line; none means it is content.
+
+The names follow Jepsen's where it has one: lost write, duplicate, unwritten read, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from simulator.history import OK, PRODUCE, History, PartitionName
+
+Checker = Callable[[History], list[str]]
+SHOWN_MAX = 3
+GONE = "gone"
+MUST_END_WELL = (PRODUCE, "create-topic", "final-read", "in-sync")
+
+
+def lost_write(history: History) -> list[str]:
+    """Every acknowledged record is there at the end, at the offset that was told."""
+    found: dict[PartitionName, dict[str, int]] = {
+        partition: {value: offset for offset, value in records}
+        for partition, records in history.final.items()
+    }
+    complaints = []
+    for operation in history.of_kind(PRODUCE, OK):
+        assert isinstance(operation.target, PartitionName)
+        there = found.get(operation.target, {})
+        for position, value in enumerate(operation.value):
+            if value not in there:
+                complaints.append(f"lost: {value} was acknowledged at {operation.target}@{operation.result}")
+            elif operation.result is not None and there[value] != operation.result + position:
+                told = operation.result + position
+                complaints.append(f"moved: {value} was acknowledged at {told} and is at {there[value]}")
+    return complaints
+
+
+def duplicate(history: History) -> list[str]:
+    """No record of an idempotent producer is there twice."""
+    complaints = []
+    for partition, records in history.final.items():
+        seen: dict[str, int] = {}
+        for offset, value in records:
+            if value in seen:
+                complaints.append(f"duplicate: {value} is at {partition}@{seen[value]} and @{offset}")
+            seen[value] = offset
+    return complaints
+
+
+def unwritten_read(history: History) -> list[str]:
+    """Nothing is read that nobody has written to that partition."""
+    written = {(operation.target, value) for operation in history.written() for value in operation.value}
+    return [
+        f"unwritten: {client} read {value} at {partition}@{offset}"
+        for client, partition, offset, value in _all_reads(history)
+        if (partition, value) not in written
+    ]
+
+
+def two_values(history: History) -> list[str]:
+    """An offset has one value, whoever reads it and whenever."""
+    known: dict[tuple[PartitionName, int], tuple[str, str]] = {}
+    complaints = []
+    for client, partition, offset, value in _all_reads(history):
+        first = known.setdefault((partition, offset), (value, client))
+        if first[0] != value:
+            complaints.append(
+                f"two values: {partition}@{offset} was {first[0]} to {first[1]}, {value} to {client}"
+            )
+    return complaints
+
+
+def lost_read(history: History) -> list[str]:
+    """What a consumer has seen is still there at the end."""
+    final = {partition: dict(records) for partition, records in history.final.items()}
+    return [
+        f"lost read: {read.client} saw {read.value} at {read.partition}@{read.offset}"
+        for read in history.reads
+        if read.partition in final and read.offset not in final[read.partition]
+    ]
+
+
+def watermark_back(history: History) -> list[str]:
+    """The high watermark never goes back behind what a consumer has read.
+
+    A new leader may not know yet all that is committed, and then tells a smaller one than its predecessor did
+    to a consumer that has not read so far. Kafka's does, and the consumer notices nothing but its lag.
+    """
+    return [
+        f"watermark went back: {client} was told {offset} when it had read {partition} to {position}"
+        for client, partition, offset, position in history.watermarks
+        if offset < position
+    ]
+
+
+def order(history: History) -> list[str]:
+    """The records of one producer lie in a partition in the order it wrote them, and offsets have no gap."""
+    complaints = []
+    rank = {
+        value: number
+        for number, value in enumerate(
+            value for operation in history.of_kind(PRODUCE) for value in operation.value
+        )
+    }
+    writer = {value: operation.client for operation in history.of_kind(PRODUCE) for value in operation.value}
+    for partition, records in history.final.items():
+        last: dict[str, tuple[int, str]] = {}
+        for position, (offset, value) in enumerate(records):
+            if position and offset != records[position - 1][0] + 1:
+                complaints.append(f"gap: {partition} has {offset} after {records[position - 1][0]}")
+            before = last.get(writer.get(value, ""))
+            if value in rank:
+                if before is not None and before[0] > rank[value]:
+                    complaints.append(f"order: {partition} has {value} after {before[1]}")
+                last[writer[value]] = (rank[value], value)
+    return complaints
+
+
+def two_leaders(history: History) -> list[str]:
+    """A leader epoch has one leader, of a partition and of the metadata quorum."""
+    known: dict[tuple[PartitionName, int], int] = {}
+    complaints = []
+    controllers: dict[int, int] = {}
+    for epoch, node_id in history.raft_leaders:
+        if controllers.setdefault(epoch, node_id) != node_id:
+            text = f"the quorum was led by {controllers[epoch]} and {node_id} in epoch {epoch}"
+            complaints.append(f"two leaders: {text}")
+    for partition, epoch, leader in history.leaders:
+        first = known.setdefault((partition, epoch), leader)
+        if first != leader:
+            complaints.append(f"two leaders: {partition} epoch {epoch} was led by {first} and {leader}")
+    return complaints
+
+
+def replicas_differ(history: History) -> list[str]:
+    """Below the high watermark an offset has one value on all replicas: the one that clients read."""
+    complaints = []
+    for partition, by_node in history.replicas.items():
+        known = {offset: (value, "clients") for offset, value in history.final.get(partition, ())}
+        for node_id, records in by_node.items():
+            for offset, value in records:
+                first = known.setdefault(offset, (value, f"node{node_id}"))
+                if first[0] != value:
+                    text = f"{partition}@{offset} is {first[0]} to {first[1]} and {value} on node{node_id}"
+                    complaints.append(f"replicas differ: {text}")
+    return complaints
+
+
+def lost_metadata(history: History) -> list[str]:
+    """A change that was acknowledged is there at the end; a topic that was created has its id still."""
+    complaints = []
+    wanted: dict[str, str] = {}
+    for operation in history.of_kind("admin", OK):
+        wanted[str(operation.target)] = operation.value[0]
+    for key, value in wanted.items():
+        there = history.final_facts.get(key, GONE)
+        if there != value and there not in history.loose.get(key, ()):
+            complaints.append(f"lost metadata: {key} was made {value} and is {there}")
+    for operation in history.of_kind("create-topic", OK):
+        there_id = history.final_topics.get(str(operation.target))
+        deleted = operation.result is not None and f"topic {operation.result.hex()}" in (
+            *wanted,
+            *history.loose,
+        )
+        if deleted:
+            continue
+        if there_id is None:
+            complaints.append(f"lost metadata: topic {operation.target} was created and is gone")
+        elif operation.result is not None and there_id != operation.result:
+            complaints.append(f"lost metadata: topic {operation.target} has another id now")
+    return complaints
+
+
+def lost_commit(history: History) -> list[str]:
+    """What a node held for committed in the metadata log stays so, with the same records on all nodes."""
+    complaints = []
+    epochs: dict[int, int] = {}
+    for offset, epoch in history.committed_metadata:
+        if epochs.setdefault(offset, epoch) != epoch:
+            text = f"metadata offset {offset} was committed in epoch {epochs[offset]} and in {epoch}"
+            complaints.append(f"lost commit: {text}")
+    batches: dict[int, tuple[tuple[int, int], int]] = {}
+    for node_id, by_offset in history.final_metadata.items():
+        for offset, batch in by_offset.items():
+            first = batches.setdefault(offset, (batch, node_id))
+            if first[0] != batch:
+                text = f"metadata offset {offset} differs on node{first[1]} and node{node_id}"
+                complaints.append(f"lost commit: {text}")
+    return complaints
+
+
+def unclean_election(history: History) -> list[str]:
+    """Nobody leads who was not in sync, where the topic does not allow it."""
+    return [f"unclean election: {text}" for text in history.unclean_elections]
+
+
+def id_twice(history: History) -> list[str]:
+    """A producer id is given once."""
+    complaints = []
+    owners: dict[int, str] = {}
+    for producer_id, client in history.producer_ids:
+        if producer_id in owners:
+            complaints.append(f"id twice: {producer_id} was given to {owners[producer_id]} and {client}")
+        owners[producer_id] = client
+    return complaints
+
+
+def unavailable(history: History) -> list[str]:
+    """When everything is healed, everything that was asked for ends well."""
+    return [
+        f"unavailable: {operation}"
+        for operation in history.operations
+        if operation.kind in MUST_END_WELL and operation.outcome != OK
+    ]
+
+
+def not_whole(history: History) -> list[str]:
+    """As `unavailable`, where a producer may be told that its records are lost."""
+    return [
+        f"unavailable: {operation}"
+        for operation in history.operations
+        if operation.kind in MUST_END_WELL and operation.kind != PRODUCE and operation.outcome != OK
+    ]
+
+
+def surprises(history: History) -> list[str]:
+    """No client was told what should not happen: a checksum that fails, a sequence out of order."""
+    return [f"surprise: {text}" for text in history.surprises]
+
+
+LOSSLESS: tuple[Checker, ...] = (
+    lost_write,
+    duplicate,
+    unwritten_read,
+    two_values,
+    lost_read,
+    watermark_back,
+    order,
+    two_leaders,
+    replicas_differ,
+    lost_metadata,
+    lost_commit,
+    unclean_election,
+    id_twice,
+    unavailable,
+    surprises,
+)
+"""What a cluster promises: with acks=all, and with flushes where all machines may lose power at once."""
+
+
+LOSSY: tuple[Checker, ...] = (
+    duplicate,
+    unwritten_read,
+    two_leaders,
+    replicas_differ,
+    lost_metadata,
+    lost_commit,
+    id_twice,
+    not_whole,
+)
+"""What is left where a topic lets replicas lead that are not in sync."""
+
+
+def check(history: History, checkers: Iterable[Checker] = LOSSLESS) -> list[str]:
+    """The complaints of all checkers, a few of each."""
+    complaints = []
+    for checker in checkers:
+        found = checker(history)
+        complaints += found[:SHOWN_MAX]
+        if len(found) > SHOWN_MAX:
+            complaints.append(f"and {len(found) - SHOWN_MAX} more of {checker.__name__}")
+    return complaints
+
+
+def _all_reads(history: History) -> Iterable[tuple[str, PartitionName, int, str]]:
+    yield from history.reads
+    for partition, records in history.final.items():
+        for offset, value in records:
+            yield "the end", partition, offset, value

@@ -1,0 +1,189 @@
+"""Consumers that write down what they read, and how far they were told they may read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from ottla.client import Connection
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ottla.records.batch import CorruptBatch
+from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, NotNow, values_in
+from simulator.history import PartitionName
+from simulator.world import World
+
+FETCH_WAIT_MS = 200
+FETCH_BYTES = 64 * 1024
+FIRST_FETCH_WITH_TOPIC_IDS = 13
+MOVE_CHANCE = 0.05
+
+
+class Consumer(Client):
+    """Reads every partition of its leader, from the beginning, and goes on for as long as the world does."""
+
+    rack = ""
+    isolation_level = 0
+
+    def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
+        super().__init__(world, name, topic)
+        self.partitions = partitions
+        self.stopping = False
+        self.positions = dict.fromkeys(range(partitions), 0)
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._follow(index) for index in range(self.partitions)))
+
+    async def _follow(self, index: int) -> None:
+        name = PartitionName(self.topic, index)
+        while not self.stopping:
+            position = self.positions[index]
+            try:
+                data = await self._fetch(index, position)
+            except NotNow:
+                self.forget_leader(index)
+                await self.back_off()
+                continue
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._out_of_range(name, position, data)
+                self.forget_leader(index)
+                await self.back_off()
+                continue
+            self._take(name, position, data)
+
+    def _take(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        """Write down what was told, and go on behind it."""
+        self._saw_watermark(name, position, data)
+        found, self.positions[name.partition] = self._visible(name, data, position)
+        for offset, value in found:
+            self.world.history.read(self.name, name, offset, value)
+
+    def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        self.world.history.surprise(self.name, f"{name}@{position} is out of range")
+        self.positions[name.partition] = max(0, data.log_start_offset)
+
+    def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        self.world.history.saw_watermark(self.name, name, data.high_watermark, position)
+
+    async def read_all(self, index: int) -> list[tuple[int, str]]:
+        """Every record from the beginning to the end; tries until it has them."""
+        found: list[tuple[int, str]] = []
+        name = PartitionName(self.topic, index)
+        position = 0
+        while True:
+            data = await self.fetch_surely(index, position)
+            position = max(position, data.log_start_offset)
+            new, behind = self._visible(name, data, position)
+            found += new
+            if behind == position:
+                if self._is_end(data, position):
+                    return found
+                await self.back_off()
+            position = behind
+
+    def _is_end(self, data: PartitionData, position: int) -> bool:
+        return position >= data.high_watermark
+
+    async def fetch_surely(self, index: int, position: int) -> PartitionData:
+        """What is there from `position` on; tries until somebody tells."""
+        while True:
+            try:
+                data = await self._fetch(index, position)
+                if not data.error_code:
+                    return data
+            except NotNow:
+                pass
+            self.forget_leader(index)
+            await self.back_off()
+
+    async def source_of(self, index: int) -> Connection:
+        """Whom to read from."""
+        return await self.leader_of(index)
+
+    def epoch_of(self, index: int) -> int:
+        """Keeps a leader from answering that has been replaced and does not know it."""
+        return self.epochs.get(index, -1)
+
+    async def _fetch(self, index: int, position: int) -> PartitionData:
+        connection = await self.source_of(index)
+        partition = FetchPartition(
+            partition=index,
+            fetch_offset=position,
+            partition_max_bytes=FETCH_BYTES,
+            current_leader_epoch=self.epoch_of(index),
+        )
+        if connection.version_for(FetchRequest.API_KEY) >= FIRST_FETCH_WITH_TOPIC_IDS:
+            topic = FetchTopic(topic_id=self.topic_id, partitions=[partition])
+        else:
+            topic = FetchTopic(topic=self.topic, partitions=[partition])
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=self.isolation_level,
+            topics=[topic],
+            rack_id=self.rack,
+        )
+        try:
+            answer = await connection.request(request, FetchResponse, timeout_ms=REQUEST_TIMEOUT_MS)
+        except ClientError as error:
+            raise NotNow(str(error)) from error
+        if answer.error_code:
+            raise NotNow(f"fetch: {answer.error_code}")
+        data = answer.responses[0].partitions[0]
+        if data.error_code and data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise NotNow(f"fetch: {data.error_code}")
+        return data
+
+    def _visible(
+        self, name: PartitionName, data: PartitionData, position: int
+    ) -> tuple[list[tuple[int, str]], int]:
+        """What a program gets to see, and where to go on."""
+        found = list(self._records(name, data, position))
+        return found, found[-1][0] + 1 if found else position
+
+    def _records(self, name: PartitionName, data: PartitionData, position: int) -> Iterable[tuple[int, str]]:
+        """(offset, value) from `position` on; a batch that is damaged is a surprise and ends it."""
+        try:
+            yield from values_in(bytes(data.records or b""), position)
+        except CorruptBatch as error:
+            self.world.history.surprise(self.name, f"{name}@{position}: {error}")
+
+
+class RovingConsumer(Consumer):
+    """Reads from any replica that is in sync, and moves on now and then.
+
+    It claims no leader epoch, and may come to a follower that does not know yet what the one before has told,
+    or to a leader that has been replaced: only what they hand out is held against them.
+    """
+
+    rack = "anywhere"
+
+    def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
+        super().__init__(world, name, topic, partitions)
+        self._sources: dict[int, tuple[str, int]] = {}
+
+    async def source_of(self, index: int) -> Connection:
+        if index not in self._sources or self.rng.random() < MOVE_CHANCE:
+            await self.refresh()
+            if not self.replicas.get(index):
+                raise NotNow(f"{self.topic}-{index} has no replica in sync")
+            self._sources[index] = self.rng.choice(self.replicas[index])
+        try:
+            return await self.connection(self._sources[index])
+        except ClientError as error:
+            raise NotNow(str(error)) from error
+
+    def forget_leader(self, index: int) -> None:
+        self._sources.pop(index, None)
+
+    def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        return None
+
+    def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:
+        return None
+
+    def epoch_of(self, index: int) -> int:
+        return -1

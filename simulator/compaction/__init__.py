@@ -1,0 +1,1 @@
+"""Compacted topics: clients, checkers, scenario."""

@@ -1,0 +1,134 @@
+"""What compaction must leave: the last state of every key, also of those that were deleted lately."""
+
+from __future__ import annotations
+
+from simulator.checkers import (
+    Checker,
+    id_twice,
+    lost_commit,
+    lost_metadata,
+    surprises,
+    two_leaders,
+    two_values,
+    unavailable,
+    unclean_election,
+    unwritten_read,
+    watermark_back,
+)
+from simulator.compaction.clients import Entry, parse_entry
+from simulator.history import OK, PRODUCE, History, PartitionName
+
+DELETE_RETENTION_MS = 4_000
+_NS = 1_000_000
+
+
+def last_state(history: History) -> list[str]:
+    """The last thing that was acknowledged or read of a key is there at the end, or something newer; only a
+    tombstone may be gone, and not before delete.retention.ms. A replica that was away for longer has never
+    heard of it, and still has what was deleted: Kafka's has, too."""
+    complaints = []
+    newest = _newest(history)
+    deletions = _deletions(history)
+    for partition, records in history.final.items():
+        now_ns = max(
+            operation.completed_ns
+            for operation in history.of_kind("final-read", OK)
+            if operation.target == partition
+        )
+        copies = {"clients": records}
+        for node_id, held in history.replicas.get(partition, {}).items():
+            copies[f"node{node_id}"] = held
+        for where, held in copies.items():
+            state = {entry.key: entry for entry in (parse_entry(text) for _, text in held)}
+            for key, number in newest.get(partition, {}).items():
+                text = _missing(key, number, state.get(key), deletions.get(key, []), now_ns, len(copies) > 2)
+                if text:
+                    complaints.append(f"{text} to {where} of {partition}")
+    return complaints
+
+
+def _missing(
+    key: str,
+    number: int,
+    there: Entry | None,
+    deletions: list[tuple[int, int]],
+    now_ns: int,
+    replicated: bool,
+) -> str | None:
+    if there is not None and there.number >= number:
+        return None
+    begun = [invoked_ns for deleted, invoked_ns in deletions if deleted >= number]
+    if there is not None and not (replicated and begun):
+        return f"lost: {key} was at #{number} and is at #{there.number}"
+    if not begun:
+        return f"lost: {key} was at #{number} and is gone"
+    if now_ns - min(begun) < DELETE_RETENTION_MS * _NS:
+        return f"tombstone too soon: {key} was deleted at #{number} and forgotten"
+    return None
+
+
+def _newest(history: History) -> dict[PartitionName, dict[str, int]]:
+    """The largest number of each key that somebody was told of."""
+    newest: dict[PartitionName, dict[str, int]] = {}
+
+    def told(partition: PartitionName, text: str) -> None:
+        entry = parse_entry(text)
+        numbers = newest.setdefault(partition, {})
+        numbers[entry.key] = max(entry.number, numbers.get(entry.key, -1))
+
+    for operation in history.of_kind(PRODUCE, OK):
+        assert isinstance(operation.target, PartitionName)
+        for text in operation.value:
+            told(operation.target, text)
+    for read in history.reads:
+        told(read.partition, read.value)
+    return newest
+
+
+def _deletions(history: History) -> dict[str, list[tuple[int, int]]]:
+    """(number, when it was asked for) of all tombstones of a key, acknowledged or not."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for operation in history.of_kind(PRODUCE):
+        for text in operation.value:
+            entry = parse_entry(text)
+            if entry.deleted:
+                found.setdefault(entry.key, []).append((entry.number, operation.invoked_ns))
+    return found
+
+
+def key_goes_back(history: History) -> list[str]:
+    """Nobody sees an older state of a key behind a newer one, and nobody sees an offset twice."""
+    complaints = []
+    seen: dict[tuple[str, PartitionName, str], int] = {}
+    offsets: dict[tuple[str, PartitionName], int] = {}
+    reads = [(read.client, read.partition, read.offset, read.value) for read in history.reads]
+    for partition, records in history.final.items():
+        reads += [("the end", partition, offset, value) for offset, value in records]
+        for node_id, held in history.replicas.get(partition, {}).items():
+            reads += [(f"node{node_id}", partition, offset, value) for offset, value in held]
+    for client, partition, offset, value in reads:
+        entry = parse_entry(value)
+        before = seen.get((client, partition, entry.key), -1)
+        if entry.number <= before:
+            complaints.append(f"went back: {client} saw {value} of {partition} after #{before}")
+        seen[client, partition, entry.key] = entry.number
+        if offset <= offsets.get((client, partition), -1):
+            complaints.append(f"went back: {client} saw {partition}@{offset} again")
+        offsets[client, partition] = offset
+    return complaints
+
+
+COMPACTED: tuple[Checker, ...] = (
+    last_state,
+    key_goes_back,
+    unwritten_read,
+    two_values,
+    watermark_back,
+    two_leaders,
+    lost_metadata,
+    lost_commit,
+    unclean_election,
+    id_twice,
+    unavailable,
+    surprises,
+)

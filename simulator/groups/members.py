@@ -1,0 +1,393 @@
+"""What members of groups have in common, whichever protocol they speak: they find their coordinator, ask it
+where to begin, read, and commit what they have processed.
+
+A member is a process: a program's main loop reads, processes and does what the group asks of it, and beside
+it heartbeats go out. A program that is slow is late for everything but its heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import TypeVar
+
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message import Message
+from ottla.protocol.messages.fetch_response import PartitionData
+from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ottla.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from ottla.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_commit_response import OffsetCommitResponse
+from ottla.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from ottla.records.batch import iter_headers
+from simulator.clients.base import Address, NotNow
+from simulator.clients.consumers import Consumer
+from simulator.groups.history import NOTHING_COMMITTED, Claim, Commit, GroupHistory
+from simulator.history import FAIL, INFO, OK
+from simulator.world import World
+
+GROUP_KEY = 0
+OFFSET_FETCH_WITH_TOPIC_IDS = 10
+COORDINATOR_TIMEOUT_MS = 1_500
+IDLE_S = 0.05
+COMMIT_EVERY_S = (0.1, 0.8)
+WATCH_LAG_NS = 50_000_000  # a new coordinator may be seen so much later than it is one
+# The coordinator is another, or not ready; what was asked of it may have happened all the same.
+ELSEWHERE = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+SHUT_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
+REQUEST_TIMED_OUT = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR)
+
+Response = TypeVar("Response", bound=Message)
+
+
+class Timing:
+    """How patient a group is with its members."""
+
+    def __init__(self, session_ms: int, rebalance_ms: int, heartbeat_ms: int) -> None:
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
+        self.heartbeat_ms = heartbeat_ms
+
+
+class Hold:
+    """A partition that the member has; `position` is -1 until it knows where to begin."""
+
+    __slots__ = ("claim", "committed", "fetched_ns", "leader_epoch", "position")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.position = -1
+        self.committed = -1
+        self.fetched_ns = -1
+        self.leader_epoch = -1  # of the last record
+
+
+class GroupClient(Consumer):
+    """Knows how to find the coordinator of a group and to ask it for offsets."""
+
+    def __init__(self, world: World, name: str, group: GroupHistory) -> None:
+        super().__init__(world, name, group.topic, group.partitions)
+        self.group = group
+        self._coordinator: Address | None = None
+
+    async def coordinator(self) -> Address:
+        if self._coordinator is None:
+            request = FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=[self.group.group_id])
+            answer = await self.ask_anyone(
+                request, FindCoordinatorResponse, timeout_ms=COORDINATOR_TIMEOUT_MS
+            )
+            found = answer.coordinators[0]
+            if found.error_code:
+                raise NotNow(f"coordinator: {found.error_code}")
+            self._coordinator = (found.host, found.port)
+        return self._coordinator
+
+    async def ask_coordinator(
+        self, message: Message, response: type[Response], *, timeout_ms: float = COORDINATOR_TIMEOUT_MS
+    ) -> tuple[Response, int]:
+        """The answer, and the id of the node that gave it."""
+        address = await self.coordinator()
+        try:
+            answer = await self.ask(address, message, response, timeout_ms=timeout_ms)
+        except NotNow:
+            self.forget_coordinator()
+            raise
+        self.heed(getattr(answer, "error_code", 0))
+        return answer, node_id_of(address)
+
+    def heed(self, code: int) -> None:
+        """Look for another coordinator if this one says so."""
+        if code in ELSEWHERE:
+            self.forget_coordinator()
+            raise NotNow(f"coordinator: {code}")
+
+    def forget_coordinator(self) -> None:
+        self._coordinator = None
+
+    async def committed_offsets(
+        self, indexes: Collection[int], member_id: str | None = None, member_epoch: int = -1
+    ) -> dict[int, int]:
+        """Raises NotNow; what a coordinator has told goes to the history."""
+        if not any(self.topic_id):
+            await self.refresh()
+        address = await self.coordinator()
+        try:
+            connection = await self.connection(address)
+            by_id = connection.version_for(OffsetFetchRequest.API_KEY) >= OFFSET_FETCH_WITH_TOPIC_IDS
+        except ClientError as error:
+            self.forget_coordinator()
+            raise NotNow(str(error)) from error
+        topic = OffsetFetchRequestTopics(partition_indexes=sorted(indexes))
+        if by_id:
+            topic.topic_id = self.topic_id
+        else:
+            topic.name = self.topic
+        asked = OffsetFetchRequestGroup(
+            group_id=self.group.group_id, member_id=member_id, member_epoch=member_epoch, topics=[topic]
+        )
+        invoked_ns = self.group.now_ns
+        answer, node_id = await self.ask_coordinator(
+            OffsetFetchRequest(groups=[asked], require_stable=True), OffsetFetchResponse
+        )
+        told = answer.groups[0]
+        self.heed(told.error_code)
+        if told.error_code:
+            raise NotNow(f"offsets: {told.error_code}")
+        found: dict[int, int] = {}
+        for row in told.topics[0].partitions:
+            if row.error_code:
+                raise NotNow(f"offset of {row.partition_index}: {row.error_code}")
+            found[row.partition_index] = row.committed_offset
+            self._heed_epoch(row.partition_index, row.committed_leader_epoch)
+        for index, offset in found.items():
+            self.group.fetch(self.name, index, offset, node_id, invoked_ns)
+        return found
+
+    def _heed_epoch(self, index: int, epoch: int) -> None:
+        """Somebody has read in this epoch: who led before it does not lead any more, whatever it says."""
+        if epoch > self.epochs.get(index, -1):
+            self.epochs[index] = epoch
+            self.forget_leader(index)
+
+
+class GroupMember(GroupClient):
+    """`ended` is set when it has left, or was told that another took its place."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        group: GroupHistory,
+        timing: Timing,
+        instance_id: str | None,
+        number: int,
+    ) -> None:
+        super().__init__(world, name, group)
+        self.rng = world.rng(f"{name}.{number}")
+        self.timing = timing
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.epoch = -1  # of the member, or the generation
+        self.rebalances = 0  # that it has noticed
+        self.holds: dict[int, Hold] = {}
+        self.leaving = False
+        self.leave_for_restart = False
+        self.ended = False
+        self.siblings: list[GroupMember] = []  # of the same seat, itself among them
+        self.is_superseded = False
+        self.lost = ""  # why nothing is its own any more
+        self.slowness_s = (0.0, 0.0)  # of the program, each time it has read or must give up something
+        self._good_ns = self._clean_ns = -1
+        self._commit_at_s = 0.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Has what it was given and is asked nothing."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        beating = asyncio.create_task(self.beat())
+        try:
+            while not (self.leaving or self.ended):
+                await self.turn()
+                if not self.ended:
+                    await self.poll()
+            if not self.ended:
+                await self.commit()
+                self.release(list(self.holds), "leaves")
+        finally:
+            beating.cancel()
+        if not self.ended:
+            await self.leave()
+        self.release(list(self.holds), "has ended")
+        self.ended = True
+
+    async def beat(self) -> None:
+        """Tell the coordinator now and then that the member is there."""
+        raise NotImplementedError
+
+    async def turn(self) -> None:
+        """Do what the group asks of the program."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    # -- what is its own
+
+    def was_heard(self, sent_ns: int, node_id: int, *, clean: bool, joined: bool = False) -> None:
+        """A request that was sent then was answered well; clean: and nothing is asked of the member.
+
+        Who was heard with its epoch has been a member all the time. Who has joined may have been left out
+        before that: what it had for too long is not its own again until it is given.
+        """
+        if self.is_superseded or not self.group.is_coordinator(node_id, self.group.now_ns):
+            return
+        self._good_ns = max(self._good_ns, sent_ns)
+        if clean:
+            self._clean_ns = max(self._clean_ns, sent_ns)
+        for hold in self.holds.values():
+            if not joined or hold.claim.valid_ns >= sent_ns:
+                hold.claim.valid_ns = max(hold.claim.valid_ns, self._valid_ns)
+
+    def supersede(self) -> None:
+        """It is about to join as a static member: others of its instance id may be out from now on."""
+        if self.instance_id is None:
+            return
+        for member in self.siblings:
+            member.is_superseded = member is not self
+            if member is not self:
+                for hold in member.holds.values():
+                    hold.claim.valid_ns = min(hold.claim.valid_ns, self.group.now_ns)
+
+    @property
+    def _valid_ns(self) -> int:
+        if self.is_superseded:
+            return -1
+        session_ns = self._good_ns + self.timing.session_ms * 1_000_000
+        rebalance_ns = self._clean_ns + self.timing.rebalance_ms * 1_000_000
+        return min(session_ns, rebalance_ns) - WATCH_LAG_NS
+
+    def take(self, indexes: Collection[int]) -> None:
+        for index in sorted(indexes):
+            hold = self.holds.get(index)
+            if hold is None:
+                self.holds[index] = Hold(self.group.claim(self.name, index, self._valid_ns))
+            elif hold.claim.valid_ns < self.group.now_ns:
+                self.group.release(hold.claim, "given anew")
+                hold.claim = self.group.claim(self.name, index, self._valid_ns)
+
+    def release(self, indexes: Collection[int], why: str) -> None:
+        for index in sorted(indexes):
+            self.group.release(self.holds.pop(index).claim, why)
+
+    # -- the program
+
+    async def dawdle(self) -> None:
+        """As long as the program takes for what it does between two requests."""
+        if self.slowness_s[1]:
+            await asyncio.sleep(self.rng.uniform(*self.slowness_s))
+
+    async def poll(self) -> None:
+        """One round: read of every partition, process, commit now and then."""
+        await self._find_positions()
+        ready = {index: hold for index, hold in self.holds.items() if hold.position >= 0}
+        if not ready:
+            await asyncio.sleep(IDLE_S)
+            return
+        found = await asyncio.gather(*(self._read(index, hold) for index, hold in ready.items()))
+        if any(data is not None and data.records for data in found):
+            await self.dawdle()
+        for (index, hold), data in zip(ready.items(), found, strict=True):
+            if data is None:
+                continue
+            for offset, value in self._records(self.group.name_of(index), data, hold.position):
+                self.group.process(self.name, index, offset, value)
+                hold.position = offset + 1
+            for _, header in iter_headers(bytes(data.records or b"")):
+                hold.leader_epoch = header.leader_epoch
+        if self.world.loop.time() >= self._commit_at_s:
+            self._commit_at_s = self.world.loop.time() + self.rng.uniform(*COMMIT_EVERY_S)
+            await self.commit()
+
+    async def _read(self, index: int, hold: Hold) -> PartitionData | None:
+        try:
+            data = await self._fetch(index, hold.position)
+        except NotNow:
+            self.forget_leader(index)
+            await self.back_off()
+            return None
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.world.history.surprise(self.name, f"{self.topic}-{index}@{hold.position} is out of range")
+            self.forget_leader(index)
+            await self.back_off()
+            return None
+        return data
+
+    async def _find_positions(self) -> None:
+        wanted = {index: hold for index, hold in self.holds.items() if hold.position < 0}
+        if not wanted:
+            return
+        try:
+            found = await self.committed_offsets(wanted, *self.identity_for_offsets())
+        except NotNow:
+            await self.back_off()
+            return
+        for index, hold in wanted.items():
+            hold.fetched_ns = self.group.now_ns
+            hold.committed = found[index]
+            hold.position = 0 if found[index] == NOTHING_COMMITTED else found[index]
+
+    def identity_for_offsets(self) -> tuple[str | None, int]:
+        """Who asks for offsets: the classic protocol has no place for it."""
+        return None, -1
+
+    async def commit(self, indexes: Collection[int] | None = None) -> None:
+        """Try once; whoever comes next reads again what is not committed."""
+        rows = {
+            index: hold
+            for index, hold in self.holds.items()
+            if hold.position > max(hold.committed, 0) and (indexes is None or index in indexes)
+        }
+        if not rows or self.lost:
+            return
+        group = self.group
+        partitions = [
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=hold.position,
+                committed_leader_epoch=hold.leader_epoch,
+            )
+            for index, hold in rows.items()
+        ]
+        request = OffsetCommitRequest(
+            group_id=group.group_id,
+            generation_id_or_member_epoch=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            topics=[OffsetCommitRequestTopic(name=self.topic, topic_id=self.topic_id, partitions=partitions)],
+        )
+        entries = {
+            index: group.commit(self.name, index, hold.position, hold.fetched_ns)
+            for index, hold in rows.items()
+        }
+        try:
+            answer, _ = await self.ask_coordinator(request, OffsetCommitResponse)
+        except NotNow as error:
+            for entry in entries.values():
+                group.committed(entry, INFO, error)
+            return
+        for row in answer.topics[0].partitions:
+            self._committed(entries[row.partition_index], rows[row.partition_index], row.error_code)
+
+    def _committed(self, entry: Commit, hold: Hold, code: int) -> None:
+        if not code:
+            self.group.committed(entry, OK)
+            hold.committed = entry.offset
+            return
+        self.group.committed(entry, INFO if code in REQUEST_TIMED_OUT else FAIL, code)
+        if code in ELSEWHERE:
+            self.forget_coordinator()
+        elif code in SHUT_OUT:
+            self.shut_out(code)
+
+    def shut_out(self, code: int) -> None:
+        """A commit was refused because the member is none, or not of this generation."""
+
+
+def node_id_of(address: Address) -> int:
+    return int(address[0].removeprefix("node"))

@@ -1,0 +1,1 @@
+"""The simulated runtime: event loop, network, disks and trace."""

@@ -1,0 +1,330 @@
+"""An asyncio event loop without a clock, sockets or threads: time is a number that jumps to the next timer.
+
+Every callback belongs to a process: a node, a client, or the harness. It is found in the callback's context,
+so whatever a node starts belongs to the node. asyncio promises that the callbacks of one loop run in the
+order of `call_soon`, and real processes have a loop each; so the order within a process is kept, and which
+process runs next is drawn. Timers that are due at the same instant come in a drawn order.
+
+Each callback takes a microsecond, so that a process that spins uses time up and is found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from simulator.runtime.network import Network
+    from simulator.runtime.trace import Trace
+
+STEP_NS = 1000
+JOB_NS = (20_000, 400_000)  # a job of an executor without a disk
+STEPS_MAX = 20_000_000
+CLOSES_MAX = 10
+
+PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
+
+
+class SimulationStuck(Exception):
+    """Nothing is left that could happen, and the run is not over."""
+
+
+class SimulationTooLong(Exception):
+    """The run went on for more virtual time, or more steps, than it was given."""
+
+
+class Process:
+    """One run of a program on a host. A host that is started again is a new process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.paused = False
+        self.ready: deque[asyncio.Handle] = deque()
+        self.tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their creation
+        self.job_delay_ns: Callable[[], int] | None = None
+        self.context = copy_context()
+        self.context.run(PROCESS.set, self)
+
+    def __repr__(self) -> str:
+        return f"Process({self.name})"
+
+    def forget_task(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    def __init__(self, rng: random.Random, trace: Trace) -> None:
+        self.network: Network | None = None
+        self.processes: list[Process] = []
+        self.errors: list[str] = []  # what nobody caught
+        self.steps = 0
+        self.steps_max = STEPS_MAX
+        self._rng = rng
+        self._trace = trace
+        self._now_ns = 0
+        self._sequence = 0
+        self._timers: list[tuple[int, float, int, Process, asyncio.Handle]] = []
+        self._kernel = self.new_process("kernel")
+        self._closed = False
+        self._running = False
+        self._debug = False
+        trace.now_ns = lambda: self._now_ns
+
+    # -- processes
+
+    def new_process(self, name: str) -> Process:
+        process = Process(name)
+        self.processes.append(process)
+        return process
+
+    def end_process(self, process: Process) -> None:
+        """The process is gone between two callbacks. What it left unfinished does not get another turn.
+
+        Its coroutines are closed here, in a fixed order, so that the garbage collector does not do it at some
+        other moment; their `finally` blocks see a process that cannot reach anything any more.
+        """
+        assert PROCESS.get() is not process, "a process cannot end itself: ask from outside"
+        process.alive = False
+        process.ready.clear()
+        self.processes.remove(process)
+        for task in list(process.tasks):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _close(process, task.get_coro())
+        process.tasks.clear()
+        process.ready.clear()
+
+    # -- time
+
+    @property
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def time(self) -> float:
+        return self._now_ns / 1_000_000_000
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        if context is None:
+            context = copy_context()
+        handle = asyncio.Handle(callback, args, self, context)
+        process = context.get(PROCESS) or self._kernel
+        if process.alive:
+            process.ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if context is None:
+            context = copy_context()
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        process = context.get(PROCESS) or self._kernel
+        if process.alive:
+            self._push(round(when * 1_000_000_000), process, handle)
+        return handle
+
+    def kernel_at(self, when_ns: int, callback: Callable[..., Any], *args: Any) -> None:
+        """Something outside every process happens then: a segment arrives, a disk is done."""
+        handle = asyncio.Handle(callback, args, self, self._kernel.context.copy())
+        self._push(when_ns, self._kernel, handle)
+
+    def _push(self, when_ns: int, process: Process, handle: asyncio.Handle) -> None:
+        self._sequence += 1
+        heapq.heappush(self._timers, (when_ns, self._rng.random(), self._sequence, process, handle))
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """asyncio tells; a cancelled timer is skipped when its time comes."""
+
+    # -- running
+
+    def run_in(
+        self, process: Process, main: Coroutine[Any, Any, Any], *, limit_s: float = float("inf")
+    ) -> Any:
+        """Run until `main`, in `process`, is done; not longer than `limit_s` of virtual time."""
+        task = self.create_task(main, context=process.context.copy())
+        limit_ns = self._now_ns + limit_s * 1_000_000_000
+        asyncio._set_running_loop(self)
+        self._running = True
+        try:
+            while not task.done():
+                if self._now_ns > limit_ns:
+                    raise SimulationTooLong(f"not over after {limit_s:g} s of virtual time")
+                self._step()
+        finally:
+            self._running = False
+            asyncio._set_running_loop(None)
+        return task.result()
+
+    def run_until_complete(self, future: Any) -> Any:
+        return self.run_in(self._kernel, future)
+
+    def _step(self) -> None:
+        """Run one callback of one process."""
+        self.steps += 1
+        if self.steps > self.steps_max:
+            raise SimulationTooLong(f"not over after {self.steps_max} steps")
+        timers = self._timers
+        if timers and timers[0][0] <= self._now_ns:
+            self._wake_due()
+        runnable = [process for process in self.processes if process.ready and not process.paused]
+        while not runnable:
+            self._jump()
+            self._wake_due()
+            runnable = [process for process in self.processes if process.ready and not process.paused]
+        chosen = runnable[0] if len(runnable) == 1 else self._rng.choice(runnable)
+        handle = chosen.ready.popleft()
+        if not handle._cancelled:
+            self._now_ns += STEP_NS
+            handle._run()
+
+    def _wake_due(self) -> None:
+        timers = self._timers
+        while timers and timers[0][0] <= self._now_ns:
+            _, _, _, process, handle = heapq.heappop(timers)
+            if process.alive and not handle.cancelled():
+                process.ready.append(handle)
+
+    def _jump(self) -> None:
+        """Let time pass until the next timer."""
+        timers = self._timers
+        while timers and (timers[0][4].cancelled() or not timers[0][3].alive):
+            heapq.heappop(timers)
+        if not timers:
+            raise SimulationStuck("nothing is left that could happen")
+        self._now_ns = max(self._now_ns, timers[0][0])
+
+    # -- futures, tasks, jobs
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        if context is None:
+            context = copy_context()
+        process = context.get(PROCESS) or self._kernel
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        if process.alive:
+            process.tasks[task] = None
+            task.add_done_callback(process.forget_task)
+        else:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _close(process, coro)
+        return task
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """The function runs in one piece when its time is over: a crash before that finds nothing done."""
+        process = PROCESS.get() or self._kernel
+        delay_ns = process.job_delay_ns() if process.job_delay_ns else self._rng.randint(*JOB_NS)
+        future = self.create_future()
+        if process.alive:
+            context = copy_context()
+            handle = asyncio.Handle(self._run_job, (process, future, func, args), self, context)
+            self._push(self._now_ns + delay_ns, process, handle)
+        return future
+
+    def _run_job(
+        self, process: Process, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]
+    ) -> None:
+        self._trace("job", process.name, getattr(func, "__qualname__", "?"))
+        try:
+            result = func(*args)
+        except Exception as error:
+            if not future.cancelled():
+                future.set_exception(error)
+        else:
+            if not future.cancelled():
+                future.set_result(result)
+
+    # -- network
+
+    async def create_server(
+        self,
+        protocol_factory: Any,
+        host: Any = None,
+        port: Any = None,
+        *,
+        start_serving: bool = True,
+        **options: Any,
+    ) -> Any:
+        assert self.network is not None, "this loop has no network"
+        assert options.get("ssl") is None, "TLS is not simulated"
+        return self.network.listen(_current(), protocol_factory, host, port, start_serving)
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any
+    ) -> Any:
+        assert self.network is not None, "this loop has no network"
+        assert options.get("ssl") is None, "TLS is not simulated"
+        transport = await self.network.connect(_current(), host, port)
+        protocol = protocol_factory()
+        transport.start(protocol)
+        return transport, protocol
+
+    # -- the rest of a loop
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.errors.append(f"{context.get('message')}: {error!r}")
+
+    default_exception_handler = call_exception_handler
+
+    def get_debug(self) -> bool:
+        return self._debug
+
+    def set_debug(self, enabled: bool) -> None:
+        self._debug = enabled
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """End every process; the loop is of no further use."""
+        if not self._closed:
+            asyncio._set_running_loop(self)
+            try:
+                for process in list(self.processes):
+                    self.end_process(process)
+            finally:
+                asyncio._set_running_loop(None)
+            self._timers.clear()
+            self._closed = True
+
+    def run_forever(self) -> NoReturn:
+        raise NotImplementedError("a simulation runs until something is done")
+
+
+def _current() -> Process:
+    process = PROCESS.get()
+    assert process is not None, "only a process has a network"
+    return process
+
+
+def _close(process: Process, coroutine: Any) -> None:
+    """Close a coroutine, however often it waits on its way out."""
+    for _ in range(CLOSES_MAX):
+        with contextlib.suppress(Exception):
+            process.context.copy().run(coroutine.close)
+        if getattr(coroutine, "cr_frame", None) is None:
+            return

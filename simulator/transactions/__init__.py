@@ -1,0 +1,1 @@
+"""Transactions: clients, ledger, checkers, faults, scenarios."""

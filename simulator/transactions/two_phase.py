@@ -1,0 +1,92 @@
+"""A producer that takes part in a two-phase commit, and the outside resource that decides.
+
+The resource notes that a transaction is prepared when all of its records are acknowledged, and decides on it.
+From then on the brokers must keep it, however long it takes, until an instance that asks for what was
+prepared ends it as the resource has decided. An instance makes itself known to the resource first: what
+others note there after that is refused, as any store that takes part has to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from simulator.transactions.client import NO_PAIR, Fenced, MustAbort
+from simulator.transactions.ledger import ABORTED, COMMITTED, TxnEntry
+from simulator.transactions.writers import TxnWriter
+
+PREPARED_S = (0.0, 8.0)  # longer than any transaction that is not prepared may take
+HURRIED_CHANCE = 0.6
+
+
+class Resource:
+    """What the outside system has on its disk."""
+
+    def __init__(self) -> None:
+        self.owner = ""
+        self.prepared: TxnEntry | None = None
+        self.is_end_sent = False  # somebody has told the coordinator of the decision
+
+    def note(self, instance: str, entry: TxnEntry) -> bool:
+        if self.owner != instance:
+            return False
+        assert self.prepared is None
+        self.prepared = entry
+        self.is_end_sent = False
+        return True
+
+
+class TxnPreparer(TxnWriter):
+    two_phase = True
+    gives_up = False
+    resource: Resource
+
+    async def start(self) -> None:
+        """Take over, and do with what was left behind as the resource has decided."""
+        resource = self.resource
+        resource.owner = self.instance
+        answer = await self.init(keep_prepared=True)
+        ongoing = (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        entry = resource.prepared
+        if entry is not None and ongoing != entry.pair and not resource.is_end_sent:
+            self.ledger.prepared_lost.append(f"{entry} was prepared, {self.instance} finds {ongoing}")
+        if entry is not None and ongoing == entry.pair:
+            self._decide(entry)
+            await self._finish(entry)
+        elif ongoing != NO_PAIR:
+            leftover = self.begin()  # was not prepared: nothing of it may stay
+            self._may_be_added = True
+            await self.end(leftover, commit=False)
+        if resource.owner == self.instance:
+            resource.prepared = None
+
+    async def transact(self) -> None:
+        entry = self.begin()
+        try:
+            await self.fill(entry)
+        except MustAbort as error:
+            self.ledger.trace(self.instance, f"must abort {entry.name}: {error}")
+            await self.end(entry, commit=False)
+            return
+        if not self.resource.note(self.instance, entry):
+            await self.end(entry, commit=False)
+            raise Fenced("another has come")
+        self.ledger.trace(self.instance, f"has prepared {entry.name}")
+        if self.rng.random() > HURRIED_CHANCE:
+            await asyncio.sleep(self.rng.uniform(*PREPARED_S))
+        if self.resource.prepared is not entry:
+            raise Fenced("another has dealt with what was prepared")
+        self._decide(entry)
+        await self._finish(entry)
+        if self.resource.prepared is entry:
+            self.resource.prepared = None
+
+    def _decide(self, entry: TxnEntry) -> None:
+        if not entry.decision:
+            entry.decision = COMMITTED if self.rng.random() < 0.7 else ABORTED
+            self.ledger.trace(self.instance, f"{entry.name} is to be {entry.decision}")
+
+    async def _finish(self, entry: TxnEntry) -> None:
+        self.resource.is_end_sent = True
+        attempt = self.ledger.attempt(entry, self.instance)
+        self._may_be_added = True
+        await self.end(attempt, commit=entry.decision == COMMITTED)
