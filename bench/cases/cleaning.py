@@ -15,11 +15,12 @@ from bench.figures import Figure, figure_of
 from bench.sizes import Sizes
 from ottla.records.build import build_batch
 from ottla.records.compression import CODEC_BY_NAME
-from ottla.storage.cleaning.job import DONE, CleanedGroup, CleanJob, CleanSettings
+from ottla.storage.cleaning.job import DONE, CleanJob, CleanSettings
 from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.files import OsFiles
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.segments.swap import CleanedGroup
 
 UNIT = "CPU s per GB"
 SEGMENT_BYTES = 16 << 20
@@ -75,7 +76,7 @@ def _clean_once(
 
 def _filled(directory: str, nbytes: int, records: int, value_bytes: int, codec: int) -> PartitionLog:
     config = LogConfig({"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES})
-    log = PartitionLog.open(OsFiles(), directory, config, now_ms=0)
+    log = open_log(OsFiles(), directory, config, now_ms=0)
     values = [os.urandom(value_bytes // 2).hex().encode() for _ in range(997)]  # as JSON, half can be saved
     number = 0
     while log.size_bytes < nbytes:
@@ -87,7 +88,7 @@ def _filled(directory: str, nbytes: int, records: int, value_bytes: int, codec: 
             ]
             group += build_batch(rows, codec=codec)
             number += records
-        log.append_own(group, 0, 0)
+        log.append_internal(group, 0, 0)
     log.roll(0)
     log.flush(0)
     return log

@@ -21,7 +21,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.storage.files import OsFiles
-from ottla.storage.region import FileRegion
+from ottla.storage.log.region import FileRegion
 
 Script = Callable[[Request], Any]
 

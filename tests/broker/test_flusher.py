@@ -17,7 +17,7 @@ from ottla.config.topic_config import ConfigLayers
 from ottla.records.build import build_batch
 from ottla.storage.errors import StorageError
 from ottla.storage.files import OsFiles
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import open_log
 
 NOW = 1_700_000_000_000
 
@@ -50,7 +50,7 @@ def run_with_partition(
     async def main() -> None:
         disk = SlowDisk()
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
-        log = PartitionLog.open(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
+        log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(disk, lambda: NOW))
         partition.leader_epoch = 0
         partition.is_leader = True
@@ -134,7 +134,7 @@ def test_a_disk_that_fails_fails_the_acknowledgement(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
-        from ottla.storage.flush import FlushJob
+        from ottla.storage.log.flush_job import FlushJob
 
         def fail(job: FlushJob) -> None:
             job.error = StorageError("t-0", "the disk is gone")

@@ -28,7 +28,7 @@ from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import OsFile
-from ottla.storage.flush import FlushJob
+from ottla.storage.log.flush_job import FlushJob
 
 
 class Collector:

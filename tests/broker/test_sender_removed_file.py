@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.net.sender import JOIN_MAX_BYTES, SENDFILE_MIN_BYTES, SocketSender, TransportSender
 from ottla.storage.files import OsFiles
-from ottla.storage.region import FileRegion
+from ottla.storage.log.region import FileRegion
 
 
 def removed(tmp_path: Path) -> FileRegion:

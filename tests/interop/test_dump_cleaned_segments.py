@@ -10,11 +10,12 @@ from interop_tools import kafka_tools, why_no_tools
 
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
-from ottla.storage.cleaning.job import DONE, CleanedGroup, CleanJob, CleanSettings
+from ottla.storage.cleaning.job import DONE, CleanJob, CleanSettings
 from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.files import OsFiles
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.segments.swap import CleanedGroup
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_tools()), reason=str(why_no_tools()))]
 
@@ -24,13 +25,13 @@ NOW_MS = 1_700_000_000_000
 
 def filled(directory: Path) -> PartitionLog:
     config = LogConfig({"cleanup.policy": "compact", "segment.bytes": 4000, "index.interval.bytes": 500})
-    log = PartitionLog.open(OsFiles(), str(directory), config, now_ms=NOW_MS)
+    log = open_log(OsFiles(), str(directory), config, now_ms=NOW_MS)
     for turn in range(120):
         rows = [
             (NOW_MS + turn, b"key%d" % (n % 9), None if n % 7 == 0 else b"%d" % turn, ())
             for n in range(turn, turn + 3)
         ]
-        log.append_own(build_batch(rows, codec=turn % 5, leader_epoch=0), 0, NOW_MS)
+        log.append_internal(build_batch(rows, codec=turn % 5, leader_epoch=0), 0, NOW_MS)
         batch = build_batch(
             [(NOW_MS, b"txn", b"%d" % turn, ())],
             producer_id=7,
@@ -38,9 +39,9 @@ def filled(directory: Path) -> PartitionLog:
             base_sequence=turn,
             transactional=True,
         )
-        log.append_own(batch, 0, NOW_MS)
+        log.append_internal(batch, 0, NOW_MS)
         marker = end_txn_marker(7, 0, commit=turn % 3 == 0, coordinator_epoch=0, timestamp_ms=NOW_MS)
-        log.append_own(marker, 0, NOW_MS)
+        log.append_internal(marker, 0, NOW_MS)
     log.roll(NOW_MS)
     log.flush(NOW_MS)
     return log

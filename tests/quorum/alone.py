@@ -18,7 +18,7 @@ from ottla.quorum.raft.machine import RaftMachine
 from ottla.quorum.raft.voters import Voter, VoterSet
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.snapshot import SnapshotJob
-from ottla.storage.flush import FlushJob
+from ottla.storage.log.flush_job import FlushJob
 
 
 class Alone:

@@ -76,7 +76,7 @@ def test_its_version_and_voters_are_kept(formatted: FaultyFiles, new_node: Any) 
 
 def test_the_records_may_stand_in_the_log(files: FaultyFiles, new_node: Any) -> None:
     node = new_node(files)
-    node.quorum.log.append_own(kraft_version_batch(1, 5, leader_epoch=1), 1, 5)
+    node.quorum.log.append_internal(kraft_version_batch(1, 5, leader_epoch=1), 1, 5)
     node.open()
     assert node.quorum.kraft_version == 1
     node.snapshot()
@@ -93,7 +93,7 @@ def contents(files: FaultyFiles) -> dict[str, bytes | None]:
 
 def test_a_version_to_come_is_refused_and_stays_as_it_was(formatted: FaultyFiles, new_node: Any) -> None:
     node = new_node(formatted, directory_id=directory_of_the_format(formatted))
-    node.quorum.log.append_own(kraft_version_batch(2, 5, leader_epoch=9), 9, 5)
+    node.quorum.log.append_internal(kraft_version_batch(2, 5, leader_epoch=9), 9, 5)
     node.quorum.close(node.now_ms)
     before = contents(formatted)
     with pytest.raises(QuorumError, match=r"kraft\.version=2"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log.leader_epochs import LeaderEpochs
 
 MIN_ISR = 2
 NODES = (1, 2, 3)

@@ -10,8 +10,8 @@ from planted import Plant, assert_caught, show_what_is_not_committed
 from ottla.broker.api import produce_lane
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
-from ottla.storage import recovery
-from ottla.storage.segment import Segment
+from ottla.storage.log import recovery
+from ottla.storage.segments.segment import Segment
 from ottla.testing.files import FaultySyncHandle
 
 SEEDS_MAX = 15

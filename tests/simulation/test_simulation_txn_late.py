@@ -14,7 +14,7 @@ from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.verification import Verification
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import BatchHeader
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.producers.state import ProducerState
 from ottla.transactions.partition import Tickets
 from simulator.transactions.client import TxnClient
 from simulator.transactions.late_requests import late

@@ -10,7 +10,7 @@ from planted import Plant, assert_all_told
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.groups.offsets.table import GroupOffsets
 from ottla.storage.log import PartitionLog
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.producers.state import ProducerState
 from ottla.transactions import init as init_module
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.end import End

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from ottla.records import _pure_cleaning, cleaning
 from ottla.records.batch import BatchHeader, iter_headers
 from ottla.records.record import Record, iter_records
-from ottla.storage.cleaning.job import DONE, CleanedGroup, CleanJob, CleanSettings
+from ottla.storage.cleaning.job import DONE, CleanJob, CleanSettings
 from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.log import PartitionLog
-from ottla.storage.markers import read_marker
+from ottla.storage.producers.markers import read_marker
+from ottla.storage.segments.swap import CleanedGroup
 
 FUNCTIONS = (
     *("KeyMap", "filter_batches", "filter_records", "index_points"),

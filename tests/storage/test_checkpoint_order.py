@@ -9,7 +9,7 @@ from ottla.records.build import build_batch
 from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.files import OsFiles
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_manager import LogManager
+from ottla.storage.manager.log_manager import LogManager
 
 NOW = 1_000_000
 
@@ -19,7 +19,7 @@ def managed(path: Path) -> LogManager:
     manager.load(lambda topic: LogConfig(), NOW)
     log = manager.open_or_create("t", 0, bytes(15) + b"\1", LogConfig(), NOW, is_new=True)
     for _ in range(10):
-        log.append_own(build_batch([(NOW, None, b"value", ())]), 0, NOW)
+        log.append_internal(build_batch([(NOW, None, b"value", ())]), 0, NOW)
     log.flush(NOW)
     assert log.recovery_point == 10
     return manager
@@ -51,7 +51,7 @@ def test_both_write_at_once_and_neither_fails(tmp_path: Path) -> None:
     thread.start()
     (log_dir,) = manager.live_dirs()
     while not ended.is_set():
-        manager._write_recovery_points(log_dir)
+        manager._checkpoints.write_recovery_points(log_dir)
     thread.join()
     assert not any(job.failures for job in jobs)
     assert log_dir.error is None

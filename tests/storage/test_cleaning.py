@@ -12,7 +12,7 @@ from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.errors import CorruptLog
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -31,14 +31,14 @@ def each_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def open_log(files: FaultyFiles | None = None, **configs: object) -> PartitionLog:
+def open_test_log(files: FaultyFiles | None = None, **configs: object) -> PartitionLog:
     if files is None:
         files = FaultyFiles()
         files.mkdir("/data")
         files.sync_dir("")
     given = {"cleanup.policy": "compact", "segment.bytes": 1 << 20, "index.interval.bytes": 100}
     config = LogConfig(given | {name.replace("_", "."): value for name, value in configs.items()})
-    return PartitionLog.open(files, DIRECTORY, config, now_ms=NOW_MS)
+    return open_log(files, DIRECTORY, config, now_ms=NOW_MS)
 
 
 def put(
@@ -49,7 +49,7 @@ def put(
         (now_ms, None if key is None else key.encode(), None if value is None else value.encode(), ())
         for key, value in pairs
     ]
-    return log.append_own(build_batch(rows, **options), 0, now_ms).first_offset
+    return log.append_internal(build_batch(rows, **options), 0, now_ms).first_offset
 
 
 def roll(log: PartitionLog, now_ms: int = NOW_MS) -> None:
@@ -65,7 +65,7 @@ def left(log: PartitionLog) -> list[tuple[int, str | None, str | None]]:
 
 
 def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
     put(log, ("c", "1"), ("b", "2"))
     roll(log)
@@ -77,7 +77,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
 
 
 def test_the_active_segment_and_what_is_not_stable_stay_as_they_are() -> None:
-    log = open_log()
+    log = open_test_log()
     for value in "123":
         put(log, ("a", value))
         roll(log)
@@ -88,7 +88,7 @@ def test_the_active_segment_and_what_is_not_stable_stay_as_they_are() -> None:
 
 
 def test_what_is_not_on_the_disk_is_not_cleaned() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, ("a", "1"))
     roll(log)
     put(log, ("a", "2"))
@@ -97,7 +97,7 @@ def test_what_is_not_on_the_disk_is_not_cleaned() -> None:
 
 
 def test_ratio_and_lags_decide_when() -> None:
-    log = open_log(min_compaction_lag_ms=1000, max_compaction_lag_ms=5000)
+    log = open_test_log(min_compaction_lag_ms=1000, max_compaction_lag_ms=5000)
     put(log, ("a", "1"))
     roll(log)
     put(log, ("a", "2"), now_ms=NOW_MS + 3000)
@@ -113,7 +113,7 @@ def test_ratio_and_lags_decide_when() -> None:
 
 
 def test_a_checkpoint_outside_of_the_log_begins_at_its_start() -> None:
-    log = open_log()
+    log = open_test_log()
     for value in "1234":
         put(log, ("a", value))
         roll(log)
@@ -125,7 +125,7 @@ def test_a_checkpoint_outside_of_the_log_begins_at_its_start() -> None:
 
 
 def test_records_without_a_key_go() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, (None, "1"), ("a", "1"))
     put(log, (None, "2"))
     put(log, ("b", "2"))
@@ -136,7 +136,7 @@ def test_records_without_a_key_go() -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_tombstones_stay_for_delete_retention(codec: int) -> None:
-    log = open_log(delete_retention_ms=1000)
+    log = open_test_log(delete_retention_ms=1000)
     put(log, ("a", "1"), ("b", "1"), codec=codec)
     put(log, ("a", None), ("c", "1"), now_ms=NOW_MS + 5, codec=codec)
     roll(log)
@@ -158,13 +158,13 @@ def test_tombstones_stay_for_delete_retention(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_batches_keep_their_codec_offsets_and_headers(codec: int) -> None:
-    log = open_log()
+    log = open_test_log()
     for turn in range(50):
         rows = [
             (NOW_MS + turn, b"%d" % (turn * 7 % 13), bytes([turn]) * 200, (("h", b"x"), ("n", None)))
             for _ in range(3)
         ]
-        log.append_own(build_batch(rows, codec=codec), 4, NOW_MS)
+        log.append_internal(build_batch(rows, codec=codec), 4, NOW_MS)
     before = batches_of(log)
     roll(log)
     assert clean(log, NOW_MS, chunk_bytes=100)
@@ -178,9 +178,9 @@ def test_batches_keep_their_codec_offsets_and_headers(codec: int) -> None:
 
 
 def test_log_append_times_stay() -> None:
-    log = open_log()
+    log = open_test_log()
     rows = [(5, b"a", b"1", ()), (5, b"b", b"1", ())]
-    log.append_own(build_batch(rows, log_append_time_ms=NOW_MS), 0, NOW_MS)
+    log.append_internal(build_batch(rows, log_append_time_ms=NOW_MS), 0, NOW_MS)
     put(log, ("b", "2"))
     roll(log)
     assert clean(log, NOW_MS)
@@ -188,15 +188,15 @@ def test_log_append_times_stay() -> None:
 
 
 def test_small_segments_become_one_and_large_ones_do_not() -> None:
-    log = open_log(segment_bytes=1000)
+    log = open_test_log(segment_bytes=1000)
     counts = []
     for value in ("x" * 100, "y", "z"):
         for turn in range(40):
             put(log, (f"key{turn}", value))
         roll(log)
-        before = log.segment_count
+        before = len(log.segments)
         assert clean(log, NOW_MS)
-        counts.append((before, log.segment_count))
+        counts.append((before, len(log.segments)))
         assert len(data_of(log)) == 40
         assert max(segment.size for segment in log.segments) <= 1000
     assert counts[0][0] == counts[0][1], "nothing is obsolete, nothing fits together"
@@ -204,7 +204,7 @@ def test_small_segments_become_one_and_large_ones_do_not() -> None:
 
 
 def test_a_full_map_ends_the_cleaning_early() -> None:
-    log = open_log()
+    log = open_test_log()
     for turn in range(3000):
         put(log, (f"key{turn % 1500}", str(turn)))
     roll(log)
@@ -220,7 +220,7 @@ def test_a_full_map_ends_the_cleaning_early() -> None:
 
 
 def test_the_last_batches_of_a_known_producer_stay_as_headers() -> None:
-    log = open_log()
+    log = open_test_log()
     for sequence in range(5):
         put(log, ("a", "1"), producer_id=7, producer_epoch=1, base_sequence=sequence)
     put(log, ("a", "2"), ("a", "3"), producer_id=7, producer_epoch=1, base_sequence=5)
@@ -233,8 +233,8 @@ def test_the_last_batches_of_a_known_producer_stay_as_headers() -> None:
     assert (kept.base_offset, kept.last_offset, kept.base_sequence, kept.last_sequence) == (5, 6, 5, 6)
     assert (kept.records_count, kept.max_timestamp, records) == (0, NOW_MS, [])
     assert last[0].value == b"4"
-    log._snapshots.remove_above(-1)
-    log._producer_state = None
+    log.producers.snapshots.remove_above(-1)
+    log.producers.state = None
     assert log.producer_state.entries[7].last_sequence == 6
     assert len(log.producer_state.entries[7].batches) == 5
     assert log.producer_state.entries[7].producer_epoch == 1
@@ -247,16 +247,16 @@ def in_txn(
     batch = build_batch(
         rows, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
     )
-    return log.append_own(batch, 0, NOW_MS).first_offset
+    return log.append_internal(batch, 0, NOW_MS).first_offset
 
 
 def end(log: PartitionLog, producer_id: int, *, commit: bool, epoch: int = 0) -> int:
     batch = end_txn_marker(producer_id, epoch, commit=commit, coordinator_epoch=3, timestamp_ms=NOW_MS)
-    return log.append_own(batch, 0, NOW_MS).first_offset
+    return log.append_internal(batch, 0, NOW_MS).first_offset
 
 
 def test_aborted_records_go_and_do_not_count() -> None:
-    log = open_log(delete_retention_ms=1000)
+    log = open_test_log(delete_retention_ms=1000)
     put(log, ("a", "1"))
     in_txn(log, 7, 0, ("a", "aborted"), ("b", "aborted"))
     in_txn(log, 8, 0, ("b", "2"))
@@ -281,7 +281,7 @@ def test_aborted_records_go_and_do_not_count() -> None:
 
 
 def test_a_transaction_that_began_before_the_dirty_part_is_not_taken_for_its_producers_aborted_one() -> None:
-    log = open_log()
+    log = open_test_log()
     in_txn(log, 7, 0, ("a", "aborted"))
     end(log, 7, commit=False)
     roll(log)
@@ -296,7 +296,7 @@ def test_a_transaction_that_began_before_the_dirty_part_is_not_taken_for_its_pro
 
 
 def test_a_marker_above_the_range_ends_a_transaction_in_it() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, ("a", "1"))
     in_txn(log, 7, 0, ("a", "aborted"))
     roll(log)
@@ -308,7 +308,7 @@ def test_a_marker_above_the_range_ends_a_transaction_in_it() -> None:
 
 def test_of_a_producer_without_data_the_newest_marker_stays_as_a_header() -> None:
     """Its epoch fences; with version 2 of transactions each has one of its own."""
-    log = open_log(delete_retention_ms=0)
+    log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
         in_txn(log, 7, -1, ("a", str(turn)), epoch=turn)
         end(log, 7, commit=True, epoch=turn + 1)
@@ -326,7 +326,7 @@ def test_of_a_producer_without_data_the_newest_marker_stays_as_a_header() -> Non
 @pytest.mark.parametrize("reopened", [False, True])
 def test_markers_of_commits_without_sequences_go(reopened: bool) -> None:
     """As coordinators write them: the last data batch is known all the same."""
-    log = open_log(delete_retention_ms=0)
+    log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
         in_txn(log, 7, -1, ("a", str(turn)))
         end(log, 7, commit=True)
@@ -336,14 +336,14 @@ def test_markers_of_commits_without_sequences_go(reopened: bool) -> None:
         roll(log)
         if reopened:
             log.close(NOW_MS)
-            log = PartitionLog.open(log._files, DIRECTORY, log.config, now_ms=NOW_MS, clean=True)
+            log = open_log(log.files, DIRECTORY, log.config, now_ms=NOW_MS, clean=True)
         assert clean(log, NOW_MS + turn)
     kept = [(header.base_offset, header.records_count) for header, _ in batches_of(log)]
     assert kept == [(8, 1), (9, 1), (12, 1)]
 
 
 def test_readers_in_a_gap_get_what_comes_next() -> None:
-    log = open_log(segment_bytes=300)
+    log = open_test_log(segment_bytes=300)
     for turn in range(30):
         put(log, ("a", str(turn)), now_ms=NOW_MS + turn)
         log.flush(NOW_MS)
@@ -369,7 +369,7 @@ def batches_of_region(data: bytes) -> list[int]:
 
 
 def test_the_largest_timestamp_of_an_emptied_batch_is_passed_over() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, ("a", "1"), now_ms=NOW_MS + 50, producer_id=7, producer_epoch=0, base_sequence=0)
     put(log, ("b", "1"), now_ms=NOW_MS + 20)
     put(log, ("a", "2"), now_ms=NOW_MS + 10)
@@ -380,30 +380,30 @@ def test_the_largest_timestamp_of_an_emptied_batch_is_passed_over() -> None:
 
 
 def test_a_follower_takes_over_batches_with_gaps() -> None:
-    leader = open_log(segment_bytes=300)
+    leader = open_test_log(segment_bytes=300)
     for turn in range(30):
         put(leader, (f"k{turn % 3}", str(turn)))
         leader.flush(NOW_MS)
     assert clean(leader, NOW_MS)
-    follower = open_log()
+    follower = open_test_log()
     while follower.log_end_offset < leader.log_end_offset:
         data = leader.read(follower.log_end_offset, 200).read()
         assert follower.append_as_follower(data, NOW_MS).last_offset < leader.log_end_offset
     assert data_of(follower) == data_of(leader)
     assert follower.leader_epochs.entries() == leader.leader_epochs.entries() == [(0, 0)]
     # A log with gaps is also found again after a crash.
-    again = PartitionLog.open(follower._files, DIRECTORY, follower.config, now_ms=NOW_MS)
+    again = open_log(follower.files, DIRECTORY, follower.config, now_ms=NOW_MS)
     assert data_of(again) == data_of(leader)
 
 
 def test_an_epoch_that_began_in_a_gap_begins_where_the_follower_ended() -> None:
     """Else it would let a third one keep what that wrote under the older epoch."""
-    leader = open_log()
+    leader = open_test_log()
     for epoch, value in ((0, "1"), (0, "2"), (1, "3"), (1, "4"), (1, "5")):
         batch = build_batch([(NOW_MS, b"a", value.encode(), ())])
-        leader.append_own(batch, epoch, NOW_MS)
+        leader.append_internal(batch, epoch, NOW_MS)
     roll(leader)
-    follower = open_log()
+    follower = open_test_log()
     follower.append_as_follower(leader.read(0, 1).read(), NOW_MS)
     assert clean(leader, NOW_MS)
     follower.append_as_follower(leader.read(1, 1 << 20).read(), NOW_MS)
@@ -413,7 +413,7 @@ def test_an_epoch_that_began_in_a_gap_begins_where_the_follower_ended() -> None:
 
 def test_a_followers_segment_begins_where_its_log_ends() -> None:
     """Whatever gap follows: so a segment that a power cut took is missed, and not taken for compacted."""
-    log = open_log(segment_bytes=200)
+    log = open_test_log(segment_bytes=200)
     for offset in (0, 5, 40):
         batch = build_batch([(NOW_MS, b"a", b"x" * 100, ())], base_offset=offset)
         log.append_as_follower(bytes(batch), NOW_MS)
@@ -422,17 +422,17 @@ def test_a_followers_segment_begins_where_its_log_ends() -> None:
         number.to_bytes(8, "big") for number in (5, 5, 40)
     ]
     log.flush(NOW_MS)
-    again = PartitionLog.open(log._files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
+    again = open_log(log.files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
     assert again.log_end_offset == 41
     log.segments[1].remove()
-    again = PartitionLog.open(log._files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
+    again = open_log(log.files, DIRECTORY, log.config, now_ms=NOW_MS, recovery_point=0)
     assert again.log_end_offset == 1
 
 
 def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:
     files = FaultyFiles()
     files.mkdir("/data")
-    log = open_log(files)
+    log = open_test_log(files)
     put(log, ("a", "1"), ("b", "2"))
     put(log, ("a", "2"))
     roll(log)
@@ -442,14 +442,14 @@ def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:
 
 
 def test_garbage_that_was_produced_stays() -> None:
-    log = open_log()
+    log = open_test_log()
     batch = build_batch([(1, b"a", b"1", ())])
     from ottla.records.batch import read_header, seal
 
     header = read_header(batch)
     garbage = bytearray(61) + b"no zstd"
     seal(garbage, header._replace(attributes=4))
-    log.append_own(garbage, 0, NOW_MS)
+    log.append_internal(garbage, 0, NOW_MS)
     put(log, ("a", "2"))
     roll(log)
     assert clean(log, NOW_MS)
@@ -461,7 +461,7 @@ def test_the_age_of_a_segment_stays() -> None:
     files = FaultyFiles()
     files.mkdir("/data")
     files.now_ms = 5000
-    log = open_log(files)
+    log = open_test_log(files)
     put(log, ("a", "1"), ("a", "2"))
     roll(log)
     files.now_ms = 9000
@@ -470,7 +470,7 @@ def test_the_age_of_a_segment_stays() -> None:
 
 
 def test_retention_deletes_what_was_cleaned() -> None:
-    log = open_log(cleanup_policy="compact,delete", retention_ms=1000)
+    log = open_test_log(cleanup_policy="compact,delete", retention_ms=1000)
     put(log, ("a", "1"), ("a", "2"))
     roll(log)
     put(log, ("b", "1"), now_ms=NOW_MS + 5000)
@@ -480,7 +480,7 @@ def test_retention_deletes_what_was_cleaned() -> None:
 
 
 def test_a_region_of_an_old_segment_keeps_its_bytes() -> None:
-    log = open_log()
+    log = open_test_log()
     put(log, ("a", "1"), ("b", "1"))
     put(log, ("a", "2"))
     roll(log)

@@ -11,12 +11,13 @@ from clean_room import batches_of, clean, data_of
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.storage.checkpoints import CLEANED_OFFSETS, read_offsets
-from ottla.storage.cleaning.job import DONE, CleanedGroup, CleaningAborted, CleanJob, CleanSettings
+from ottla.storage.cleaning.job import DONE, CleaningAborted, CleanJob, CleanSettings
 from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.errors import DiskFull, StorageError
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_manager import LogManager
+from ottla.storage.manager.log_manager import LogManager
+from ottla.storage.segments.swap import CleanedGroup
 from ottla.testing.files import FaultyFiles
 
 DIRECTORY = "/data/topic-0"
@@ -70,10 +71,10 @@ class DyingFiles(FaultyFiles):
 def filled(files: FaultyFiles) -> PartitionLog:
     files.mkdir("/data")
     files.sync_dir("")
-    log = PartitionLog.open(files, DIRECTORY, CONFIG, now_ms=NOW_MS)
+    log = open_log(files, DIRECTORY, CONFIG, now_ms=NOW_MS)
     for turn in range(40):
         value = None if turn % 9 == 0 else b"v%d" % turn
-        log.append_own(build_batch([(NOW_MS, b"k%d" % (turn % 7), value, ())]), 0, NOW_MS)
+        log.append_internal(build_batch([(NOW_MS, b"k%d" % (turn % 7), value, ())]), 0, NOW_MS)
         if turn % 5 == 0:
             in_transaction = build_batch(
                 [(NOW_MS, b"t", b"%d" % turn, ())],
@@ -82,9 +83,9 @@ def filled(files: FaultyFiles) -> PartitionLog:
                 base_sequence=turn // 5,
                 transactional=True,
             )
-            log.append_own(in_transaction, 0, NOW_MS)
+            log.append_internal(in_transaction, 0, NOW_MS)
             marker = end_txn_marker(5, 0, commit=turn % 10 == 0, coordinator_epoch=0, timestamp_ms=NOW_MS)
-            log.append_own(marker, 0, NOW_MS)
+            log.append_internal(marker, 0, NOW_MS)
     log.flush(NOW_MS)
     return log
 
@@ -96,9 +97,7 @@ def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
 
 
 def reopen(files: FaultyFiles, recovery_point: int, *, clean_stop: bool = False) -> PartitionLog:
-    return PartitionLog.open(
-        files, DIRECTORY, CONFIG, now_ms=NOW_MS, clean=clean_stop, recovery_point=recovery_point
-    )
+    return open_log(files, DIRECTORY, CONFIG, now_ms=NOW_MS, clean=clean_stop, recovery_point=recovery_point)
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power cut"])
@@ -209,7 +208,7 @@ def test_appends_go_on_while_a_log_is_cleaned() -> None:
     while (step := job.step()) is not DONE:
         if isinstance(step, CleanedGroup):
             assert log.replace_segments(step, NOW_MS)
-        log.append_own(build_batch([(NOW_MS, b"k1", b"new", ())]), 0, NOW_MS)
+        log.append_internal(build_batch([(NOW_MS, b"k1", b"new", ())]), 0, NOW_MS)
     assert values(log)[b"k1"] == b"new"
 
 
@@ -217,7 +216,7 @@ def test_truncation_takes_back_what_counts_as_clean() -> None:
     log = filled(FaultyFiles())
     assert clean(log, NOW_MS)
     log.truncate_to(log.cleaned_offset - 3)
-    assert log.cleaned_offset == log.active_segment_base_offset
+    assert log.cleaned_offset == log.segments.active.base_offset
 
 
 def test_a_full_disk_leaves_the_log_as_it_is() -> None:
@@ -240,7 +239,7 @@ def test_what_was_cleaned_is_remembered_in_its_checkpoint() -> None:
     manager = LogManager(files, ["/data"])
     log = manager.open_or_create("topic", 0, bytes(range(16)), CONFIG, NOW_MS)
     for turn in range(40):
-        log.append_own(build_batch([(NOW_MS, b"k", b"%d" % turn, ())]), 0, NOW_MS)
+        log.append_internal(build_batch([(NOW_MS, b"k", b"%d" % turn, ())]), 0, NOW_MS)
     log.flush(NOW_MS)
     manager.checkpoint().run()
     assert read_offsets(files, "/data", CLEANED_OFFSETS) == {}
@@ -261,14 +260,14 @@ def test_real_files_are_cleaned_and_read(tmp_path) -> None:  # type: ignore[no-u
     from ottla.storage.files import OsFiles
 
     files = OsFiles(open_max=4)
-    log = PartitionLog.open(files, str(tmp_path / "topic-0"), CONFIG, now_ms=NOW_MS)
+    log = open_log(files, str(tmp_path / "topic-0"), CONFIG, now_ms=NOW_MS)
     for turn in range(100):
-        log.append_own(build_batch([(NOW_MS, b"k%d" % (turn % 7), b"%d" % turn, ())]), 0, NOW_MS)
+        log.append_internal(build_batch([(NOW_MS, b"k%d" % (turn % 7), b"%d" % turn, ())]), 0, NOW_MS)
     log.flush(NOW_MS)
     region = log.read(0, 1 << 20)
     data = region.read()
     for turn in range(3):
-        log.append_own(build_batch([(NOW_MS, b"k%d" % turn, b"again", ())]), 0, NOW_MS)
+        log.append_internal(build_batch([(NOW_MS, b"k%d" % turn, b"again", ())]), 0, NOW_MS)
         log.roll(NOW_MS)
         log.flush(NOW_MS)
         assert clean(log, NOW_MS)

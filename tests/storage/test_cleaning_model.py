@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.storage.cleaning.plan import plan_clean
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -44,7 +44,7 @@ class CleaningMachine(RuleBasedStateMachine):
         self.truth: dict[bytes, bytes | None] = {}  # what read_committed readers of everything end up with
         self.pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self.newest: dict[bytes, int] = {}
-        self.log = PartitionLog.open(self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)
+        self.log = open_log(self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)
 
     def learn(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         if key is not None and offset > self.newest.get(key, -1):
@@ -58,7 +58,7 @@ class CleaningMachine(RuleBasedStateMachine):
             codec=codec,
             log_append_time_ms=self.now_ms if append_time else None,
         )
-        first = self.log.append_own(batch, 0, self.now_ms).first_offset
+        first = self.log.append_internal(batch, 0, self.now_ms).first_offset
         for index, (key, value) in enumerate(rows):
             self.learn(first + index, key, value)
 
@@ -75,7 +75,7 @@ class CleaningMachine(RuleBasedStateMachine):
             base_sequence=sequence,
             transactional=True,
         )
-        first = self.log.append_own(batch, 0, self.now_ms).first_offset
+        first = self.log.append_internal(batch, 0, self.now_ms).first_offset
         self.sequences[producer] = sequence + len(rows)
         self.in_transaction[producer] = None
         waiting = self.pending.setdefault(producer, [])
@@ -84,7 +84,7 @@ class CleaningMachine(RuleBasedStateMachine):
     @rule(producer=st.integers(1, 3), commit=st.booleans())
     def end_transaction(self, producer: int, commit: bool) -> None:
         marker = end_txn_marker(producer, 0, commit=commit, coordinator_epoch=1, timestamp_ms=self.now_ms)
-        self.log.append_own(marker, 0, self.now_ms)
+        self.log.append_internal(marker, 0, self.now_ms)
         self.in_transaction.pop(producer, None)
         for offset, key, value in self.pending.pop(producer, ()):
             if commit:
@@ -135,7 +135,7 @@ class CleaningMachine(RuleBasedStateMachine):
             for name in list(self.files.nodes):
                 if name.endswith(".snapshot"):
                     self.files.remove(name)
-        self.log = PartitionLog.open(
+        self.log = open_log(
             self.files,
             DIRECTORY,
             CONFIG,

@@ -135,7 +135,7 @@ def test_renamed_files_go_on(tmp_path: Path) -> None:
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     first, second = OsFiles(), OsFiles()
     lock = first.lock(f"{tmp_path}/.lock")
-    with pytest.raises(DirectoryInUse, match="another process uses this log directory"):
+    with pytest.raises(DirectoryInUse, match="another process has locked the log directory"):
         second.lock(f"{tmp_path}/.lock")
     lock.release()
     second.lock(f"{tmp_path}/.lock").release()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.storage.files import Files
-from ottla.storage.index_file import CorruptIndex
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.time_index import TimeIndex
-from ottla.storage.txn_index import AbortedTransaction, TxnIndex
+from ottla.storage.index.index_file import CorruptIndex
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import TimeIndex
+from ottla.storage.index.txn_index import AbortedTransaction, TxnIndex
 from ottla.testing.files import FaultyFiles
 
 

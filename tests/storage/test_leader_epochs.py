@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.testing.files import FaultyFiles
 
 

@@ -12,7 +12,7 @@ from ottla.records.build import build_batch
 from ottla.storage.errors import CorruptLog, DirectoryInUse, DiskFull, StorageError, StorageOffline
 from ottla.storage.files import OsFiles
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_manager import LogManager
+from ottla.storage.manager.log_manager import LogManager
 from ottla.testing.files import FaultyFiles
 
 NOW = 1_000_000
@@ -33,7 +33,7 @@ def started(files: FaultyFiles, *paths: str) -> LogManager:
 def fill(manager: LogManager, count: int = 4) -> None:
     for partition in range(count):
         log = manager.open_or_create("t", partition, IDS[1], CONFIG, NOW, is_new=True)
-        log.append_own(batch(), 0, NOW)
+        log.append_internal(batch(), 0, NOW)
 
 
 def test_new_partitions_go_where_there_are_fewest() -> None:
@@ -70,7 +70,7 @@ def test_a_crash_recovers_from_the_checkpoint() -> None:
     job = manager.checkpoint({("t", 1): 1})
     job.run()
     manager.finish_checkpoint(job)
-    log.append_own(batch(), 0, NOW)
+    log.append_internal(batch(), 0, NOW)
     files.crash()
     manager = started(files, "/a")
     assert not manager.dirs[0].clean
@@ -107,14 +107,14 @@ def test_a_failing_directory_leaves_the_other_alone() -> None:
     files.fail_under("/a")
     by_dir = {log.log_dir.path: key for key, log in manager.logs.items()}
     with pytest.raises(StorageOffline):
-        manager.logs[by_dir["/a"]].append_own(batch(), 0, NOW)
+        manager.logs[by_dir["/a"]].append_internal(batch(), 0, NOW)
     assert gone == ["/a"]
     assert [log_dir.path for log_dir in manager.offline_dirs()] == ["/a"]
     with pytest.raises(StorageOffline):
         manager.get(*by_dir["/a"])
     live = manager.get(*by_dir["/b"])
     assert live is not None
-    live.append_own(batch(), 0, NOW)
+    live.append_internal(batch(), 0, NOW)
     assert manager.retention_pass(NOW, lambda log: 0) == 0
     fresh = manager.open_or_create("new", 0, IDS[2], CONFIG, NOW, is_new=True)
     assert fresh.log_dir.path == "/b"
@@ -144,14 +144,14 @@ def test_a_full_disk_is_no_failure() -> None:
     fill(manager)
     files.room_bytes = 0
     with pytest.raises(DiskFull):
-        manager.logs["t", 0].append_own(batch(), 0, NOW)
+        manager.logs["t", 0].append_internal(batch(), 0, NOW)
     job = manager.checkpoint()
     job.run()
     assert job.failures
     manager.finish_checkpoint(job)
     assert manager.live_dirs()
     files.room_bytes = None
-    assert manager.logs["t", 0].append_own(batch(), 0, NOW).first_offset == 1
+    assert manager.logs["t", 0].append_internal(batch(), 0, NOW).first_offset == 1
 
 
 def test_a_damaged_partition_is_told_and_the_rest_is_served() -> None:
@@ -227,7 +227,7 @@ def test_a_partition_that_comes_back_inherits_no_checkpoint(crash: bool) -> None
     log = manager.open_or_create("t", 0, IDS[2], CONFIG, NOW)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     assert manager.high_watermark("t", 0) is None
-    log.append_own(batch(), 0, NOW)
+    log.append_internal(batch(), 0, NOW)
     log.flush(NOW)
     manager = killed()
     assert not manager.corrupt
@@ -264,7 +264,7 @@ def test_truncation_lowers_the_checkpoint_first() -> None:
     manager = started(files, "/a")
     fill(manager, 1)
     log = manager.logs["t", 0]
-    log.append_own(batch(), 0, NOW)
+    log.append_internal(batch(), 0, NOW)
     log.flush(NOW)
     manager.checkpoint().run()
     assert b"t 0 2" in (files.read_bytes("/a/recovery-point-offset-checkpoint") or b"")
@@ -297,7 +297,7 @@ def test_retention_pass_and_flush_candidates() -> None:
     manager = started(files, "/a")
     fill(manager)
     for log in manager.logs.values():
-        log.update_config(LogConfig({"retention.ms": 10, "flush.messages": 1}))
+        log.config = LogConfig({"retention.ms": 10, "flush.messages": 1})
     assert len(manager.flush_candidates(NOW)) == 4
     for log in manager.flush_candidates(NOW):
         log.flush(NOW)
@@ -313,7 +313,7 @@ def test_partitions_are_small_and_hold_no_descriptors(tmp_path: Path) -> None:
     for partition in range(count):
         log = manager.open_or_create("topic", partition, IDS[1], CONFIG, NOW)
         if partition % 2:
-            log.append_own(batch(), 0, NOW)
+            log.append_internal(batch(), 0, NOW)
     manager.close(NOW)
     assert files.open_count == 0
     gc.collect()

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.storage.errors import DiskFull
-from ottla.storage.flush import FlushJob
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import open_log
+from ottla.storage.log.flush_job import FlushJob
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -45,7 +45,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch = 0
         self.now_ms = 10_000
         self.job: FlushJob | None = None
-        self.log = PartitionLog.open(self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)
+        self.log = open_log(self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)
 
     def make(self, count: int, size: int, age_ms: int) -> bytearray:
         timestamp = self.now_ms - age_ms
@@ -53,7 +53,7 @@ class LogMachine(RuleBasedStateMachine):
         return build_batch([(timestamp - i, None, value, ()) for i in range(count)])
 
     def append_data(self, data: bytearray, count: int, age_ms: int) -> None:
-        result = self.log.append_own(data, self.epoch, self.now_ms)
+        result = self.log.append_internal(data, self.epoch, self.now_ms)
         assert (result.first_offset, result.last_offset) == (self.end, self.end + count - 1)
         self.batches.append(Stored(self.end, count, self.now_ms - age_ms, bytes(data)))
         self.end += count
@@ -190,7 +190,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_end_offset == self.end
 
     def reopen(self, *, clean: bool, recovery_point: int) -> None:
-        self.log = PartitionLog.open(
+        self.log = open_log(
             self.files,
             DIRECTORY,
             CONFIG,

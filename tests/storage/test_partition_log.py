@@ -16,9 +16,9 @@ from ottla.storage.errors import (
     StorageOffline,
     UnexpectedAppendOffset,
 )
-from ottla.storage.log import AppendResult, PartitionLog
+from ottla.storage.index.txn_index import AbortedTransaction
+from ottla.storage.log import AppendResult, PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
-from ottla.storage.txn_index import AbortedTransaction
 from ottla.testing.files import FaultyFiles
 
 NOW = 1_000_000
@@ -33,8 +33,10 @@ def files() -> FaultyFiles:
     return made
 
 
-def open_log(files: FaultyFiles, configs: dict[str, object] | None = None, **how: object) -> PartitionLog:
-    return PartitionLog.open(files, DIRECTORY, LogConfig(configs), now_ms=NOW, **how)  # type: ignore[arg-type]
+def open_test_log(
+    files: FaultyFiles, configs: dict[str, object] | None = None, **how: object
+) -> PartitionLog:
+    return open_log(files, DIRECTORY, LogConfig(configs), now_ms=NOW, **how)  # type: ignore[arg-type]
 
 
 def batch(count: int = 1, *, timestamp: int = NOW, size: int = 50, **fields: object) -> bytearray:
@@ -51,14 +53,14 @@ def offsets(data: bytes) -> list[int]:
 
 
 def test_name_gives_topic_and_partition(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     assert (log.topic, log.partition) == ("some-topic", 3)
     log.set_topic_id(bytes(range(16)))
-    assert open_log(files).topic_id == bytes(range(16))
+    assert open_test_log(files).topic_id == bytes(range(16))
 
 
 def test_the_leader_stamps_in_place(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(3), epoch=4)
     data = batch(2)
     assert produce(log, data, epoch=5) == AppendResult(3, 4, -1, False)
@@ -70,12 +72,12 @@ def test_the_leader_stamps_in_place(files: FaultyFiles) -> None:
 
 
 def test_log_append_time_is_reported(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     assert produce(log, batch(), timestamp_type="LogAppendTime").log_append_time_ms == NOW
 
 
 def test_reads_outside_the_log(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(3))
     assert len(log.read(3, 100)) == 0
     for offset in (-1, 4):
@@ -90,7 +92,7 @@ def test_reads_outside_the_log(files: FaultyFiles) -> None:
 
 
 def test_a_place_remembered_before_a_truncation_is_forgotten(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     for _ in range(6):
         produce(log, batch(2))
     assert offsets(log.read(0, len(batch(2)) * 4).read()) == [0, 2, 4, 6]
@@ -101,7 +103,7 @@ def test_a_place_remembered_before_a_truncation_is_forgotten(files: FaultyFiles)
 
 
 def test_a_sequential_reader_does_not_search(files: FaultyFiles) -> None:
-    log = open_log(files, {"index.interval.bytes": 100})
+    log = open_test_log(files, {"index.interval.bytes": 100})
     for _ in range(50):
         produce(log, batch())
     log.read(0, 1 << 20)
@@ -117,7 +119,7 @@ def test_a_sequential_reader_does_not_search(files: FaultyFiles) -> None:
 
 
 def test_a_repeated_batch_gets_its_first_answer(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(4))
     first = produce(log, batch(2, producer_id=9, producer_epoch=0, base_sequence=0))
     size = log.size_bytes
@@ -131,7 +133,7 @@ def test_a_repeated_batch_gets_its_first_answer(files: FaultyFiles) -> None:
 
 
 def test_an_unknown_producer_goes_on_where_others_were_but_not_in_a_new_log(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     later = batch(2, producer_id=9, producer_epoch=0, base_sequence=17)
     with pytest.raises(RecordsError, match="begins with sequence 17") as caught:
         produce(log, later)
@@ -142,31 +144,31 @@ def test_an_unknown_producer_goes_on_where_others_were_but_not_in_a_new_log(file
 
 
 def test_two_batches_of_one_producer_in_one_append(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     one = batch(2, producer_id=9, producer_epoch=0, base_sequence=0)
     two = batch(2, producer_id=9, producer_epoch=0, base_sequence=2)
     wrong = batch(2, producer_id=9, producer_epoch=0, base_sequence=3)
     with pytest.raises(RecordsError):
-        log.append_own(one + wrong, 0, NOW)
-    log.append_own(one + two, 0, NOW)
+        log.append_internal(one + wrong, 0, NOW)
+    log.append_internal(one + two, 0, NOW)
     assert log.producer_state.entries[9].last_sequence == 3
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash", "snapshot lost"])
 def test_producers_are_remembered_over_a_restart(files: FaultyFiles, stop: str) -> None:
-    log = open_log(files, {"segment.bytes": 400})
+    log = open_test_log(files, {"segment.bytes": 400})
     for sequence in range(10):
         produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=sequence))
     if stop == "crash":
         log.flush(NOW)
         files.crash()
-        log = open_log(files, recovery_point=log.recovery_point)
+        log = open_test_log(files, recovery_point=log.recovery_point)
     else:
         log.close(NOW)
         if stop == "snapshot lost":
             for path in [path for path in files.nodes if path.endswith(".snapshot")]:
                 files.remove(path)
-        log = open_log(files, clean=True, recovery_point=10)
+        log = open_test_log(files, clean=True, recovery_point=10)
     assert produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=9)).duplicate
     with pytest.raises(RecordsError):
         produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=11))
@@ -174,7 +176,7 @@ def test_producers_are_remembered_over_a_restart(files: FaultyFiles, stop: str) 
 
 
 def test_truncation_takes_producers_back(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.bytes": 400})
+    log = open_test_log(files, {"segment.bytes": 400})
     for sequence in range(10):
         produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=sequence))
     log.truncate_to(4)
@@ -182,11 +184,11 @@ def test_truncation_takes_producers_back(files: FaultyFiles) -> None:
 
 
 def test_snapshots_are_kept_for_segments_only(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.bytes": 400})
+    log = open_test_log(files, {"segment.bytes": 400})
     for turn in range(4):
         produce(log, batch())
         log.close(NOW)
-        log = open_log(files, clean=True, recovery_point=turn + 1)
+        log = open_test_log(files, clean=True, recovery_point=turn + 1)
     snapshots = sorted(path for path in files.nodes if path.endswith(".snapshot"))
     bases = [segment.base_offset for segment in log.segments]
     assert [int(path[-29:-9]) for path in snapshots] == [*bases[1:], 4]
@@ -203,7 +205,7 @@ def end(log: PartitionLog, pid: int, *, commit: bool) -> None:
     marker = end_txn_marker(
         commit=commit, producer_id=pid, producer_epoch=0, coordinator_epoch=1, timestamp_ms=NOW
     )
-    log.append_own(marker, 0, NOW)
+    log.append_internal(marker, 0, NOW)
 
 
 def play_transactions(log: PartitionLog) -> None:
@@ -222,16 +224,16 @@ ABORTED = [AbortedTransaction(1, 0, 4, 2), AbortedTransaction(1, 5, 8, 9)]
 @pytest.mark.parametrize("how", ["as it runs", "clean", "recovered", "recovered from the middle"])
 def test_transactions(files: FaultyFiles, how: str) -> None:
     configs: dict[str, object] = {"segment.bytes": 500}
-    log = open_log(files, configs)
+    log = open_test_log(files, configs)
     play_transactions(log)
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     if how == "clean":
         log.close(NOW)
-        log = open_log(files, configs, clean=True, recovery_point=11)
+        log = open_test_log(files, configs, clean=True, recovery_point=11)
     elif how != "as it runs":
         log.flush(NOW)
         files.crash()
-        log = open_log(files, configs, recovery_point=0 if how == "recovered" else 6)
+        log = open_test_log(files, configs, recovery_point=0 if how == "recovered" else 6)
     assert log.last_stable_offset(11) == 9
     assert log.aborted_transactions(0, 11) == ABORTED
     assert log.aborted_transactions(5, 11) == ABORTED[1:]
@@ -247,7 +249,7 @@ def test_transactions(files: FaultyFiles, how: str) -> None:
 
 def test_a_transaction_whose_beginning_was_deleted_is_open_from_the_log_start(files: FaultyFiles) -> None:
     """A last stable offset before the start of the log would be an answer that no reader can use."""
-    log = open_log(files, {"segment.bytes": 500})
+    log = open_test_log(files, {"segment.bytes": 500})
     play_transactions(log)
     assert log.last_stable_offset(11) == 9
     log.advance_log_start_offset(10)
@@ -261,11 +263,11 @@ def test_a_transaction_whose_beginning_was_deleted_is_open_from_the_log_start(fi
 
 
 def test_a_follower_copies_what_the_leader_has(files: FaultyFiles) -> None:
-    leader = open_log(files)
+    leader = open_test_log(files)
     play_transactions(leader)
     produce(leader, batch(), epoch=3)
     data = leader.read(0, 1 << 20).read()
-    follower = PartitionLog.open(files, "/data/copy-0", LogConfig(), now_ms=NOW)
+    follower = open_log(files, "/data/copy-0", LogConfig(), now_ms=NOW)
     assert follower.append_as_follower(data[:-7], NOW).last_offset == 10
     assert follower.append_as_follower(leader.read(11, 1 << 20).read(), NOW).first_offset == 11
     assert follower.read(0, 1 << 20).read() == data
@@ -283,7 +285,7 @@ def test_a_follower_copies_what_the_leader_has(files: FaultyFiles) -> None:
 
 
 def test_offsets_beyond_an_int32_begin_a_segment(files: FaultyFiles) -> None:
-    follower = open_log(files)
+    follower = open_test_log(files)
     follower.append_as_follower(batch(base_offset=3 << 31), NOW)
     follower.append_as_follower(batch(base_offset=5 << 31), NOW)
     assert [segment.base_offset for segment in follower.segments] == [0, 3 << 31, 5 << 31]
@@ -296,48 +298,48 @@ def test_offsets_beyond_an_int32_begin_a_segment(files: FaultyFiles) -> None:
 
 def test_roll_by_size(files: FaultyFiles) -> None:
     size = len(batch())
-    log = open_log(files, {"segment.bytes": size * 3})
+    log = open_test_log(files, {"segment.bytes": size * 3})
     for _ in range(7):
         produce(log, batch())
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
 
 
 def test_roll_by_age_of_the_first_record(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.ms": 1000})
+    log = open_test_log(files, {"segment.ms": 1000})
     for age in (0, 1000, 1001, 1500, 2002):
-        log.append_own(batch(timestamp=NOW + age), 0, NOW)
+        log.append_internal(batch(timestamp=NOW + age), 0, NOW)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
     log.close(NOW)
-    log = open_log(files, {"segment.ms": 1000}, clean=True, recovery_point=5)
-    log.append_own(batch(timestamp=NOW + 3002), 0, NOW)
-    log.append_own(batch(timestamp=NOW + 3003), 0, NOW)
+    log = open_test_log(files, {"segment.ms": 1000}, clean=True, recovery_point=5)
+    log.append_internal(batch(timestamp=NOW + 3002), 0, NOW)
+    log.append_internal(batch(timestamp=NOW + 3003), 0, NOW)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6]
 
 
 def test_roll_by_a_full_index(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.index.bytes": 48, "index.interval.bytes": 1})
+    log = open_test_log(files, {"segment.index.bytes": 48, "index.interval.bytes": 1})
     for i in range(12):
         produce(log, batch(timestamp=NOW + i))
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     assert all(len(segment.time_index) * 12 <= 48 for segment in log.segments)
     assert all(len(segment.offset_index) * 8 <= 48 for segment in log.segments)
 
 
 def test_jitter_only_takes_away(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.ms": 1000, "segment.jitter.ms": 500})
-    log.append_own(batch(timestamp=NOW), 0, NOW)
-    log.append_own(batch(timestamp=NOW + 499), 0, NOW)
-    assert log.segment_count == 1
-    log.append_own(batch(timestamp=NOW + 1001), 0, NOW)
-    assert log.segment_count == 2
+    log = open_test_log(files, {"segment.ms": 1000, "segment.jitter.ms": 500})
+    log.append_internal(batch(timestamp=NOW), 0, NOW)
+    log.append_internal(batch(timestamp=NOW + 499), 0, NOW)
+    assert len(log.segments) == 1
+    log.append_internal(batch(timestamp=NOW + 1001), 0, NOW)
+    assert len(log.segments) == 2
 
 
 def segments_of(files: FaultyFiles, configs: dict[str, object]) -> PartitionLog:
     """Five segments of two batches, one hour apart, offsets 0 to 9."""
-    log = open_log(files, {"segment.bytes": len(batch()) * 2, **configs})
+    log = open_test_log(files, {"segment.bytes": len(batch()) * 2, **configs})
     for i in range(10):
-        log.append_own(batch(timestamp=NOW + i // 2 * 3_600_000), 0, NOW)
-    assert log.segment_count == 5
+        log.append_internal(batch(timestamp=NOW + i // 2 * 3_600_000), 0, NOW)
+    assert len(log.segments) == 5
     return log
 
 
@@ -361,7 +363,7 @@ def test_retention_may_take_the_active_segment_too(files: FaultyFiles) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
     assert log.delete_old_segments(NOW + (1 << 41), 10) == 0
     log.close(NOW)
-    log = open_log(files, clean=True, recovery_point=10)
+    log = open_test_log(files, clean=True, recovery_point=10)
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
     assert produce(log, batch()).first_offset == 10
 
@@ -371,7 +373,7 @@ def test_retention_by_size(files: FaultyFiles) -> None:
     log = segments_of(files, {"retention.ms": -1, "retention.bytes": size * 5})
     assert log.delete_old_segments(NOW, 10) == 2
     assert log.log_start_offset == 4
-    log.update_config(LogConfig({"retention.ms": -1, "retention.bytes": 0}))
+    log.config = LogConfig({"retention.ms": -1, "retention.bytes": 0})
     assert log.delete_old_segments(NOW, 10) == 3
 
 
@@ -394,19 +396,19 @@ def test_a_region_can_be_sent_after_its_segment_was_deleted(files: FaultyFiles) 
 
 
 def test_flush_while_the_log_goes_on(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(2))
     assert log.unflushed_messages == 2
     job = log.begin_flush()
     produce(log, batch(3))
     job.run()
     log.finish_flush(job, NOW + 5)
-    assert (log.recovery_point, log.unflushed_messages, log.last_flush_ms) == (2, 3, NOW + 5)
+    assert (log.recovery_point, log.unflushed_messages, log.durability.last_flush_ms) == (2, 3, NOW + 5)
     assert not files.handles[0].closed or all(handle.closed for handle in files.handles)
 
 
 def test_a_truncation_overtakes_a_flush(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(2))
     produce(log, batch(2))
     job = log.begin_flush()
@@ -418,7 +420,7 @@ def test_a_truncation_overtakes_a_flush(files: FaultyFiles) -> None:
 
 
 def test_wants_flush(files: FaultyFiles) -> None:
-    log = open_log(files, {"flush.messages": 3, "flush.ms": 1000, "segment.bytes": 10_000})
+    log = open_test_log(files, {"flush.messages": 3, "flush.ms": 1000, "segment.bytes": 10_000})
     assert not log.wants_flush(NOW + 5000)
     produce(log, batch(2))
     assert not log.wants_flush(NOW + 999)
@@ -432,7 +434,7 @@ def test_wants_flush(files: FaultyFiles) -> None:
 
 
 def test_a_full_disk_refuses_and_later_goes_on(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.bytes": 400})
+    log = open_test_log(files, {"segment.bytes": 400})
     produce(log, batch())
     for room in range(0, 140, 7):
         files.room_bytes = room
@@ -447,7 +449,7 @@ def test_a_full_disk_refuses_and_later_goes_on(files: FaultyFiles) -> None:
         produce(log, batch())
     end = log.log_end_offset
     log.close(NOW)
-    log = open_log(files, clean=True, recovery_point=end)
+    log = open_test_log(files, clean=True, recovery_point=end)
     found: list[int] = []
     while len(found) < end:
         found += offsets(log.read(len(found), 1 << 20).read())
@@ -455,7 +457,7 @@ def test_a_full_disk_refuses_and_later_goes_on(files: FaultyFiles) -> None:
 
 
 def test_a_failing_disk_takes_the_log_offline(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch())
     files.fail_under("/data")
     with pytest.raises(StorageOffline) as caught:
@@ -468,7 +470,7 @@ def test_a_failing_disk_takes_the_log_offline(files: FaultyFiles) -> None:
 
 
 def test_a_failed_sync_takes_the_log_offline(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch())
     files.fail_under("/data", only_syncs=True)
     job = log.begin_flush()
@@ -481,7 +483,7 @@ def test_a_failed_sync_takes_the_log_offline(files: FaultyFiles) -> None:
 
 
 def test_a_closed_log_takes_nothing(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     log.close(NOW)
     log.close(NOW)
     with pytest.raises(StorageOffline):
@@ -494,7 +496,7 @@ def test_truncate_fully(files: FaultyFiles) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries()) == (500, 500, [])
     assert produce(log, batch(), epoch=2).first_offset == 500
     log.close(NOW)
-    log = open_log(files, clean=True, recovery_point=501)
+    log = open_test_log(files, clean=True, recovery_point=501)
     assert (log.log_start_offset, log.log_end_offset) == (500, 501)
     assert log.truncate_to(400)
     assert log.log_end_offset == 400
@@ -504,10 +506,10 @@ def test_truncate_fully(files: FaultyFiles) -> None:
 
 
 def test_max_timestamp(files: FaultyFiles) -> None:
-    log = open_log(files, {"segment.bytes": 300})
+    log = open_test_log(files, {"segment.bytes": 300})
     assert log.max_timestamp_offset() is None
     for timestamp in (5, 90, 20, 90, 30):
-        log.append_own(batch(3, timestamp=timestamp), 1, NOW)
+        log.append_internal(batch(3, timestamp=timestamp), 1, NOW)
     found = log.max_timestamp_offset()
     assert found is not None
     assert (found.timestamp, found.offset, found.leader_epoch) == (92, 5, 1)
@@ -516,8 +518,8 @@ def test_max_timestamp(files: FaultyFiles) -> None:
 
 @pytest.mark.parametrize("codec", [0, 1, 4])
 def test_the_first_record_at_a_time_inside_a_batch(files: FaultyFiles, codec: int) -> None:
-    log = open_log(files)
-    log.append_own(batch(10, timestamp=100, codec=codec), 0, NOW)
+    log = open_test_log(files)
+    log.append_internal(batch(10, timestamp=100, codec=codec), 0, NOW)
     found = log.offset_for_timestamp(104)
     assert found is not None
     assert (found.offset, found.timestamp) == (4, 104)
@@ -530,7 +532,7 @@ def test_the_first_record_at_a_time_inside_a_batch(files: FaultyFiles, codec: in
 
 
 def test_a_flush_without_room_for_the_epochs_is_still_a_flush(files: FaultyFiles) -> None:
-    log = open_log(files)
+    log = open_test_log(files)
     produce(log, batch(), epoch=1)
     log.flush(NOW)
     produce(log, batch(), epoch=2)

@@ -8,7 +8,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import RecordsError
 from ottla.records.build import build_batch
 from ottla.records.validate import AppendRules, check_produce
-from ottla.storage.log import AppendResult, PartitionLog
+from ottla.storage.log import AppendResult, PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -24,8 +24,8 @@ def files() -> FaultyFiles:
     return made
 
 
-def open_log(files: FaultyFiles, *, clean: bool) -> PartitionLog:
-    return PartitionLog.open(files, DIRECTORY, LogConfig(None), now_ms=NOW, clean=clean)
+def open_test_log(files: FaultyFiles, *, clean: bool) -> PartitionLog:
+    return open_log(files, DIRECTORY, LogConfig(None), now_ms=NOW, clean=clean)
 
 
 def produce(
@@ -43,7 +43,7 @@ def produce(
 def test_the_last_five_are_recognised(
     files: FaultyFiles, clean: bool, size: int, roll_at: int | None
 ) -> None:
-    log = open_log(files, clean=False)
+    log = open_test_log(files, clean=False)
     for sequence in range(10):
         if sequence == roll_at:
             log.roll(NOW)
@@ -51,7 +51,7 @@ def test_the_last_five_are_recognised(
             produce(log, producer_id, sequence, size=size)
     if clean:
         log.close(NOW)
-    again = open_log(files, clean=clean)
+    again = open_test_log(files, clean=clean)
     for sequence in range(5, 10):
         answer = produce(again, 2, sequence, size=size)
         assert answer.duplicate and answer.first_offset == 2 * sequence + 1
@@ -62,23 +62,23 @@ def test_the_last_five_are_recognised(
 
 
 def test_batches_of_an_older_epoch_are_not_recalled(files: FaultyFiles) -> None:
-    log = open_log(files, clean=False)
+    log = open_test_log(files, clean=False)
     for sequence in range(3):
         produce(log, 1, sequence)
     produce(log, 1, 0, epoch=1)
     log.close(NOW)
-    again = open_log(files, clean=True)
+    again = open_test_log(files, clean=True)
     assert produce(again, 1, 0, epoch=1).duplicate
     assert len(again.producer_state.entries[1].batches) == 1
 
 
 def test_the_log_is_searched_once_and_only_for_repetitions(files: FaultyFiles) -> None:
-    log = open_log(files, clean=False)
+    log = open_test_log(files, clean=False)
     produce(log, 1, 0)
     for sequence in range(40):
         produce(log, 2, sequence, size=100_000)
     log.close(NOW)
-    again = open_log(files, clean=True)
+    again = open_test_log(files, clean=True)
     before = files.reads
     assert not produce(again, 2, 40, size=100_000).duplicate
     assert files.reads - before < 5, "the next batch needs no search"

@@ -8,9 +8,9 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import SEQUENCE_MAX, BatchHeader, RecordsError, read_header
 from ottla.records.build import build_batch
 from ottla.records.checksum import crc32c
-from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
-from ottla.storage.producer_state import ProducerState
-from ottla.storage.txn_index import AbortedTransaction
+from ottla.storage.index.txn_index import AbortedTransaction
+from ottla.storage.producers.snapshot_format import CorruptSnapshot, decode_snapshot, encode_snapshot
+from ottla.storage.producers.state import ProducerState
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, pid: int = 7, txn: bool = False) -> BatchHeader:

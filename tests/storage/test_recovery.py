@@ -12,7 +12,7 @@ from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
 from ottla.storage.errors import CorruptLog, StorageError
 from ottla.storage.files import OsFiles
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -33,7 +33,7 @@ def new_files() -> FaultyFiles:
     return files
 
 
-def open_log(
+def open_test_log(
     files: FaultyFiles,
     *,
     clean: bool = False,
@@ -46,7 +46,7 @@ def open_log(
     config = LogConfig(
         {"segment.bytes": segment_bytes, "index.interval.bytes": 200, "cleanup.policy": policy}
     )
-    return PartitionLog.open(
+    return open_log(
         files,
         DIRECTORY,
         config,
@@ -59,9 +59,9 @@ def open_log(
 
 
 def filled(files: FaultyFiles, count: int = 10, segment_bytes: int = 1 << 20) -> PartitionLog:
-    log = open_log(files, segment_bytes=segment_bytes)
+    log = open_test_log(files, segment_bytes=segment_bytes)
     for i in range(count):
-        log.append_own(batch(i), i // 4, NOW)
+        log.append_internal(batch(i), i // 4, NOW)
     return log
 
 
@@ -82,7 +82,7 @@ def test_every_flipped_byte_of_the_tail_cuts_there() -> None:
         log = filled(files, 8)
         log.flush(NOW)
         files.flip_bit(FIRST + ".log", position, bit=position % 8)
-        log = open_log(files, recovery_point=5)
+        log = open_test_log(files, recovery_point=5)
         inside = position % size
         # The leader epoch lies outside the checksum, and nothing says what it should be.
         if not 12 <= inside < 16:
@@ -95,7 +95,7 @@ def test_a_leader_epoch_that_goes_back_cuts_there() -> None:
     files = new_files()
     filled(files, 10).flush(NOW)
     files.flip_bit(FIRST + ".log", 9 * size + 15, bit=1)  # the last byte of the epoch: 2 becomes 0
-    log = open_log(files, recovery_point=5)
+    log = open_test_log(files, recovery_point=5)
     assert log.log_end_offset == 9
     assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
@@ -106,7 +106,7 @@ def test_one_leader_epoch_that_sticks_out_costs_nothing_behind_it() -> None:
     files = new_files()
     filled(files, 10).flush(NOW)
     files.flip_bit(FIRST + ".log", 6 * size + 13, bit=0)  # 1 becomes 65537
-    log = open_log(files, recovery_point=0)
+    log = open_test_log(files, recovery_point=0)
     assert log.log_end_offset == 10
     assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
@@ -117,10 +117,10 @@ def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
         files = new_files()
         filled(files, 8).flush(NOW)
         files.cut(FIRST + ".log", length)
-        log = open_log(files, recovery_point=5)
+        log = open_test_log(files, recovery_point=5)
         assert log.log_end_offset == length // size
         assert log.size_bytes == length // size * size
-        assert log.append_own(batch(), 9, NOW).first_offset == length // size
+        assert log.append_internal(batch(), 9, NOW).first_offset == length // size
         assert read_all(log) == list(range(length // size + 1))
 
 
@@ -129,7 +129,7 @@ def test_zeros_and_garbage_behind_the_log_are_cut() -> None:
         files = new_files()
         filled(files).flush(NOW)
         files.open(FIRST + ".log").append(tail)
-        log = open_log(files, recovery_point=10)
+        log = open_test_log(files, recovery_point=10)
         assert log.log_end_offset == 10
         assert read_all(log) == list(range(10))
 
@@ -140,11 +140,11 @@ def test_damage_below_the_recovery_point_is_not_cut() -> None:
     before = files.size(FIRST + ".log")
     files.flip_bit(FIRST + ".log", 3 * len(batch()) + 80)
     with pytest.raises(CorruptLog, match="damaged at offset 3, below the recovery point 10"):
-        open_log(files, recovery_point=10)
+        open_test_log(files, recovery_point=10)
     assert files.size(FIRST + ".log") == before, "nothing is thrown away"
     files.cut(FIRST + ".log", before - 1)
     with pytest.raises(CorruptLog):
-        open_log(files, recovery_point=10)
+        open_test_log(files, recovery_point=10)
 
 
 def test_damage_is_found_on_read_after_a_clean_stop() -> None:
@@ -153,7 +153,7 @@ def test_damage_is_found_on_read_after_a_clean_stop() -> None:
     log.close(NOW)
     size = len(batch())
     files.flip_bit(FIRST + ".log", 5 * size + 90)
-    log = open_log(files, clean=True, recovery_point=40)
+    log = open_test_log(files, clean=True, recovery_point=40)
     region = log.read(2, 1 << 20)
     assert [h.base_offset for _, h in iter_headers(region.read())] == [2, 3, 4], "served up to the damage"
     for offset in (5, 5):
@@ -162,7 +162,7 @@ def test_damage_is_found_on_read_after_a_clean_stop() -> None:
     assert [h.base_offset for _, h in iter_headers(log.read(6, 1 << 20).read())] == list(range(6, 40))
     with pytest.raises(CorruptLog):
         log.offset_for_timestamp(NOW + 5)
-    log.append_own(batch(), 9, NOW)
+    log.append_internal(batch(), 9, NOW)
     assert log.log_dir.error is None, "the rest of the directory is fine"
 
 
@@ -171,14 +171,14 @@ def test_a_damaged_end_after_a_clean_stop_is_not_believed() -> None:
     filled(files).close(NOW)
     files.cut(FIRST + ".log", files.size(FIRST + ".log") - 3)
     with pytest.raises(CorruptLog):
-        open_log(files, clean=True, recovery_point=10)
+        open_test_log(files, clean=True, recovery_point=10)
 
 
 def test_a_clean_open_scans_nothing() -> None:
     files = new_files()
     filled(files, 2000).close(NOW)
     before = files.reads
-    log = open_log(files, clean=True, recovery_point=2000)
+    log = open_test_log(files, clean=True, recovery_point=2000)
     assert log.log_end_offset == 2000
     assert files.reads - before <= 6
 
@@ -189,7 +189,7 @@ def test_an_unclean_open_reads_only_behind_the_recovery_point() -> None:
     log.flush(NOW)
     first_kept = log.segments[-3].base_offset
     files.flip_bit(FIRST + ".log", 90)
-    log = open_log(files, recovery_point=first_kept, segment_bytes=1000)
+    log = open_test_log(files, recovery_point=first_kept, segment_bytes=1000)
     assert log.log_end_offset == 100
     with pytest.raises(CorruptLog):
         log.read(0, 1000)
@@ -206,7 +206,7 @@ def test_lost_indexes_are_made_again(lost: str) -> None:
     for path in originals:
         if path.endswith(lost):
             files.remove(path)
-    log = open_log(files, clean=True, recovery_point=60, segment_bytes=2000)
+    log = open_test_log(files, clean=True, recovery_point=60, segment_bytes=2000)
     for offset in range(60):
         assert next(iter_headers(log.read(offset, 1).read()))[1].base_offset == offset
         found = log.offset_for_timestamp(NOW + offset)
@@ -223,10 +223,10 @@ def test_indexes_of_a_stopped_kafka_end_in_zeros() -> None:
         files.open(FIRST + suffix).append(
             bytes(10_485_760 // 12 * 12 - size if suffix == ".timeindex" else 10_485_760 - size)
         )
-    log = open_log(files, clean=True, recovery_point=60)
+    log = open_test_log(files, clean=True, recovery_point=60)
     assert log.log_end_offset == 60
     assert read_all(log) == list(range(60))
-    log.append_own(batch(), 20, NOW)
+    log.append_internal(batch(), 20, NOW)
     log.close(NOW)
     assert files.size(FIRST + ".index") < 1000
 
@@ -237,11 +237,11 @@ def test_segments_behind_a_cut_go() -> None:
     log.flush(NOW)
     second, third = log.segments[1], log.segments[2]
     files.flip_bit(second.log.path, 70)
-    log = open_log(files, recovery_point=0, segment_bytes=1000)
+    log = open_test_log(files, recovery_point=0, segment_bytes=1000)
     assert log.log_end_offset == second.base_offset
     assert not files.exists(third.log.path)
     assert log.leader_epochs.entries()[-1][1] < log.log_end_offset
-    log.append_own(batch(), 50, NOW)
+    log.append_internal(batch(), 50, NOW)
     assert read_all(log) == list(range(second.base_offset + 1))
 
 
@@ -256,7 +256,7 @@ def test_a_missing_segment_ends_the_log_unless_it_lies_in_what_was_compacted(
     log.flush(NOW)
     second, third = log.segments[1].base_offset, log.segments[2].base_offset
     log.segments[1].remove()
-    log = open_log(
+    log = open_test_log(
         files, recovery_point=0, segment_bytes=1000, policy=policy, cleaned_offset=third if cleaned else 0
     )
     if not cleaned:
@@ -270,9 +270,9 @@ def test_a_missing_segment_ends_the_log_unless_it_lies_in_what_was_compacted(
 def test_log_start_beyond_the_files_begins_anew() -> None:
     files = new_files()
     filled(files).flush(NOW)
-    log = open_log(files, recovery_point=5, start=70)
+    log = open_test_log(files, recovery_point=5, start=70)
     assert (log.log_start_offset, log.log_end_offset) == (70, 70)
-    assert log.append_own(batch(), 9, NOW).first_offset == 70
+    assert log.append_internal(batch(), 9, NOW).first_offset == 70
 
 
 def test_lost_epochs_are_learned_from_the_log() -> None:
@@ -281,22 +281,22 @@ def test_lost_epochs_are_learned_from_the_log() -> None:
     expected = log.leader_epochs.entries()
     log.close(NOW)
     files.write_atomic(f"{DIRECTORY}/leader-epoch-checkpoint", b"")
-    assert open_log(files, clean=True, recovery_point=10).leader_epochs.entries() == expected
+    assert open_test_log(files, clean=True, recovery_point=10).leader_epochs.entries() == expected
     assert expected == [(0, 0), (1, 4), (2, 8)]
 
 
 def test_epochs_below_a_log_start_that_went_back_are_learned_from_the_log() -> None:
     """The log start has a checkpoint of its own, and a power cut may leave an old one."""
     files = new_files()
-    log = open_log(files)
+    log = open_test_log(files)
     for offset, epoch in enumerate((1, 1, 2, 2, 3)):
-        log.append_own(batch(offset), epoch, NOW)
+        log.append_internal(batch(offset), epoch, NOW)
     log.flush(NOW)
     log.advance_log_start_offset(3)
     log.flush(NOW)
     assert log.leader_epochs.entries() == [(2, 3), (3, 4)]
     files.crash()
-    reopened = open_log(files, recovery_point=5)
+    reopened = open_test_log(files, recovery_point=5)
     assert reopened.log_start_offset == 0
     assert reopened.leader_epochs.entries() == [(1, 0), (2, 2), (3, 4)]
 
@@ -313,7 +313,7 @@ def test_leftovers_of_deletion_and_cleaning() -> None:
         files.open(f"{DIRECTORY}/{name}").append(b"x")
     orphan = f"{DIRECTORY}/{77:020d}.index"
     files.open(orphan).append(bytes(8))
-    log = open_log(files, clean=True, recovery_point=10)
+    log = open_test_log(files, clean=True, recovery_point=10)
     assert log.log_end_offset == 10
     assert not any(files.exists(f"{DIRECTORY}/{name}") for name in names)
     assert not files.exists(orphan)
@@ -329,7 +329,7 @@ def test_a_finished_cleaning_is_swapped_in() -> None:
     kept = b"".join(merged[i * size : (i + 1) * size] for i in range(0, bases[3], 2))
     last = merged[(bases[3] - 1) * size : bases[3] * size]
     files.open(FIRST + ".log.swap").append(kept if bases[3] % 2 else kept + last)
-    log = open_log(files, clean=True, recovery_point=40, segment_bytes=1000, policy="compact")
+    log = open_test_log(files, clean=True, recovery_point=40, segment_bytes=1000, policy="compact")
     expected = [*range(0, bases[3], 2)]
     expected += [] if bases[3] % 2 else [bases[3] - 1]
     assert read_all(log) == [*expected, *range(bases[3], 40)]
@@ -340,16 +340,16 @@ def test_a_finished_cleaning_is_swapped_in() -> None:
 def test_real_files_survive_a_kill(tmp_path: Path) -> None:
     """The same on a real file system: a copy taken at any moment opens to a run of what was written."""
     config = LogConfig({"segment.bytes": 3000, "index.interval.bytes": 300})
-    log = PartitionLog.open(OsFiles(), f"{tmp_path}/t-0", config, now_ms=NOW)
+    log = open_log(OsFiles(), f"{tmp_path}/t-0", config, now_ms=NOW)
     rng = random.Random(7)
     for i in range(60):
-        log.append_own(batch(i, rng.randint(1, 4)), 0, NOW)
+        log.append_internal(batch(i, rng.randint(1, 4)), 0, NOW)
         if i % 20 == 7:
             log.flush(NOW)
         if i % 6 == 5:
             copy = f"{tmp_path}/copy{i}/t-0"
             shutil.copytree(f"{tmp_path}/t-0", copy)
-            again = PartitionLog.open(OsFiles(), copy, config, now_ms=NOW, recovery_point=log.recovery_point)
+            again = open_log(OsFiles(), copy, config, now_ms=NOW, recovery_point=log.recovery_point)
             assert again.log_end_offset == log.log_end_offset
             assert again.read(0, 1 << 20).read() == log.read(0, 1 << 20).read()
             again.abandon()
@@ -359,4 +359,4 @@ def test_real_files_survive_a_kill(tmp_path: Path) -> None:
 def test_an_unreadable_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t-0").write_bytes(b"a file, not a directory")
     with pytest.raises(StorageError, match="t-0"):
-        PartitionLog.open(OsFiles(), f"{tmp_path}/t-0", LogConfig(), now_ms=NOW)
+        open_log(OsFiles(), f"{tmp_path}/t-0", LogConfig(), now_ms=NOW)

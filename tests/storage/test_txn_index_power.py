@@ -6,7 +6,7 @@ import pytest
 
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
 
@@ -25,15 +25,13 @@ def write(log: PartitionLog, number: int, *, flushed: bool = True) -> None:
     )
     marker = end_txn_marker(5, 0, commit=False, coordinator_epoch=0, timestamp_ms=NOW_MS)
     for each in (batch, marker):
-        log.append_own(each, 0, NOW_MS)
+        log.append_internal(each, 0, NOW_MS)
         if flushed:
             log.flush(NOW_MS)
 
 
 def opened(files: FaultyFiles, recovery_point: int = 0) -> PartitionLog:
-    return PartitionLog.open(
-        files, DIRECTORY, LogConfig(), now_ms=NOW_MS, clean=False, recovery_point=recovery_point
-    )
+    return open_log(files, DIRECTORY, LogConfig(), now_ms=NOW_MS, clean=False, recovery_point=recovery_point)
 
 
 def aborted(log: PartitionLog) -> list[int]:

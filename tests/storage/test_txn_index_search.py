@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.storage.txn_index import READ_AT_ONCE, AbortedTransaction, TxnIndex
+from ottla.storage.index.txn_index import READ_AT_ONCE, AbortedTransaction, TxnIndex
 from ottla.testing.files import FaultyFiles
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import SEQUENCE_MAX
-from ottla.storage.producer_state import KeptBatch, ProducerEntry
+from ottla.storage.producers.state import KeptBatch, ProducerEntry
 from ottla.transactions.partition import Tickets, check_marker, is_past, needs_ticket, refusal_of_write
 
 

@@ -28,7 +28,7 @@ from ottla.protocol.messages.write_txn_markers_response import (
     WriteTxnMarkersResponse,
 )
 from ottla.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, RecordsError
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.producers.state import ProducerState
 from ottla.transactions import partition as partition_rules
 from ottla.transactions.config import TransactionsConfig
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest

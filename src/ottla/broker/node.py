@@ -53,7 +53,7 @@ from ottla.protocol.frames import SIZE_BYTES
 from ottla.protocol.message import Message
 from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, OsFiles
-from ottla.storage.log_manager import METADATA_TOPIC, LogManager
+from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators.verification import Verification

@@ -27,7 +27,7 @@ from ottla.quorum.snapshot import (
 from ottla.records.batch import BatchHeader, crc_ok, iter_headers
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import Files
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_dir import LogDir
 
 logger = logging.getLogger("ottla.quorum")
@@ -85,7 +85,7 @@ class MetadataLog:
         """Opens or creates the log in `log_dir`. The caller replays, then leads or follows."""
         place = LogDir(log_dir) if isinstance(log_dir, str) else log_dir
         directory = f"{place.path}/{DIRECTORY_NAME}"
-        log = PartitionLog.open(
+        log = open_log(
             files,
             directory,
             settings.log_config(),
@@ -177,7 +177,7 @@ class MetadataLog:
         base = self.log.log_end_offset
         try:
             for batch in frame_batches(messages, now_ms, leader_epoch=self.epoch):
-                self.log.append_own(batch, self.epoch, now_ms)
+                self.log.append_internal(batch, self.epoch, now_ms)
         except DiskFull:
             if self.log.log_end_offset > base:
                 self.log.truncate_to(base)

@@ -22,7 +22,7 @@ from ottla.quorum.snapshot import (
 )
 from ottla.records.control import parse_control_record
 from ottla.records.record import iter_records
-from ottla.storage.region import FileRegion
+from ottla.storage.log.region import FileRegion
 
 logger = logging.getLogger("ottla.quorum")
 
@@ -78,7 +78,7 @@ class RaftLog(MetadataLog):
     # -- writing
 
     def append_control(self, batch: bytearray, epoch: int, now_ms: int) -> None:
-        self.log.append_own(batch, epoch, now_ms)
+        self.log.append_internal(batch, epoch, now_ms)
 
     def append_fetched(self, records: bytes | bytearray | memoryview, now_ms: int) -> None:
         self.log.append_as_follower(records, now_ms)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class EpochView(Protocol):
-        """Which leader epoch wrote from which offset on: `ottla.storage.leader_epochs.LeaderEpochs`."""
+        """Which leader epoch wrote from which offset on: `ottla.storage.log.leader_epochs.LeaderEpochs`."""
 
         def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
             """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if not known."""

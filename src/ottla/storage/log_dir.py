@@ -1,4 +1,4 @@
-"""The state of one log directory, shared by its partitions: one failing file takes all of them offline."""
+"""The state of one log directory, shared by its partitions: one I/O error takes all of them offline."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from types import TracebackType
 
 from ottla.storage.errors import CorruptLog, DiskFull, StorageError, StorageOffline
-from ottla.storage.report import logger
+from ottla.storage.logger import logger
 
 
 class LogDir:
-    """`error` is None while the directory works; after the first failure nothing in it is touched again."""
+    """`error` is None while the directory is online; after the first failure nothing in it is accessed
+    again."""
 
     __slots__ = ("error", "on_offline", "on_recovery_point_lowered", "path")
 
@@ -21,7 +22,7 @@ class LogDir:
         self.on_recovery_point_lowered: Callable[[LogDir], None] | None = None
 
     def fail(self, error: StorageError) -> StorageOffline:
-        """Take the directory offline; returns what to raise."""
+        """Take the directory offline; return the exception to raise."""
         if self.error is None:
             self.error = error
             logger.error("log directory %s goes offline: %s", self.path, error)
@@ -33,8 +34,9 @@ class LogDir:
         return StorageOffline(self.path, f"log directory is offline: {self.error}")
 
 
-class guarded:  # noqa: N801 - reads as a word after "with"
-    """Takes the log directory offline when the block fails on a file, but not for lack of room or damage."""
+class offline_on_error:  # noqa: N801 - a context manager
+    """Context manager that takes the log directory offline on a StorageError other than DiskFull and
+    CorruptLog."""
 
     __slots__ = ("_log_dir",)
 

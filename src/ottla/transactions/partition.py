@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import SEQUENCE_MAX
-from ottla.storage.producer_state import ProducerEntry
+from ottla.storage.producers.state import ProducerEntry
 from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
 
 

@@ -18,7 +18,7 @@ from ottla.groups.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import open_log
 from ottla.testing.files import FaultyFiles
 
 NOW = 1_700_000_000_000
@@ -100,7 +100,7 @@ class Desk:
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({"cleanup.policy": "compact"}))
         files.mkdir("/data")
         self.files = files
-        self.log = PartitionLog.open(files, "/data/t-0", settings.log, now_ms=NOW)
+        self.log = open_log(files, "/data/t-0", settings.log, now_ms=NOW)
         self.now_ms = NOW
         self.executor = ThreadPoolExecutor(1)
         flusher = Flusher(self.executor, self.clock)

@@ -21,7 +21,7 @@ from ottla.records.batch import RecordsError
 from ottla.records.build import build_batch
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
 from ottla.storage.files import OsFiles
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import open_log
 
 NOW = 1_700_000_000_000
 
@@ -38,7 +38,7 @@ class Replicas:
 def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Awaitable[None]]) -> None:
     async def main() -> None:
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
-        log = PartitionLog.open(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
+        log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         executor = ThreadPoolExecutor(1)
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(executor, lambda: NOW))
         partition.leader_epoch = 0

@@ -6,7 +6,7 @@ from replicated import LEADER, TOPIC, Trio, play
 
 from ottla.controller.directories import directory_of
 from ottla.storage.errors import StorageOffline
-from ottla.storage.log_manager import ManagedDir
+from ottla.storage.manager.managed_dir import ManagedDir
 
 
 def directory_id(trio: Trio, node_id: int, index: int) -> bytes:

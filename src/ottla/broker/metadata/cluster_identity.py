@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ottla.config.load import BrokerConfig
 from ottla.protocol.uuids import uuid_to_text
 from ottla.storage.checkpoints import MetaProperties
-from ottla.storage.log_manager import LogManager
+from ottla.storage.manager.log_manager import LogManager
 
 
 def settle_identity(logs: LogManager, config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:

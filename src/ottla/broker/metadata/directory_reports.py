@@ -20,7 +20,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs_request import (
     TopicData,
 )
 from ottla.storage.errors import StorageError
-from ottla.storage.log_manager import ManagedDir
+from ottla.storage.manager.managed_dir import ManagedDir
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

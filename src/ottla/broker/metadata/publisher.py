@@ -231,6 +231,6 @@ class MetadataPublisher:
             partitions = broker.partitions.of_topic(name)
             settings = self.settings_of(name)
             for partition in partitions.values():
-                partition.log.update_config(settings.log)
+                partition.log.config = settings.log
                 partition.rules = settings.rules
             broker.replicas.topic_changed(name, settings, partitions.values())

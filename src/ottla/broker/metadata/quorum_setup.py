@@ -18,7 +18,7 @@ from ottla.quorum.raft.voters import NO_VOTERS, Endpoint, Voter, VoterSet
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
 from ottla.storage.errors import StorageError
-from ottla.storage.log_manager import METADATA_TOPIC
+from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.config.load import BrokerConfig
     from ottla.storage.files import Files
-    from ottla.storage.log_manager import LogManager, ManagedDir
+    from ottla.storage.manager.log_manager import LogManager
+    from ottla.storage.manager.managed_dir import ManagedDir
 
 KRAFT_VERSION_MAX = 1
 INTRODUCTION_RETRY_SECONDS = 1.0

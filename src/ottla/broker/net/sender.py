@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.storage.errors import StorageError
-from ottla.storage.region import FileRegion
+from ottla.storage.log.region import FileRegion
 
 Part = Any  # bytes-like or FileRegion
 

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from ottla.storage.errors import CorruptLog, DiskFull, StorageError
-from ottla.storage.log_manager import METADATA_TOPIC
+from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -159,7 +159,8 @@ class Cleaner:
         return job.end_offset > plan.first_dirty
 
     async def _take_steps(self, partition_log: PartitionLog, job: CleanJob) -> None:
-        from ottla.storage.cleaning.job import DONE, CleanedGroup
+        from ottla.storage.cleaning.job import DONE
+        from ottla.storage.segments.swap import CleanedGroup
 
         loop = asyncio.get_running_loop()
         began_s, moved_bytes = loop.time(), 0

@@ -151,7 +151,7 @@ class Partition:
 
     def append_own(self, batches: bytearray, now_ms: int) -> None:
         """Append batches that this broker has built itself, of whatever size."""
-        self.log.append_own(batches, self.leader_epoch, now_ms)
+        self.log.append_internal(batches, self.leader_epoch, now_ms)
         self._appended(now_ms)
 
     def _appended(self, now_ms: int) -> None:

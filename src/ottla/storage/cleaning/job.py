@@ -20,20 +20,20 @@ from ottla.storage.cleaning.key_offsets import KeyOffsets
 from ottla.storage.cleaning.record_filter import LastOfProducer, RecordFilter
 from ottla.storage.cleaning.segment_files import CleanedSegment
 from ottla.storage.cleaning.transactions import CleanedTransactions
-from ottla.storage.segment import (
+from ottla.storage.index.txn_index import AbortedTransaction, TxnIndex
+from ottla.storage.segments.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    Segment,
 )
-from ottla.storage.txn_index import AbortedTransaction, TxnIndex
+from ottla.storage.segments.swap import CleanedGroup
 
 if TYPE_CHECKING:
     from ottla.storage.cleaning.plan import CleanPlan
     from ottla.storage.log import PartitionLog
-    from ottla.storage.producer_state import ProducerEntry
+    from ottla.storage.producers.state import ProducerEntry
 
 STEP_CHUNKS = 8  # one step reads so many pieces: a change of threads costs as much as reading a small one
 
@@ -49,13 +49,6 @@ class CleanSettings(NamedTuple):
 
 class CleaningAborted(Exception):
     """The log has changed below the job."""
-
-
-class CleanedGroup(NamedTuple):
-    """A new segment on the disk, and what it replaces."""
-
-    base_offset: int
-    old: list[Segment]
 
 
 class Pause(NamedTuple):
@@ -98,10 +91,10 @@ class CleanJob:
 
     def __init__(self, log: PartitionLog, plan: CleanPlan, settings: CleanSettings, now_ms: int) -> None:
         assert plan.first_dirty < plan.upper_offset
-        segments = log.segment_list
+        segments = log.segments
         self._directory = log.directory
         self._config = log.config
-        self._files = log.files_beside()
+        self._files = log.files.for_other_thread()
         self._plan = plan
         self._settings = settings
         self._now_ms = now_ms

@@ -14,7 +14,7 @@ from ottla.storage.cleaning.chunks import Chunks, SegmentView
 from ottla.storage.cleaning.transactions import CleanedTransactions
 from ottla.storage.errors import CorruptLog
 from ottla.storage.files import Files
-from ottla.storage.markers import read_marker
+from ottla.storage.producers.markers import read_marker
 
 SLOTS_MIN = 1024
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from ottla.storage.log import PartitionLog
     from ottla.storage.log_config import LogConfig
-    from ottla.storage.segment import Segment
-    from ottla.storage.segments import Segments
+    from ottla.storage.segments.segment import Segment
+    from ottla.storage.segments.segment_list import SegmentList
 
 
 class CleanPlan(NamedTuple):
@@ -36,7 +36,7 @@ class CleanPlan(NamedTuple):
 
 def plan_clean(log: PartitionLog, stable_offset: int, now_ms: int) -> CleanPlan:
     """`stable_offset`: the last stable offset of the partition."""
-    segments, config = log.segment_list, log.config
+    segments, config = log.segments, log.config
     first_dirty = log.cleaned_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
@@ -60,7 +60,7 @@ def plan_clean(log: PartitionLog, stable_offset: int, now_ms: int) -> CleanPlan:
     return CleanPlan(first_dirty, upper, clean_bytes, dirty_bytes, _is_overdue(dirty, config, now_ms))
 
 
-def _before_young(segments: Segments, first: int, upper: int, old_enough_ms: int) -> int:
+def _before_young(segments: SegmentList, first: int, upper: int, old_enough_ms: int) -> int:
     """Where the first dirty segment begins that holds a record younger than min.compaction.lag.ms."""
     for at in range(first, len(segments)):
         segment = segments[at]

@@ -38,8 +38,8 @@ from ottla.storage.cleaning.key_offsets import KeyOffsets
 from ottla.storage.cleaning.segment_files import CleanedSegment
 from ottla.storage.cleaning.transactions import CleanedTransactions
 from ottla.storage.errors import CorruptLog
-from ottla.storage.markers import read_marker
-from ottla.storage.report import logger
+from ottla.storage.logger import logger
+from ottla.storage.producers.markers import read_marker
 
 OFFSET_MAX = (1 << 63) - 1
 

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 from ottla.records import cleaning
 from ottla.storage.files import Files
-from ottla.storage.leftovers import CLEANED_SUFFIX
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from ottla.storage.time_index import TimeIndex
-from ottla.storage.txn_index import AbortedTransaction, TxnIndex
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import TimeIndex
+from ottla.storage.index.txn_index import AbortedTransaction, TxnIndex
+from ottla.storage.segments.interrupted_changes import CLEANED_SUFFIX
+from ottla.storage.segments.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
 
 
 class CleanedSegment:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.records.batch import BatchHeader
-from ottla.storage.markers import TxnMarker
-from ottla.storage.txn_index import AbortedTransaction
+from ottla.storage.index.txn_index import AbortedTransaction
+from ottla.storage.producers.markers import TxnMarker
 
 
 class CleanedTransactions:

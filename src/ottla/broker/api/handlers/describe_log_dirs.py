@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_log_dirs_response import (
 if TYPE_CHECKING:
     from ottla.broker.net.request import Request
     from ottla.broker.node import Node
-    from ottla.storage.log_manager import ManagedDir
+    from ottla.storage.manager.managed_dir import ManagedDir
 
 API_KEY = 35
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.net.request import Request
     from ottla.broker.node import Node
     from ottla.groups.shard import GroupShard
-    from ottla.storage.producer_state import ProducerEntry
+    from ottla.storage.producers.state import ProducerEntry
     from ottla.transactions.partition import Ticket
 
 API_KEY = 28

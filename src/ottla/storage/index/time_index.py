@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from ottla.storage.index_file import CorruptIndex, IndexFile
+from ottla.storage.index.index_file import CorruptIndex, IndexFile
 
 TIME_ENTRY_BYTES = 12
 

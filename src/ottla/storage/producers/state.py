@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import SEQUENCE_MAX, BatchHeader, RecordsError, increment_sequence
-from ottla.storage.txn_index import AbortedTransaction
+from ottla.storage.index.txn_index import AbortedTransaction
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.records.batch import BatchHeader
-from ottla.storage.batch_scan import iter_batches, iter_checked
-from ottla.storage.checked_ranges import CheckedRanges
 from ottla.storage.errors import CorruptLog, StorageError
 from ottla.storage.files import Bytes, File, Files
-from ottla.storage.index_file import CorruptIndex
+from ottla.storage.index.index_file import CorruptIndex
+from ottla.storage.index.offset_index import OFFSET_ENTRY_BYTES, OffsetIndex
+from ottla.storage.index.time_index import TIME_ENTRY_BYTES, TimeIndex
+from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log_config import LogConfig
-from ottla.storage.offset_index import OFFSET_ENTRY_BYTES, OffsetIndex
-from ottla.storage.report import logger
-from ottla.storage.time_index import TIME_ENTRY_BYTES, TimeIndex
-from ottla.storage.txn_index import TxnIndex
+from ottla.storage.logger import logger
+from ottla.storage.segments.batch_scan import iter_batches, iter_checked
+from ottla.storage.segments.checked_ranges import CheckedRanges
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

@@ -12,7 +12,7 @@ from struct import Struct
 
 from ottla.records.batch import SEQUENCE_MAX
 from ottla.records.checksum import crc32c
-from ottla.storage.producer_state import KeptBatch, ProducerEntry
+from ottla.storage.producers.state import KeptBatch, ProducerEntry
 
 _HEAD = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")

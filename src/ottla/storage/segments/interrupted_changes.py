@@ -8,8 +8,8 @@ that they cover.
 from __future__ import annotations
 
 from ottla.storage.files import Files
-from ottla.storage.report import logger
-from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from ottla.storage.logger import logger
+from ottla.storage.segments.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"

@@ -11,17 +11,17 @@ made again. Damage below the recovery point is different: that data was synced, 
 from __future__ import annotations
 
 from ottla.records.batch import BatchHeader
-from ottla.storage.batch_scan import iter_batches, iter_checked
 from ottla.storage.errors import CorruptLog
 from ottla.storage.files import Files
-from ottla.storage.leader_epochs import NO_EPOCH, LeaderEpochs
-from ottla.storage.leftovers import finish_interrupted_changes
+from ottla.storage.log.leader_epochs import NO_EPOCH, LeaderEpochs
 from ottla.storage.log_config import LogConfig
-from ottla.storage.producer_recovery import Snapshots, replay
-from ottla.storage.producer_snapshot import SNAPSHOT_SUFFIX
-from ottla.storage.producer_state import ProducerState
-from ottla.storage.report import logger
-from ottla.storage.segment import (
+from ottla.storage.logger import logger
+from ottla.storage.producers.snapshot_format import SNAPSHOT_SUFFIX
+from ottla.storage.producers.snapshots import ProducerSnapshots, replay
+from ottla.storage.producers.state import ProducerState
+from ottla.storage.segments.batch_scan import iter_batches, iter_checked
+from ottla.storage.segments.interrupted_changes import finish_interrupted_changes
+from ottla.storage.segments.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     RELATIVE_OFFSET_MAX,
@@ -29,7 +29,7 @@ from ottla.storage.segment import (
     TXN_INDEX_SUFFIX,
     Segment,
 )
-from ottla.storage.segments import Segments
+from ottla.storage.segments.segment_list import SegmentList
 
 
 class LoadedLog:
@@ -47,8 +47,8 @@ class LoadedLog:
         "snapshots",
     )
 
-    segments: Segments
-    snapshots: Snapshots
+    segments: SegmentList
+    snapshots: ProducerSnapshots
     leader_epochs: LeaderEpochs
     producer_state: ProducerState | None
     log_start_offset: int
@@ -80,15 +80,15 @@ def load_log(
         segments = [Segment.load(files, directory, base, now_ms) for base in bases]
     else:
         segments = [Segment.create(files, directory, start, now_ms)]
-    log.segments = Segments(segments)
-    log.snapshots = Snapshots(files, directory, snapshot_offsets)
+    log.segments = SegmentList(files, directory, segments)
+    log.snapshots = ProducerSnapshots(files, directory, snapshot_offsets)
     log.leader_epochs = LeaderEpochs()
     epochs_usable = log.leader_epochs.load(files, directory)
     if not _load_clean(log, directory, clean, recovery_point):
         _recover(log, files, directory, config, recovery_point or 0, cleaned_offset)
     log.log_start_offset = max(start, log.segments.first.base_offset)
     if log.log_start_offset > log.log_end_offset:
-        _restart_at(log, files, directory, now_ms)
+        _restart_at(log, directory, now_ms)
     # The log start moved up before the power went, and the epochs were cut there; it is back where it was if
     # its own checkpoint had not been synced.
     lost_their_start = log.recovered and log.leader_epochs.first_start_offset > log.log_start_offset
@@ -247,13 +247,11 @@ def _continues(
     return header.base_offset == end_offset or config.cleanup_compact or header.base_offset < recovery_point
 
 
-def _restart_at(log: LoadedLog, files: Files, directory: str, now_ms: int) -> None:
+def _restart_at(log: LoadedLog, directory: str, now_ms: int) -> None:
     """Everything was deleted up to a log start offset that the files no longer reach: begin again there."""
     start = log.log_start_offset
     logger.warning("%s ends at %d, before its log start offset %d", directory, log.log_end_offset, start)
-    for segment in log.segments:
-        segment.remove()
-    log.segments.replace_all(Segment.create(files, directory, start, now_ms))
+    log.segments.restart_at(start, now_ms)
     # The recovery point stays: the name of the new segment is not durable yet.
     log.log_end_offset = start
     log.leader_epochs.clear()

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ottla.storage.errors import DiskFull
 from ottla.storage.files import Files
-from ottla.storage.index_file import CorruptIndex
-from ottla.storage.report import logger
+from ottla.storage.index.index_file import CorruptIndex
+from ottla.storage.logger import logger
 
 _ENTRY = Struct(">hqqqq")
 READ_AT_ONCE = 64

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ottla.storage.log_config import LogConfig
-from ottla.storage.segments import Segments
+from ottla.storage.segments.segment_list import SegmentList
 
 
 def deletable_count(
-    segments: Segments,
+    segments: SegmentList,
     config: LogConfig,
     now_ms: int,
     *,

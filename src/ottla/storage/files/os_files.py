@@ -1,8 +1,4 @@
-"""All access to the file system. Tests replace `OsFiles` by one that loses, tears and flips what was written.
-
-A `Files` object and its `File` handles belong to one thread. What may go to another thread is a `SyncHandle`
-(fsync without the handle cache) and the whole-file operations that do not involve a `File`.
-"""
+"""`Files` on the operating system, with a bounded number of open descriptors."""
 
 from __future__ import annotations
 
@@ -10,173 +6,24 @@ import errno
 import fcntl
 import os
 import resource
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
+from ottla.storage.files.base import Bytes, File, Files, Lock, SyncHandle
 
-Bytes = bytes | bytearray | memoryview
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _PWRITE_BYTES_MAX = 1 << 30
-OPEN_BESIDE_MAX = 16  # another thread works on few files at a time
-
-
-class SyncHandle(ABC):
-    """Makes durable what one file held when the handle was taken; usable from any thread, once."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def sync(self) -> None:
-        """fsync, then release."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release without syncing."""
-
-
-class File(ABC):
-    """One file, appended at its end and read anywhere. Nothing is opened until it is needed."""
-
-    __slots__ = ("path",)
-
-    path: str
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Bytes in the file; 0 if it does not exist."""
-
-    @abstractmethod
-    def append(self, data: Bytes) -> None:
-        """Write all of `data` at the end, or leave the file as it was and raise."""
-
-    def append_many(self, pieces: Sequence[Bytes]) -> None:
-        """Write all of the pieces, one behind the other, or leave the file as it was and raise."""
-        self.append(b"".join(pieces))
-
-    @abstractmethod
-    def read(self, position: int, nbytes: int) -> bytes:
-        """Up to `nbytes` from `position`; fewer only at the end of the file."""
-
-    @abstractmethod
-    def truncate(self, nbytes: int) -> None: ...
-
-    @abstractmethod
-    def sync(self) -> None: ...
-
-    @abstractmethod
-    def sync_handle(self) -> SyncHandle: ...
-
-    @abstractmethod
-    def rename(self, new_path: str) -> None: ...
-
-    @abstractmethod
-    def moved(self, new_path: str) -> None:
-        """Tell the handle that a directory above it was renamed."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the descriptor back; the handle opens again when it is used again."""
-
-    @abstractmethod
-    def fileno(self) -> int:
-        """A descriptor to send from. It holds until the next call into this module: ask again each time."""
-
-
-class Lock(ABC):
-    """An exclusive claim on a directory, held until `release`."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def release(self) -> None: ...
-
-
-class Files(ABC):
-    """The operations on names. Every error is a StorageError that names the path."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def open(self, path: str) -> File: ...
-
-    @abstractmethod
-    def create(self, path: str) -> File:
-        """An empty file that exists on return; an old file of that name is emptied."""
-
-    @abstractmethod
-    def exists(self, path: str) -> bool: ...
-
-    @abstractmethod
-    def size(self, path: str) -> int:
-        """Bytes in the file, or -1 if there is none."""
-
-    @abstractmethod
-    def modified_ms(self, path: str) -> int: ...
-
-    @abstractmethod
-    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
-
-    @abstractmethod
-    def listdir(self, path: str) -> list[str]: ...
-
-    @abstractmethod
-    def is_dir(self, path: str) -> bool: ...
-
-    @abstractmethod
-    def mkdir(self, path: str) -> None:
-        """Create the directory and its parents; nothing happens if it exists."""
-
-    @abstractmethod
-    def rename(self, path: str, new_path: str) -> None: ...
-
-    @abstractmethod
-    def remove(self, path: str) -> None:
-        """Remove a file; nothing happens if it is gone already."""
-
-    @abstractmethod
-    def rmtree(self, path: str) -> None: ...
-
-    @abstractmethod
-    def read_bytes(self, path: str) -> bytes | None:
-        """The whole file, or None if there is none."""
-
-    @abstractmethod
-    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Replace the file as one step. Not durable: atomic against a crash of the process only."""
-
-    @abstractmethod
-    def sync_dir(self, path: str) -> None: ...
-
-    @abstractmethod
-    def free_bytes(self, path: str) -> int: ...
-
-    @abstractmethod
-    def total_bytes(self, path: str) -> int: ...
-
-    @abstractmethod
-    def sync_filesystem(self, path: str) -> None:
-        """Make everything durable that was written to the file system of `path`."""
-
-    @abstractmethod
-    def lock(self, path: str) -> Lock:
-        """Take the lock file, or raise DirectoryInUse."""
-
-    def beside(self) -> Files:
-        """The same files for another thread: it has handles of its own."""
-        return self
+OTHER_THREAD_OPEN_MAX = 16  # a background thread works on few files at a time
 
 
 def storage_error(path: str, error: OSError) -> StorageError:
-    kind = DiskFull if error.errno in _NO_ROOM else StorageError
+    kind = DiskFull if error.errno in _NO_SPACE else StorageError
     return kind(path, error.strerror or error)
 
 
-class _Naming:
-    """Turns an OSError inside the block into a StorageError about `path`."""
+class _StorageErrors:
+    """Context manager that converts an OSError into a StorageError for `path`."""
 
     __slots__ = ("_path",)
 
@@ -202,7 +49,7 @@ class OsSyncHandle(SyncHandle):
 
     def sync(self) -> None:
         try:
-            with _Naming(self._path):
+            with _StorageErrors(self._path):
                 os.fsync(self._fd)
         finally:
             self.close()
@@ -214,7 +61,7 @@ class OsSyncHandle(SyncHandle):
 
 
 class OsFile(File):
-    """A file whose descriptor may be taken away by the cache between any two calls."""
+    """A file whose descriptor the cache may close between any two calls."""
 
     __slots__ = ("_fd", "_files", "_size", "used")
 
@@ -232,7 +79,7 @@ class OsFile(File):
         return self._size
 
     def _open(self, flags: int) -> int:
-        with _Naming(self.path):
+        with _StorageErrors(self.path):
             self._fd = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
         self._files.opened(self)
         return self._fd
@@ -251,7 +98,7 @@ class OsFile(File):
             if written < total:
                 self._write_rest(fd, memoryview(data), size, written)
         except OSError as error:
-            self._take_back(fd, size)
+            self._undo_append(fd, size)
             raise storage_error(self.path, error) from error
         self._size = size + total
 
@@ -265,13 +112,13 @@ class OsFile(File):
             if written < total:
                 self._write_rest(fd, memoryview(b"".join(pieces)), size, written)
         except OSError as error:
-            self._take_back(fd, size)
+            self._undo_append(fd, size)
             raise storage_error(self.path, error) from error
         self._size = size + total
 
-    def _take_back(self, fd: int, size: int) -> None:
-        """What was written in part is no record: cut it off, so that the next write finds a whole log."""
-        with _Naming(self.path):
+    def _undo_append(self, fd: int, size: int) -> None:
+        """Truncate a partial write, so that the next append starts at a batch boundary."""
+        with _StorageErrors(self.path):
             os.ftruncate(fd, size)
 
     def _write_rest(self, fd: int, data: memoryview, size: int, written: int) -> None:
@@ -293,18 +140,18 @@ class OsFile(File):
 
     def truncate(self, nbytes: int) -> None:
         fd = self._fd if self._fd >= 0 else self._open(os.O_RDWR | os.O_CREAT)
-        with _Naming(self.path):
+        with _StorageErrors(self.path):
             os.ftruncate(fd, nbytes)
         self._size = nbytes
 
     def sync(self) -> None:
         fd = self._fd if self._fd >= 0 else self._open(os.O_RDWR)
-        with _Naming(self.path):
+        with _StorageErrors(self.path):
             os.fsync(fd)
 
     def sync_handle(self) -> SyncHandle:
         fd = self._fd if self._fd >= 0 else self._open(os.O_RDWR)
-        with _Naming(self.path):
+        with _StorageErrors(self.path):
             return OsSyncHandle(self.path, os.dup(fd))
 
     def rename(self, new_path: str) -> None:
@@ -341,13 +188,13 @@ class OsLock(Lock):
 
 
 class OsFiles(Files):
-    """The real file system, with at most `open_max` descriptors at a time."""
+    """The real file system, with at most `open_max` open descriptors."""
 
     __slots__ = ("_open", "open_max")
 
     def __init__(self, open_max: int | None = None) -> None:
         if open_max is None:
-            # The other half is for sockets.
+            # The other half is left for sockets.
             open_max = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self.open_max = open_max
         self._open: dict[OsFile, None] = {}
@@ -356,8 +203,8 @@ class OsFiles(Files):
     def open_count(self) -> int:
         return len(self._open)
 
-    def beside(self) -> Files:
-        return OsFiles(OPEN_BESIDE_MAX)
+    def for_other_thread(self) -> Files:
+        return OsFiles(OTHER_THREAD_OPEN_MAX)
 
     def opened(self, file: OsFile) -> None:
         self._open[file] = None
@@ -365,7 +212,7 @@ class OsFiles(Files):
             oldest = next(iter(self._open))
             del self._open[oldest]
             if oldest.used or oldest is file:
-                # Second chance: used since the last sweep, so it goes to the back of the queue.
+                # Second chance: it was used since the last sweep, so move it to the end of the queue.
                 oldest.used = False
                 self._open[oldest] = None
             else:
@@ -378,12 +225,12 @@ class OsFiles(Files):
         return OsFile(self, path)
 
     def create(self, path: str) -> File:
-        with _Naming(path):
+        with _StorageErrors(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
         return OsFile(self, path, size=0)
 
     def exists(self, path: str) -> bool:
-        with _Naming(path):
+        with _StorageErrors(path):
             return os.path.exists(path)
 
     def size(self, path: str) -> int:
@@ -395,26 +242,26 @@ class OsFiles(Files):
             raise storage_error(path, error) from error
 
     def modified_ms(self, path: str) -> int:
-        with _Naming(path):
+        with _StorageErrors(path):
             return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        with _Naming(path):
+        with _StorageErrors(path):
             os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def listdir(self, path: str) -> list[str]:
-        with _Naming(path):
+        with _StorageErrors(path):
             return os.listdir(path)
 
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
 
     def mkdir(self, path: str) -> None:
-        with _Naming(path):
+        with _StorageErrors(path):
             os.makedirs(path, exist_ok=True)
 
     def rename(self, path: str, new_path: str) -> None:
-        with _Naming(path):
+        with _StorageErrors(path):
             os.rename(path, new_path)
 
     def remove(self, path: str) -> None:
@@ -426,7 +273,7 @@ class OsFiles(Files):
             raise storage_error(path, error) from error
 
     def rmtree(self, path: str) -> None:
-        with _Naming(path):
+        with _StorageErrors(path):
             if os.path.lexists(path):
                 import shutil
 
@@ -440,14 +287,14 @@ class OsFiles(Files):
         except OSError as error:
             raise storage_error(path, error) from error
         try:
-            with _Naming(path):
+            with _StorageErrors(path):
                 return _read_all(lambda nbytes: os.read(fd, nbytes))
         finally:
             os.close(fd)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        with _Naming(path):
+        with _StorageErrors(path):
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 view = memoryview(data)
@@ -462,7 +309,7 @@ class OsFiles(Files):
             self.sync_dir(os.path.dirname(path) or ".")
 
     def sync_dir(self, path: str) -> None:
-        with _Naming(path):
+        with _StorageErrors(path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
@@ -470,12 +317,12 @@ class OsFiles(Files):
                 os.close(fd)
 
     def free_bytes(self, path: str) -> int:
-        with _Naming(path):
+        with _StorageErrors(path):
             status = os.statvfs(path)
             return status.f_bavail * status.f_frsize
 
     def total_bytes(self, path: str) -> int:
-        with _Naming(path):
+        with _StorageErrors(path):
             status = os.statvfs(path)
             return status.f_blocks * status.f_frsize
 
@@ -486,7 +333,7 @@ class OsFiles(Files):
         if syncfs is None:
             os.sync()
             return
-        with _Naming(path):
+        with _StorageErrors(path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 if syncfs(fd) != 0:
@@ -496,14 +343,14 @@ class OsFiles(Files):
                 os.close(fd)
 
     def lock(self, path: str) -> Lock:
-        with _Naming(path):
+        with _StorageErrors(path):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):
-                reason = "another process uses this log directory (is a second broker running on it?)"
+                reason = "another process has locked the log directory: stop it, or set another log.dirs"
                 raise DirectoryInUse(os.path.dirname(path), reason) from None
             raise storage_error(path, error) from error
         return OsLock(fd)

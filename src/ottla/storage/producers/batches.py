@@ -1,4 +1,4 @@
-"""The meeting of batches and producer state: checked before the append, followed after it."""
+"""Checking batches against the producer state before an append, and updating it after."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import BatchHeader, RecordsError, increment_sequence
 from ottla.storage.files import Bytes
-from ottla.storage.markers import read_marker
-from ottla.storage.producer_state import KeptBatch, ProducerState
-from ottla.storage.segment import Segment
+from ottla.storage.producers.markers import read_marker
+from ottla.storage.producers.state import KeptBatch, ProducerState
+from ottla.storage.segments.segment import Segment
 
 Headers = Sequence[tuple[int, BatchHeader]]
 
 
 def check_producers(state: ProducerState, buffer: Bytes, headers: Headers) -> KeptBatch | None:
-    """Refuse by RecordsError, or return the stored batch that the first duplicate repeats."""
+    """Raise RecordsError for a batch that must not be appended; return the original of the first
+    duplicate."""
     earlier: dict[int, BatchHeader] = {}
     for position, header in headers:
         if not header.has_producer:
@@ -31,25 +32,25 @@ def check_producers(state: ProducerState, buffer: Bytes, headers: Headers) -> Ke
             if duplicate is not None:
                 return duplicate
         elif header.base_sequence >= 0:
-            _check_follows(before, header)
+            _check_sequence_continues(before, header)
         earlier[header.producer_id] = header
     return None
 
 
-def _check_follows(before: BatchHeader, header: BatchHeader) -> None:
-    """Two batches of one producer in one append: the second must go on where the first ends."""
+def _check_sequence_continues(before: BatchHeader, header: BatchHeader) -> None:
+    """Check that the second of two batches of a producer in one append continues its sequence."""
     expected = increment_sequence(before.last_sequence, 1)
     if header.producer_epoch != before.producer_epoch or header.base_sequence != expected:
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {header.producer_id}: sequence {header.base_sequence} came where {expected} was due",
+            f"producer {header.producer_id}: sequence {header.base_sequence} received, {expected} expected",
         )
 
 
-def follow_producers(
+def update_producers(
     state: ProducerState, segment: Segment, buffer: Bytes, headers: Headers, offsets: Sequence[int]
 ) -> None:
-    """Take over batches that are in the log now; aborted transactions go to the segment's index."""
+    """Apply appended batches to the producer state; add aborted transactions to the segment's index."""
     for (position, header), offset in zip(headers, offsets, strict=True):
         if header[9] < 0:
             continue

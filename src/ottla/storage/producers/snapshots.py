@@ -6,20 +6,20 @@ last five. When one comes that could be such a repetition, the batches before ar
 
 from __future__ import annotations
 
-from ottla.storage.batch_scan import iter_batches
 from ottla.storage.errors import CorruptLog
-from ottla.storage.files import Files
-from ottla.storage.markers import read_marker
-from ottla.storage.producer_snapshot import (
+from ottla.storage.files import File, Files
+from ottla.storage.logger import logger
+from ottla.storage.producers.markers import read_marker
+from ottla.storage.producers.snapshot_format import (
     SNAPSHOT_SUFFIX,
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
 )
-from ottla.storage.producer_state import BATCHES_KEPT, KeptBatch, ProducerEntry, ProducerState
-from ottla.storage.report import logger
-from ottla.storage.segment import Segment
-from ottla.storage.segments import Segments
+from ottla.storage.producers.state import BATCHES_KEPT, KeptBatch, ProducerEntry, ProducerState
+from ottla.storage.segments.batch_scan import iter_batches
+from ottla.storage.segments.segment import Segment
+from ottla.storage.segments.segment_list import SegmentList
 
 RECALL_STEP_BYTES = 64 * 1024
 RECALL_BYTES_MAX = 5 << 20  # five batches of the default max.message.bytes
@@ -29,7 +29,7 @@ def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
-class Snapshots:
+class ProducerSnapshots:
     """The snapshot files of one partition, by offset."""
 
     __slots__ = ("_files", "directory", "offsets")
@@ -43,10 +43,11 @@ class Snapshots:
     def latest(self) -> int:
         return self.offsets[-1] if self.offsets else -1
 
-    def path(self, offset: int) -> str:
-        return snapshot_path(self.directory, offset)
+    def latest_file(self) -> list[File]:
+        """The newest snapshot file, for syncing; empty if there is none."""
+        return [self._files.open(snapshot_path(self.directory, self.latest))] if self.offsets else []
 
-    def write(self, state: ProducerState, segments: Segments) -> None:
+    def write(self, state: ProducerState, segments: SegmentList) -> None:
         """Save the state, and give up older snapshots that no segment begins with."""
         offset = state.map_end_offset
         data = encode_snapshot(state.entries.values())
@@ -88,7 +89,7 @@ class Snapshots:
         state.load([], log_start_offset)
 
 
-def replay(state: ProducerState, segments: Segments, log_start_offset: int, log_end_offset: int) -> None:
+def replay(state: ProducerState, segments: SegmentList, log_start_offset: int, log_end_offset: int) -> None:
     """Apply the batches from the state's offset on, and write their aborted transactions again."""
     start = max(state.map_end_offset, log_start_offset)
     state.recall = lambda entry: recall(entry, segments)
@@ -99,7 +100,7 @@ def replay(state: ProducerState, segments: Segments, log_start_offset: int, log_
     state.map_end_offset = log_end_offset
 
 
-def _replay_segment(state: ProducerState, segments: Segments, index: int, start: int) -> None:
+def _replay_segment(state: ProducerState, segments: SegmentList, index: int, start: int) -> None:
     segment = segments[index]
     found = segment.find(start)
     if found is None:
@@ -121,7 +122,7 @@ def _replay_segment(state: ProducerState, segments: Segments, index: int, start:
                 segment.txn_index.append(state.aborted_entry(completed))
 
 
-def recall(entry: ProducerEntry, segments: Segments) -> None:
+def recall(entry: ProducerEntry, segments: SegmentList) -> None:
     """Go back from the oldest known batch of a producer until it has as many as are kept."""
     entry.complete = True  # as complete as it gets: this is done once
     try:

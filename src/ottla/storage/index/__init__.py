@@ -1,0 +1,1 @@
+"""Sparse offset and time indexes and the transaction index of a segment."""
