@@ -1,4 +1,4 @@
-"""The Python of the clicks pipeline: a function for rows, and a processor with state of its own."""
+"""Python code of the clicks pipeline: a row function and a stateful processor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 TIMES_UNTIL_ALARM = 3
 
 
 def split_page(row: dict[str, Any]) -> dict[str, Any] | None:
-    """/shop/lamps/17 -> section shop, item lamps/17. The start page is of no interest."""
+    """Split /shop/lamps/17 into section shop and item lamps/17; drop the start page."""
     if row["page"] == "/":
         return None
-    _, section, item = row["page"].split("/", 2)  # anything else is an error, and a dead letter
+    _, section, item = row["page"].split("/", 2)  # any other form raises: a dead letter
     return {"visitor": row["visitor"], "section": section, "item": item}
 
 
 class Impatient(StatefulProcessor):
-    """Remembers the last page of every visitor and how often it was asked for in a row."""
+    """Keeps each visitor's last page and how often it was requested in a row."""
 
     def init(self, handle: Any) -> None:
         self._last = handle.getValueState("last", "page STRING, times INT")
@@ -35,4 +35,4 @@ class Impatient(StatefulProcessor):
         self._last.update((page, times))
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """No resources to release."""

@@ -1,8 +1,8 @@
-"""Makes orders: a few per second, one in a hundred broken, of customers who move now and then.
+"""Generate orders: some per second, one in a hundred malformed, from customers who sometimes change city.
 
     python examples/orders/generate.py --bootstrap localhost:9092 --rate 20
 
-Creates the topics `orders` and `customers` (compacted) if they are not there.
+Creates the topics `orders` and `customers` (compacted) if they do not exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.client.errors import BrokerError
 NAMES = ("Ada", "Bela", "Clara", "David", "Elli", "Franz", "Greta", "Hugo", "Irma", "Josef", "Klara", "Max")
 CITIES = ("Prague", "Vienna", "Berlin", "Brno", "Zurich")
 PRODUCTS = {"coffee": 3.2, "cake": 4.5, "book": 18.9, "lamp": 39.0, "desk": 210.0}
-BROKEN = (b'{"order_id": "?", "quantity":', b'{"order_id": "?", "quantity": "many"}', b"not JSON at all")
+MALFORMED = (b'{"order_id": "?", "quantity":', b'{"order_id": "?", "quantity": "many"}', b"not JSON at all")
 
 
 async def create_topics(bootstrap: str) -> None:
@@ -46,16 +46,15 @@ def customer(number: int, city: str) -> bytes:
     return json.dumps(row).encode()
 
 
-def order(number: int, chance: random.Random) -> bytes:
-    if chance.random() < 0.01:
-        return chance.choice(BROKEN)
-    product = chance.choice(list(PRODUCTS))
+def order(number: int, rng: random.Random) -> bytes:
+    if rng.random() < 0.01:
+        return rng.choice(MALFORMED)
+    product = rng.choice(list(PRODUCTS))
     row = {
         "order_id": f"{time.time_ns():x}",
-        # The first customers buy the most.
         "customer_id": f"c{number}",
         "product": product,
-        "quantity": chance.randint(1, 5),
+        "quantity": rng.randint(1, 5),
         "price": PRODUCTS[product],
         "ordered_at": datetime.now(UTC).isoformat(),
     }
@@ -63,34 +62,37 @@ def order(number: int, chance: random.Random) -> bytes:
 
 
 async def generate(bootstrap: str, rate: float, count: int | None, seed: int | None) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     await create_topics(bootstrap)
     async with Producer(bootstrap) as producer:
         for number in range(len(NAMES)):
-            await producer.send(
-                "customers", customer(number, chance.choice(CITIES)), key=f"c{number}".encode()
-            )
+            await producer.send("customers", customer(number, rng.choice(CITIES)), key=f"c{number}".encode())
         sent = 0
         while count is None or sent < count:
-            number = min(int(chance.expovariate(0.4)), len(NAMES) - 1)
-            await producer.send("orders", order(number, chance), key=f"c{number}".encode())
+            # The first customers order the most.
+            number = min(int(rng.expovariate(0.4)), len(NAMES) - 1)
+            await producer.send("orders", order(number, rng), key=f"c{number}".encode())
             sent += 1
-            if chance.random() < 0.005:
+            if rng.random() < 0.005:
                 await producer.send(
-                    "customers", customer(number, chance.choice(CITIES)), key=f"c{number}".encode()
+                    "customers", customer(number, rng.choice(CITIES)), key=f"c{number}".encode()
                 )
             if rate > 0:
-                await asyncio.sleep(chance.expovariate(rate))
+                await asyncio.sleep(rng.expovariate(rate))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make orders until stopped.")
+    parser = argparse.ArgumentParser(description="Generate orders until stopped.")
     parser.add_argument("--bootstrap", default="localhost:9092", help="brokers (default: %(default)s)")
-    parser.add_argument("--rate", type=float, default=20, help="orders per second, 0: as fast as can be")
-    parser.add_argument("--count", type=int, help="stop after so many")
-    parser.add_argument("--seed", type=int, help="make the same orders again")
+    parser.add_argument("--rate", type=float, default=20, help="orders per second, 0: as fast as possible")
+    parser.add_argument("--count", type=int, help="stop after this number of orders")
+    parser.add_argument("--seed", type=int, help="seed, to generate the same orders in every run")
+    parser.add_argument("--topics-only", action="store_true", help="create the topics and exit")
     arguments = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
+        if arguments.topics_only:
+            asyncio.run(create_topics(arguments.bootstrap))
+            return
         asyncio.run(generate(arguments.bootstrap, arguments.rate, arguments.count, arguments.seed))
 
 

@@ -42,8 +42,8 @@ class Stage:
         }
         self.query = str(uuid.uuid4())
         self.run = ""
-        self.task: task_writer.TaskId | None = None
-        monkeypatch.setattr(writers, "stream_task_id", lambda: self.task)
+        self.task_id: task_writer.TaskId | None = None
+        monkeypatch.setattr(writers, "stream_task_id", lambda: self.task_id)
         self.start()
 
     def start(self) -> None:
@@ -62,7 +62,7 @@ class Stage:
 
     def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0):
         """One attempt of a task; what it tells goes over the wire."""
-        self.task = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
+        self.task_id = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
         return pickle.loads(pickle.dumps(self.writer().write(iter(rows(numbers)))))
 
     def tasks(self, batch: int, numbers: range, parallelism: int = 2) -> list:

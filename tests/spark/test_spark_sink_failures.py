@@ -453,7 +453,7 @@ def test_queries_share_the_commit_topic(brokers, stage, monkeypatch):
     stages = [stage, other]
     for batch in range(3):
         for number, one in enumerate(stages):
-            monkeypatch.setattr(writers, "stream_task_id", lambda one=one: one.task)
+            monkeypatch.setattr(writers, "stream_task_id", lambda one=one: one.task_id)
             first = batch * 20 + number * 10
             one.batch(batch, range(first, first + 10))
     stage.check(range(60))
