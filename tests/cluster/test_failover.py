@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from load import Load
-from view import ClusterView
 
 from ottla.testing import Cluster
+from tests.support.cluster.load import Load
+from tests.support.cluster.view import ClusterView
 
 pytest.importorskip("confluent_kafka")
 

@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
-from racks import UnlikeCluster
-from view import ClusterView
-from write import codes, write
+
+from tests.support.cluster.racks import UnlikeCluster
+from tests.support.cluster.view import ClusterView
+from tests.support.cluster.write import codes, write
 
 RACKS = {broker: {"broker.rack": f"rack-{broker}"} for broker in range(3)}
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

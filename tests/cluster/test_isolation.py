@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from files import await_equal_replicas, replica_bytes
-from load import Load
-from view import ClusterView
-from write import codes, read_all, write
 
 from ottla.testing import Cluster
+from tests.support.cluster.files import await_equal_replicas, replica_bytes
+from tests.support.cluster.load import Load
+from tests.support.cluster.view import ClusterView
+from tests.support.cluster.write import codes, read_all, write
 
 # Links that fall silent do not break: the session is what tells.
 CONFIG = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError
-from view import ClusterView
-from write import codes, read_all, write
 
 from ottla.testing import Cluster
+from tests.support.cluster.view import ClusterView
+from tests.support.cluster.write import codes, read_all, write
 
 REFUSED = KafkaError.NOT_ENOUGH_REPLICAS
 

@@ -6,14 +6,14 @@ import os
 import time
 
 import pytest
-from files import await_equal_replicas, replica_bytes, replica_folder
-from load import Load, wait_until
-from patience import takes_long
-from view import ClusterView
-from write import codes, write
 
 from ottla.client import ELECT_PREFERRED
 from ottla.testing import Cluster
+from tests.support.cluster.files import await_equal_replicas, replica_bytes, replica_folder
+from tests.support.cluster.load import Load, wait_until
+from tests.support.cluster.patience import takes_long
+from tests.support.cluster.view import ClusterView
+from tests.support.cluster.write import codes, write
 
 FILL_BYTES = 9_000_000
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from load import Load
-from view import ClusterView
-
 from ottla.launch.local_cluster import new_cluster_id, replication_defaults
 from ottla.testing.ports import free_ports
 from ottla.testing.process_node import BrokerProcess
+from tests.support.cluster.load import Load
+from tests.support.cluster.view import ClusterView
 
 CONTROLLERS = (100, 101, 102)
 BROKERS = (0, 1, 2)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
-from files import await_equal_replicas
-from load import Load
-from view import ClusterView
-
 from ottla.testing import Cluster
+from tests.support.cluster.files import await_equal_replicas
+from tests.support.cluster.load import Load
+from tests.support.cluster.view import ClusterView
 
 
 def kill_at_once(cluster: Cluster, *brokers: int) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import KafkaError
-from files import await_equal_replicas
-from load import wait_until
-from view import ClusterView
-from write import codes, read_all, write
 
 from ottla.client import ELECT_PREFERRED, ELECT_UNCLEAN
 from ottla.testing import Cluster
+from tests.support.cluster.files import await_equal_replicas
+from tests.support.cluster.load import wait_until
+from tests.support.cluster.view import ClusterView
+from tests.support.cluster.write import codes, read_all, write
 
 UNCLEAN = "unclean.leader.election.enable"
 LINE = "unclean election, acknowledged records may be lost: partition=t-0 leader=1"

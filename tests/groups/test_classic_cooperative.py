@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from classic_clients import ClassicClient
-from consumer_desk import ConsumerDesk
-
 from ottla.protocol.errors import ErrorCode
+from tests.support.groups.classic_clients import ClassicClient
+from tests.support.groups.consumer_desk import ConsumerDesk
 
 
 def between_two_phases() -> tuple[ConsumerDesk, ClassicClient, ClassicClient]:

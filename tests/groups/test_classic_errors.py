@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_desk import Desk
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.support.groups.group_desk import Desk
 
 
 @pytest.mark.parametrize(

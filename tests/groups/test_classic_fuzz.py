@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from group_desk import Desk, replay, subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from ottla.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.support.groups.group_desk import Desk, replay, subscription
 
 GROUPS = ("g",) * 12 + ("h", "")
 INSTANCES = (None, None, None, "i", "j")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from classic_world import World
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support.groups.classic_world import World
 
 
 @given(seed=st.integers(0, 2**32))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from group_desk import Desk, subscription
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from tests.support.groups.group_desk import Desk, subscription
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from group_desk import Desk, subscription
-
 from ottla.protocol.errors import ErrorCode
+from tests.support.groups.group_desk import Desk, subscription
 
 
 def test_newcomers_get_an_id_then_wait_for_each_other() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_desk import GROUP, ConsumerDesk
 
 from ottla.groups.consumer.member import UNKNOWN_STATE
 from ottla.protocol.errors import ErrorCode
@@ -14,6 +13,7 @@ from ottla.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
 
 JOIN: dict[str, Any] = {
     "member_epoch": 0,

@@ -9,8 +9,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from classic_clients import ClassicClient
-from consumer_desk import GROUP, ConsumerDesk
 
 from ottla.groups.assignors import MemberSpec, TopicSpec, assign_uniform
 from ottla.groups.consumer.embedded import by_topic_id, read_subscription
@@ -18,6 +16,8 @@ from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
+from tests.support.groups.classic_clients import ClassicClient
+from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
 
 REBALANCE_TIMEOUT_MS = 3_600_000
 SILENCE_MS_MAX = 15_000

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from consumer_desk import GROUP, ConsumerDesk
 
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.outcome import RequestContext
@@ -24,6 +23,7 @@ from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
 from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
 
 
 class Chaos:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from classic_clients import PROTOCOL, ClassicClient, read_assignment
-from consumer_desk import GROUP, ConsumerDesk
-
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.history import MEMBER_LEFT, PROTOCOL_CHANGED
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_request import JoinGroupRequestProtocol
+from tests.support.groups.classic_clients import PROTOCOL, ClassicClient, read_assignment
+from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
 
 
 def classic_group(desk: ConsumerDesk, *clients: ClassicClient) -> None:

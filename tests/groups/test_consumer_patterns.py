@@ -7,11 +7,11 @@ from random import Random
 from time import perf_counter
 
 import pytest
-from fixed_topics import FixedTopics
 
 from ottla.groups.consumer.pattern_syntax import PatternError
 from ottla.groups.consumer.patterns import PATTERNS_MAX, Patterns
 from ottla.groups.consumer.topic_pattern import TopicPattern
+from tests.support.groups.fixed_topics import FixedTopics
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_desk import GROUP, ConsumerDesk
 
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import UNKNOWN_STATE
@@ -33,6 +32,7 @@ from ottla.protocol.messages.consumer_group_target_assignment_metadata_key impor
 )
 from ottla.protocol.messages.group_metadata_key import GroupMetadataKey
 from ottla.protocol.messages.group_metadata_value import GroupMetadataValue
+from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
 
 
 def member_value(**fields: object) -> ConsumerGroupMemberMetadataValue:

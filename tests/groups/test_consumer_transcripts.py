@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from consumer_desk import GROUP, START_MS, ConsumerDesk
 
 from ottla.groups.assignors import ASSIGNORS
 from ottla.groups.history import MEMBER_JOINED, SESSION_TIMED_OUT, TOPICS_CHANGED
 from ottla.protocol.errors import ErrorCode
+from tests.support.groups.consumer_desk import GROUP, START_MS, ConsumerDesk
 
 
 def test_a_first_member_gets_everything_at_once() -> None:

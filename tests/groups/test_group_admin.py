@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_desk import GROUP, Desk, subscription
 
 from ottla.groups.history import TRIGGERS_MAX, RebalanceHistory, Trigger
 from ottla.groups.outcome import RequestContext
 from ottla.protocol.errors import ErrorCode
+from tests.support.groups.group_desk import GROUP, Desk, subscription
 
 
 def delete(desk: Desk, *groups: str) -> list[int]:

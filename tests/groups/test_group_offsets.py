@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_desk import GROUP, Desk
 
 from ottla.groups.offsets.fetch import groups_of, response_of
 from ottla.protocol.errors import ErrorCode
@@ -26,6 +25,7 @@ from ottla.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.support.groups.group_desk import GROUP, Desk
 
 T0 = ("t", 0)
 NONE = ErrorCode.NONE

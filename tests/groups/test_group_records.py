@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_desk import Desk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from ottla.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitK
 from ottla.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
 from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
+from tests.support.groups.group_desk import Desk
 
 TEXT = st.text(max_size=200)
 INT64 = st.integers(-(2**63), 2**63 - 1)

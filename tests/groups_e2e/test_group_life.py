@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from e2e_party import QUICK, Party
-from e2e_reader import COMMIT_EVERY, PROTOCOLS, Watched
-from e2e_watch import assert_history, until, until_read, until_shared
 
 from ottla.testing import Cluster
+from tests.support.groups_e2e.party import QUICK, Party
+from tests.support.groups_e2e.reader import COMMIT_EVERY, PROTOCOLS, Watched
+from tests.support.groups_e2e.watch import assert_history, until, until_read, until_shared
 
 PARTITIONS = 12
 both = pytest.mark.parametrize("protocol", list(PROTOCOLS))

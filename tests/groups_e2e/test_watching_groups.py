@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from e2e_reader import Event, Watched
-from e2e_watch import assert_history
+
+from tests.support.groups_e2e.reader import Event, Watched
+from tests.support.groups_e2e.watch import assert_history
 
 
 def told(name: str, *events: Event) -> Watched:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import group_members
-import interop_java
-import interop_txn
-from interop_java import JavaClient, why_no_java
-from interop_wire import Wire
-
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import group_members, transactions
+from tests.support.interop.java import JavaClient, new_java_client, why_no_java
+from tests.support.interop.wire import Wire
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +37,13 @@ def group_jvm(java: None) -> Iterator[group_members.Jvm]:
 @pytest.fixture(scope="session")
 def txn_jvm(java: None) -> Iterator[None]:
     """Transactional producers in Java run in it."""
-    with interop_txn.txn_jvm() as interop_txn.Java.jvm:
+    with transactions.txn_jvm() as transactions.Java.jvm:
         yield
 
 
 @pytest.fixture(scope="session")
 def java_client(java: None, ottla_cluster: Cluster) -> Iterator[JavaClient]:
-    with interop_java.java_client(ottla_cluster.bootstrap_servers) as client:
+    with new_java_client(ottla_cluster.bootstrap_servers) as client:
         yield client
 
 

@@ -24,10 +24,10 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from interop_clients import kafka
-from interop_wire import Wire, batch_of
 
 from ottla.testing import Cluster
+from tests.support.interop.clients import kafka
+from tests.support.interop.wire import Wire, batch_of
 
 START_MS = int(time.time()) * 1000 - 60_000
 

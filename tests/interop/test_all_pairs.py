@@ -8,7 +8,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from interop_clients import (
+
+from ottla.testing.topics import topic_name_for
+from tests.support.interop.clients import (
     CODECS,
     KCAT,
     PYTHON_CLIENTS,
@@ -20,9 +22,7 @@ from interop_clients import (
     ottla_read,
     ottla_write,
 )
-from interop_java import why_no_java
-
-from ottla.testing.topics import topic_name_for
+from tests.support.interop.java import why_no_java
 
 START_MS = int(time.time()) * 1000 - 60_000
 _random = random.Random(7)

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
-from interop_clients import kafka
-from interop_java import JavaClient
-from interop_wire import Wire
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
@@ -31,6 +28,9 @@ from ottla.protocol.messages.list_partition_reassignments_request import ListPar
 from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.support.interop.clients import kafka
+from tests.support.interop.java import JavaClient
+from tests.support.interop.wire import Wire
 
 PREFERRED, UNCLEAN = 0, 1
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from interop_clients import kafka
-from interop_wire import Wire
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -23,6 +21,8 @@ from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRe
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop.clients import kafka
+from tests.support.interop.wire import Wire
 
 WAIT_S = 15.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interop_wire import batch_of
+from tests.support.interop.wire import batch_of
 
 EARLIEST_PENDING_UPLOAD = -6
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from interop_wire import Wire, batch_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -33,6 +32,7 @@ from ottla.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from ottla.testing import Cluster
+from tests.support.interop.wire import Wire, batch_of
 
 PARTITIONS = 3
 

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from interop_memory_broker import memory_broker
-from interop_wire import Wire, batch_of, fetch_request
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ottla.testing import Cluster
 from ottla.testing.files import FaultyFiles
+from tests.support.interop.memory_broker import memory_broker
+from tests.support.interop.wire import Wire, batch_of, fetch_request
 
 MEGABYTE = 1_048_576
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from interop_tools import kafka_tools, why_no_tools
 
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
@@ -16,6 +15,7 @@ from ottla.storage.files import OsFiles
 from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.segments.swap import CleanedGroup
+from tests.support.interop.tools import kafka_tools, why_no_tools
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_tools()), reason=str(why_no_tools()))]
 

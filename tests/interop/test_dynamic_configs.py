@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from interop_wire import batch_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import read_header
 from ottla.records.compression import CODEC_BY_NAME
+from tests.support.interop.wire import batch_of
 
 DAY_MS = 86_400_000
 

@@ -13,11 +13,11 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_txn import read_committed
 
 from ottla.client import ClientError, ConsumedRecord, Consumer, Producer, TransactionFailedError
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop.transactions import read_committed
 
 PARTITIONS = 6
 WORKERS = 3

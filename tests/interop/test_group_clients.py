@@ -11,24 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
-import group_members as people
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import group_members as people
+from tests.support.interop.group_members import (
+    QUICK,
+    Load,
+    Member,
+    assert_all_read,
+    assert_one_owner,
+    until,
+    until_shared,
+)
 
 PARTITIONS = 6
-QUICK = {
-    "group.initial.rebalance.delay.ms": 200,
-    "group.min.session.timeout.ms": 1000,
-    "group.consumer.min.session.timeout.ms": 1000,
-    "group.consumer.session.timeout.ms": 3000,
-    "group.consumer.min.heartbeat.interval.ms": 100,
-    "group.consumer.heartbeat.interval.ms": 300,
-    "group.consumer.migration.policy": "bidirectional",
-}
 Make = Callable[..., Member]
 
 

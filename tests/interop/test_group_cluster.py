@@ -6,16 +6,23 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import group_members as people
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
-from interop_wire import Wire
-from test_group_clients import QUICK
 
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import group_members as people
+from tests.support.interop.group_members import (
+    QUICK,
+    Load,
+    Member,
+    assert_all_read,
+    assert_one_owner,
+    until,
+    until_shared,
+)
+from tests.support.interop.wire import Wire
 
 PARTITIONS = 6
 

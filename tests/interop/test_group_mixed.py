@@ -9,17 +9,24 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, ClassVar
 
-import group_members as people
 import pytest
-from group_members import Load, Member, assert_all_read, assert_one_owner, until, until_shared
-from test_group_clients import QUICK
 
 from ottla.client import GroupInfo
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import group_members as people
+from tests.support.interop.group_members import (
+    QUICK,
+    Load,
+    Member,
+    assert_all_read,
+    assert_one_owner,
+    until,
+    until_shared,
+)
+from tests.support.processes import ROOT
 
 PARTITIONS = 12
 SHORT_SESSION_MS = 2000
@@ -36,8 +43,7 @@ KINDS: dict[str, Any] = {
 # Everything a member notes goes out before it can commit: what the dead have read is known.
 APART = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
-import group_members as people
+from tests.support.interop import group_members as people
 
 class Told(list):
     def __init__(self, what):
@@ -49,7 +55,7 @@ class Told(list):
             self.append(row)
         return self
 
-name, session_ms, *where = sys.argv[2:]
+name, session_ms, *where = sys.argv[1:]
 people.SESSION_MS = int(session_ms)
 member = getattr(people, name)(*where)
 member.events, member.records = Told("event"), Told("record")
@@ -63,8 +69,8 @@ class Apart(Member):
     def __init__(self, kind: str, *where: str) -> None:
         super().__init__(*where)
         name = KINDS[kind].__name__
-        script = [sys.executable, "-c", APART, str(Path(__file__).parent), name, str(SHORT_SESSION_MS)]
-        self._process = subprocess.Popen([*script, *where], stdout=subprocess.PIPE, text=True)
+        script = [sys.executable, "-c", APART, name, str(SHORT_SESSION_MS)]
+        self._process = subprocess.Popen([*script, *where], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
     def run(self) -> None:
         assert self._process.stdout is not None

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import confluent_kafka
 import pytest
-from interop_tools import CONSUMER_GROUPS, GROUPS, KafkaTools, kafka_tools, why_no_tools
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop.tools import CONSUMER_GROUPS, GROUPS, KafkaTools, kafka_tools, why_no_tools
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_tools()), reason=str(why_no_tools()))]
 

@@ -6,10 +6,10 @@ import random
 import time
 
 import pytest
-from interop_clients import CODECS, Row
-from interop_java import JavaError, why_no_java
 
 from ottla.testing.topics import topic_name_for
+from tests.support.interop.clients import CODECS, Row
+from tests.support.interop.java import JavaError, why_no_java
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_java()), reason=str(why_no_java()))]
 

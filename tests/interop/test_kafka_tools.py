@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interop_tools import (
+
+from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from ottla.testing import Cluster
+from ottla.testing.topics import topic_name_for
+from tests.support.interop.tools import (
     CLUSTER,
     ELECT,
     FEATURES,
@@ -21,11 +25,7 @@ from interop_tools import (
     kafka_tools,
     why_no_tools,
 )
-from interop_wire import Wire
-
-from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from ottla.testing import Cluster
-from ottla.testing.topics import topic_name_for
+from tests.support.interop.wire import Wire
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_tools()), reason=str(why_no_tools()))]
 

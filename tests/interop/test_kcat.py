@@ -7,8 +7,9 @@ import subprocess
 import time
 
 import pytest
-from interop_clients import KCAT, Row, kcat_read
-from interop_wire import batch_of
+
+from tests.support.interop.clients import KCAT, Row, kcat_read
+from tests.support.interop.wire import batch_of
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed")
 

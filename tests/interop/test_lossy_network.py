@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import aiokafka
 import confluent_kafka
 import pytest
-from interop_clients import kafka
-from interop_wire import Wire
 
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port
+from tests.support.interop.clients import kafka
+from tests.support.interop.wire import Wire
 
 RECORDS = 8000
 # So much of the answers passes before the break: the first exchange, and a few produce responses.

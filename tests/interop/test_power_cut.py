@@ -11,11 +11,11 @@ import threading
 import time
 
 import pytest
-from interop_memory_broker import MemoryBroker, memory_broker
-from interop_wire import Wire, batch_of
 
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.testing.files import FaultyFiles
+from tests.support.interop.memory_broker import MemoryBroker, memory_broker
+from tests.support.interop.wire import Wire, batch_of
 
 READ_BYTES = 30_000  # below what leaves by sendfile: these files have no descriptors
 

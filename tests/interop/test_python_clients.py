@@ -13,8 +13,9 @@ import aiokafka
 import aiokafka.errors
 import confluent_kafka
 import pytest
-from interop_clients import PYTHON_CLIENTS, Row, codecs_of, confluent_consumer, kafka
-from interop_wire import batch_of
+
+from tests.support.interop.clients import PYTHON_CLIENTS, Row, codecs_of, confluent_consumer, kafka
+from tests.support.interop.wire import batch_of
 
 START_MS = int(time.time()) * 1000 - 60_000
 EVERY_CLIENT = pytest.mark.parametrize("client", PYTHON_CLIENTS)

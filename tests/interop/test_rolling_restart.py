@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import aiokafka
 import pytest
-from interop_clients import kafka
-from interop_java import JavaClient, why_no_java
-from interop_wire import Wire
 
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ottla.testing import Cluster
+from tests.support.interop.clients import kafka
+from tests.support.interop.java import JavaClient, why_no_java
+from tests.support.interop.wire import Wire
 
 PAUSE_S = 0.001
 PROGRESS = 20

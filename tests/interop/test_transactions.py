@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
-import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_txn import Failed, Fenced, Java, TxnProducer, read_committed
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import transactions
+from tests.support.interop.transactions import Failed, Fenced, Java, TxnProducer, read_committed
 
 PARTITIONS = 3
 QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
@@ -44,7 +44,7 @@ class Bench:
         return name
 
     def producer(self, **options: Any) -> TxnProducer:
-        made = interop_txn.KINDS[self.kind](self.servers, self.name, **options)
+        made = transactions.KINDS[self.kind](self.servers, self.name, **options)
         self._made.append(made)
         return made
 
@@ -93,7 +93,7 @@ class Bench:
             producer.close()
 
 
-@pytest.fixture(params=list(interop_txn.KINDS))
+@pytest.fixture(params=list(transactions.KINDS))
 def bench(txn_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "java":
         request.getfixturevalue("txn_jvm")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from interop_bank import create_bank, run_bank
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop.bank import create_bank, run_bank
 
 SECONDS = 5
 

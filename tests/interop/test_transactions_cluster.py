@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_transacting import ABORT, COMMIT, Transacting
-from interop_txn import TxnProducer, read_committed
-from interop_wire import Wire
 
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import transactions
+from tests.support.interop.transacting import ABORT, COMMIT, Transacting
+from tests.support.interop.transactions import TxnProducer, read_committed
+from tests.support.interop.wire import Wire
 
 PARTITIONS = 3
 TRANSACTION = 1
@@ -31,7 +31,7 @@ class Writer(Transacting[int]):
     """One transaction after the other, each with a row in every partition; every fourth is aborted."""
 
     def __init__(self, kind: str, servers: str, topic: str) -> None:
-        super().__init__(lambda: interop_txn.KINDS[kind](servers, topic, timeout_ms=15_000))
+        super().__init__(lambda: transactions.KINDS[kind](servers, topic, timeout_ms=15_000))
         self._topic = topic
 
     def transact(self, producer: TxnProducer) -> bool:

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-import interop_txn
 import pytest
-from interop_txn import Failed, Fenced, read_committed
 
 from ottla.client import Admin
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import transactions
+from tests.support.interop.transactions import Failed, Fenced, read_committed
 
 FORGETFUL = {
     "transactional.id.expiration.ms": 1500,
@@ -41,11 +41,11 @@ def test_ids_that_nobody_uses_are_forgotten(
     servers = forgetful.bootstrap_servers
     name = topic_name_for(request.node.name)
     forgetful.create_topic(name, 1)
-    idle = interop_txn.KINDS[kind](servers, name)
+    idle = transactions.KINDS[kind](servers, name)
     idle.begin()
     idle.send(name, [(0, "first")])
     idle.commit()
-    busy = interop_txn.KINDS[kind](servers, f"{name}-busy")
+    busy = transactions.KINDS[kind](servers, f"{name}-busy")
     busy.begin()
     busy.send(name, [(0, "open")], wait=True)
     assert name in states(servers)
@@ -59,7 +59,7 @@ def test_ids_that_nobody_uses_are_forgotten(
         idle.begin()
         idle.send(name, [(0, "late")], wait=True)
         idle.commit()
-    heir = interop_txn.KINDS[kind](servers, name)
+    heir = transactions.KINDS[kind](servers, name)
     heir.begin()
     heir.send(name, [(0, "second")])
     heir.commit()

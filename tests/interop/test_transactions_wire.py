@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from interop_wire import Wire, batch_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import add_partitions_to_txn_request as add
@@ -24,6 +23,7 @@ from ottla.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.testing import Cluster
+from tests.support.interop.wire import Wire, batch_of
 
 V1_PRODUCE, V2_PRODUCE = 10, 12
 READ_COMMITTED = 1

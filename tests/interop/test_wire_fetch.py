@@ -8,10 +8,10 @@ import time
 import uuid
 
 import pytest
-from interop_wire import Wire, batch_of, fetch_request, records_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchPartition
+from tests.support.interop.wire import Wire, batch_of, fetch_request, records_of
 
 NO_PARTITIONS: list[FetchPartition] = []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from interop_wire import Wire
 
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
@@ -41,6 +40,7 @@ from ottla.protocol.messages.offset_fetch_request import (
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.testing import Cluster
+from tests.support.interop.wire import Wire
 
 GROUP_CONFIG = 32
 

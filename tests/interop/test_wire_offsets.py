@@ -6,7 +6,6 @@ import time
 import uuid
 
 import pytest
-from interop_wire import batch_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_records_request import (
@@ -25,6 +24,7 @@ from ottla.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from ottla.records.build import build_batch
+from tests.support.interop.wire import batch_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)
 START_MS = int(time.time()) * 1000 - 3_600_000  # recent enough that retention lets it be

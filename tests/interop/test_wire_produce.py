@@ -7,11 +7,11 @@ import time
 import uuid
 
 import pytest
-from interop_wire import Wire, batch_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.build import build_batch
+from tests.support.interop.wire import Wire, batch_of
 
 SEQUENCE_MAX = 2**31 - 1
 

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from interop_wire import Wire, batch_of, fetch_request
 
 from ottla.broker.api.handlers import HANDLERS
 from ottla.protocol.api import API_BY_KEY
@@ -32,6 +31,7 @@ from ottla.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from tests.support.interop.wire import Wire, batch_of, fetch_request
 
 Build = Callable[[Wire, str, int], Message]
 

@@ -9,7 +9,6 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol_samples import Sampler
 
 from ottla.protocol import primitives
 from ottla.protocol.api import (
@@ -44,6 +43,7 @@ from ottla.protocol.messages.table import METADATA_RECORDS
 from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.metadata_frame import decode_metadata_record, encode_metadata_record
 from ottla.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, uuid_from_text, uuid_to_text
+from tests.support.protocol.samples import Sampler
 
 
 def fields(head: RequestHead) -> tuple[object, ...]:

@@ -10,7 +10,6 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_samples import MESSAGE_NAMES, Sampler, every_message, slow_uvarint, versions_of
 
 from ottla.protocol.api import message_class
 from ottla.protocol.errors import DecodeError
@@ -23,6 +22,7 @@ from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from ottla.protocol.messages.produce_request import ProduceRequest
+from tests.support.protocol.samples import MESSAGE_NAMES, Sampler, every_message, slow_uvarint, versions_of
 
 EVERY_MESSAGE = every_message()
 HOSTILE_NUMBERS = [struct.pack(">i", n) for n in (-1, -2, 2**31 - 1, -(2**31), 2**24)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from protocol_oracle import KioSampler, kio_class, kio_decode, kio_encode, same, to_kio
-from protocol_samples import MESSAGE_NAMES, Sampler, slow_encode, versions_of
 
 from ottla.protocol.api import message_class
+from tests.support.protocol.oracle import KioSampler, kio_class, kio_decode, kio_encode, same, to_kio
+from tests.support.protocol.samples import MESSAGE_NAMES, Sampler, slow_encode, versions_of
 
 SAMPLES = 6
 

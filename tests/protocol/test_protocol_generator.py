@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from protocol_samples import MESSAGE_NAMES
 
 from ottla.protocol.api import snake_case
+from tests.support.protocol.samples import MESSAGE_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tools" / "generate_protocol.py"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +15,7 @@ from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
 from ottla.storage.files import Files
 from ottla.testing.files import FaultyFiles
-
-sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
-
-from alone import Alone
+from tests.support.quorum.single_voter import Alone
 
 DIRECTORY = "/data/__cluster_metadata-0"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from raft_cluster import CLUSTER, Cluster, Node, directory_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
@@ -15,6 +14,7 @@ from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
 from ottla.quorum.raft.requests import end_request
+from tests.support.quorum.raft_cluster import CLUSTER, Cluster, Node, directory_of
 
 
 def line(node_id: int, effect: fx.Effect) -> str | None:
@@ -334,7 +334,7 @@ def test_the_longer_log_wins(last_epoch: int, last_offset: int, granted: bool) -
 
 
 def _batch() -> bytearray:
-    from raft_cluster import data_batch
+    from tests.support.quorum.raft_cluster import data_batch
 
     return data_batch(b"value", 1)
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
-from raft_cluster import Cluster, Node, add_request, remove_request
 
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.quorum_state import QuorumState
@@ -19,6 +18,7 @@ from ottla.quorum.raft.follower import Follower
 from ottla.quorum.raft.leader import Leader
 from ottla.quorum.raft.machine import RaftMachine
 from ottla.quorum.snapshot import SnapshotId
+from tests.support.quorum.raft_cluster import Cluster, Node, add_request, remove_request
 
 # Of each kind of storm: a hundred, or thousands with HYPOTHESIS_PROFILE=thorough.
 SCHEDULES = 2 * settings().max_examples

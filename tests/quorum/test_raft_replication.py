@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from raft_cluster import CLUSTER, Cluster, Node, data_batch
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_quorum_request import DescribeQuorumRequest
@@ -16,6 +15,7 @@ from ottla.protocol.uuids import METADATA_TOPIC_ID
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
+from tests.support.quorum.raft_cluster import CLUSTER, Cluster, Node, data_batch
 
 
 def fetch(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from raft_cluster import CLUSTER, Cluster, Node
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_snapshot_request import (
@@ -17,6 +16,7 @@ from ottla.protocol.messages.fetch_snapshot_request import SnapshotId as WireSna
 from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
 from ottla.quorum.snapshot import SnapshotId
+from tests.support.quorum.raft_cluster import CLUSTER, Cluster, Node
 
 
 def fetch_snapshot(end_offset: int, epoch: int, position: int = 0, **fields: Any) -> FetchSnapshotRequest:

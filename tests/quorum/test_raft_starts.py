@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from raft_cluster import Cluster, Node
 
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.vote_request import VoteRequest
 from ottla.quorum.raft import effects as fx
+from tests.support.quorum.raft_cluster import Cluster, Node
 
 SOON_MS = 300  # the election timeout is 1000 to 2000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from raft_cluster import Cluster, Node, add_request, directory_of, remove_request, voter, voter_set
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -18,6 +17,15 @@ from ottla.quorum.raft import effects as fx
 from ottla.quorum.raft import events as ev
 from ottla.quorum.raft.config import RaftConfig
 from ottla.quorum.raft.voters import Endpoint, Voter, VoterHistory, VoterSet
+from tests.support.quorum.raft_cluster import (
+    Cluster,
+    Node,
+    add_request,
+    directory_of,
+    remove_request,
+    voter,
+    voter_set,
+)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_caught
 
 from ottla.records import cleaning
 from ottla.storage.cleaning.record_filter import RecordFilter
 from ottla.testing.files import FaultyFile
+from tests.support.simulation.mutants import Plant, assert_caught
 
 LENGTH = 0.3  # of the trouble: enough to catch each
 SEEDS_MAX = 12

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_caught, show_what_is_not_committed
 
 from ottla.broker.metadata.raft_driver import RaftDriver
 from ottla.broker.replicas.partition import Partition
@@ -15,6 +14,7 @@ from ottla.quorum.raft.leader import Leader
 from ottla.quorum.raft_log import RaftLog
 from ottla.replication.follower import FollowerState
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
+from tests.support.simulation.mutants import Plant, assert_caught, show_what_is_not_committed
 
 # The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
 # what they draw today; else one of the next does.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_caught
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.replay import Replay
@@ -22,6 +21,7 @@ from ottla.groups.offsets.load import OffsetLoader
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from simulator.runner import run_scenario
+from tests.support.simulation.mutants import Plant, assert_caught
 
 # The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
 # what they draw today; else one of the next does.

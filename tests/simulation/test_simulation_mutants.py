@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_caught, show_what_is_not_committed
 
 from ottla.broker.api import produce_lane
 from ottla.broker.replicas.flusher import Flusher
@@ -13,6 +12,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.storage.log import recovery
 from ottla.storage.segments.segment import Segment
 from ottla.testing.files import FaultySyncHandle
+from tests.support.simulation.mutants import Plant, assert_caught, show_what_is_not_committed
 
 SEEDS_MAX = 15
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 
 import pytest
-from elsewhere import told_elsewhere
 
 from simulator.runner import SCENARIOS, run_scenario
 from simulator.world import World
+from tests.support.simulation.subprocesses import told_elsewhere
 
 FIRST = 1000
 SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5, "txn-late": 2}  # else one: `make simulate` is for more

@@ -6,13 +6,13 @@ from __future__ import annotations
 import functools
 
 import pytest
-from elsewhere import told_elsewhere
 
 from simulator.checkers import check
 from simulator.transactions.checkers import TRANSACTIONS
 from simulator.transactions.ledger import ABORTED, COMMITTED, TxnLedger
 from simulator.transactions.scenario import transactions
 from simulator.world import World
+from tests.support.simulation.subprocesses import told_elsewhere
 
 STORY = transactions(("orphan", "kill", "island"), duration_s=5.0)
 FINGERPRINT = """

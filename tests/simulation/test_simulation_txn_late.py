@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_all_told
 
 from ottla.broker.coordinators import first_writes, marker_writer
 from ottla.broker.coordinators.hosted_shard import HostedShard
@@ -18,6 +17,7 @@ from ottla.storage.producers.state import ProducerState
 from ottla.transactions.partition import Tickets
 from simulator.transactions.client import TxnClient
 from simulator.transactions.late_requests import late
+from tests.support.simulation.mutants import Plant, assert_all_told
 
 SEEDS_MAX = 6
 SOME_VERSION = 1  # in which epochs stay the same

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planted import Plant, assert_all_told
 
 from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.groups.offsets.table import GroupOffsets
@@ -17,6 +16,7 @@ from ottla.transactions.end import End
 from ottla.transactions.marker_queue import MarkerQueue, MarkerRequest
 from ottla.transactions.transaction import ONGOING, Transaction
 from simulator.transactions.scenario import transactions
+from tests.support.simulation.mutants import Plant, assert_all_told
 
 SEEDS_MAX = 12
 # Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from ottla.client import write_arrow
 from ottla.pipeline.session.worker_python import use_fast_python
-
-sys.path.insert(0, str(Path(__file__).parent))  # the tests of this directory share modules
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,9 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pipelines need pyspark: pip install ottla[pipeline]")
 
-from spark_examples import EXAMPLES, FAST_JAVA, rows_of
-
 from ottla.client import write_arrow
+from tests.support.spark.examples import EXAMPLES, FAST_JAVA, rows_of
 
 pytestmark = [
     pytest.mark.spark,

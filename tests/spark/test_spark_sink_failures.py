@@ -10,8 +10,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
-from sink_stage import SCHEMA, KilledError, Stage, rows
-
 from ottla.client import SyncTransactions, read_arrow, write_arrow
 from ottla.client.blocking import transactions as sync_transactions
 from ottla.client.errors import BrokerError, RequestTimeoutError
@@ -22,6 +20,7 @@ from pyspark_ottla.sink.exactly_once import batch_commit, commit_log
 from pyspark_ottla.sink.exactly_once.batch_commit import CheckpointBehindError, LostBatchError
 from pyspark_ottla.sink.exactly_once.commit_log import MarkerWriter
 from pyspark_ottla.sink.exactly_once.marker import Marker
+from tests.support.spark.sink_stage import SCHEMA, KilledError, Stage, rows
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
-from sink_show import Show
-
 from ottla.testing import Cluster
+from tests.support.spark.sink_show import Show
 
 pytestmark = [
     pytest.mark.spark,

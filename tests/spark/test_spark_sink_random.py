@@ -10,13 +10,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
-from sink_stage import KilledError, Stage
-
 from ottla.client import ArrowWriter, SyncTransactions
 from ottla.client.errors import ClientError, RequestTimeoutError
 from ottla.testing import Cluster
 from pyspark_ottla.sink.exactly_once import batch_commit, commit_log
 from pyspark_ottla.sink.exactly_once.commit_log import FencedError, MarkerWriter
+from tests.support.spark.sink_stage import KilledError, Stage
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -19,9 +19,9 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install ottla[pipeline
 pytest.importorskip("deltalake", reason="needs deltalake: pip install ottla[pipeline]")
 
 from deltalake import DeltaTable
-from spark_examples import EXAMPLES, FAST_JAVA, load_example, rows_of
 
 from ottla.testing import Cluster
+from tests.support.spark.examples import EXAMPLES, FAST_JAVA, load_example, rows_of
 
 pytestmark = [
     pytest.mark.spark,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from clean_room import batches_of, clean, data_of, plain_kernel
 
 from ottla.records.batch import DELETE_HORIZON_BIT
 from ottla.records.build import build_batch
@@ -15,6 +14,7 @@ from ottla.storage.errors import CorruptLog
 from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
+from tests.support.storage.cleaning import batches_of, clean, data_of, plain_kernel
 
 DIRECTORY = "/data/topic-0"
 NOW_MS = 1_000_000

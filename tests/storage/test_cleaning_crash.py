@@ -6,7 +6,6 @@ import random
 from contextlib import suppress
 
 import pytest
-from clean_room import batches_of, clean, data_of
 
 from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
@@ -19,6 +18,7 @@ from ottla.storage.log_config import LogConfig
 from ottla.storage.manager.log_manager import LogManager
 from ottla.storage.segments.swap import CleanedGroup
 from ottla.testing.files import FaultyFiles
+from tests.support.storage.cleaning import batches_of, clean, data_of
 
 DIRECTORY = "/data/topic-0"
 NOW_MS = 1_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from clean_room import aborted_offsets, batches_of, clean, data_of, expected, plain_kernel
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,6 +14,7 @@ from ottla.storage.cleaning.plan import plan_clean
 from ottla.storage.log import open_log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.files import FaultyFiles
+from tests.support.storage.cleaning import aborted_offsets, batches_of, clean, data_of, expected, plain_kernel
 
 DIRECTORY = "/data/topic-0"
 CONFIG = LogConfig(

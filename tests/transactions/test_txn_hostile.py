@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from txn_desk import Desk, state_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -20,6 +19,7 @@ from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Outcome, RequestContext
 from ottla.transactions.transaction import CLIENT_EPOCH_MAX, ONGOING, PREPARED
+from tests.support.transactions.desk import Desk, state_of
 
 IDS = (-1, 0, 100, 101, 102, 2**63 - 1)
 EPOCHS = (-1, 0, 1, 2, 3, 32764, 32765, 32766, 32767)

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import txn_world
-from txn_clients import Crowd
 
 from ottla.transactions import end, init, partition, transaction
 from ottla.transactions.context import ShardContext
 from ottla.transactions.marker_queue import MarkerQueue
 from ottla.transactions.outcome import Outcome
+from tests.support.transactions import world
+from tests.support.transactions.clients import Crowd
 
 Patch = pytest.MonkeyPatch
 SEEDS = 300
 
 
 def markers_before_the_commit(patch: Patch) -> None:
-    take = txn_world.Coordinator.take
+    take = world.Coordinator.take
 
     def hasty(self: Any, outcome: Outcome, answer: Any) -> None:
         markers, outcome.markers = outcome.markers, []
@@ -27,17 +27,17 @@ def markers_before_the_commit(patch: Patch) -> None:
             self.queue.add(0, each, self.world.now_ms)
         take(self, outcome, answer)
 
-    patch.setattr(txn_world.Coordinator, "take", hasty)
+    patch.setattr(world.Coordinator, "take", hasty)
 
 
 def answers_before_the_commit(patch: Patch) -> None:
-    take = txn_world.Coordinator.take
+    take = world.Coordinator.take
 
     def hasty(self: Any, outcome: Outcome, answer: Any) -> None:
         answer(outcome.reply)
         take(self, outcome, lambda reply: None)
 
-    patch.setattr(txn_world.Coordinator, "take", hasty)
+    patch.setattr(world.Coordinator, "take", hasty)
 
 
 def first_writes_without_a_ticket(patch: Patch) -> None:
@@ -129,7 +129,7 @@ def a_prepared_transaction_may_be_ended_otherwise(patch: Patch) -> None:
                 fence(self, outcome, again, now_ms)
 
     patch.setattr(end.End, "time_out", early)
-    patch.setattr(txn_world.TransactionShard, "next_wake_ms", property(lambda self: 0))
+    patch.setattr(world.TransactionShard, "next_wake_ms", property(lambda self: 0))
 
 
 def nothing_times_out(patch: Patch) -> None:

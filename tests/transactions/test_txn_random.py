@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from txn_clients import Crowd
+
+from tests.support.transactions.clients import Crowd
 
 
 @pytest.mark.parametrize("version", [1, 2])

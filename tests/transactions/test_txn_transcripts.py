@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from txn_desk import ID, V1, V2, Desk, state_of
 
 from ottla.protocol.errors import ErrorCode
 from ottla.transactions.admin import unknown_states
+from tests.support.transactions.desk import ID, V1, V2, Desk, state_of
 
 
 def test_first_version_commits_and_goes_on_with_the_same_epoch() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from txn_desk import V1, V2, Desk
+
+from tests.support.transactions.desk import V1, V2, Desk
 
 
 def two_phase_desk() -> Desk:

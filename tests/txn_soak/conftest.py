@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 LONG = "OTTLA_LONG_TESTS"
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent / "interop"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

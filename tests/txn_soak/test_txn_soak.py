@@ -6,29 +6,29 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
-import interop_txn
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_bank import create_bank, run_bank
-from interop_java import why_no_java
-from interop_txn import read_committed
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.interop import transactions
+from tests.support.interop.bank import create_bank, run_bank
+from tests.support.interop.java import why_no_java
+from tests.support.interop.transactions import read_committed
+from tests.support.processes import ROOT, python_module
 
 SECONDS = float(os.environ.get("OTTLA_SOAK_SECONDS", "180"))
 SEED = int(os.environ.get("OTTLA_SOAK_SEED", "0")) or random.randrange(1, 10**6)
 SETTLED_WITHIN_S = 120
 PARTITIONS = 6
 WORKERS = 3
-WORKER = Path(__file__).with_name("soak_worker.py")
+WORKER = "tests.support.txn_soak.worker"
 KINDS = ["confluent", "ottla"]
 
 pytestmark = pytest.mark.timeout(SECONDS * 2 + 600)
@@ -79,7 +79,7 @@ class Worker:
 
     def _start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([sys.executable, str(WORKER), *self._arguments], stderr=log)
+            self._process = subprocess.Popen(python_module(WORKER, *self._arguments), cwd=ROOT, stderr=log)
 
     def check(self) -> None:
         assert self._process.poll() is None, self._log.read_text()[-3000:]
@@ -195,7 +195,7 @@ def soak_java() -> Iterator[None]:
     reason = why_no_java()
     if reason is not None:
         pytest.skip(reason)
-    with interop_txn.txn_jvm() as interop_txn.Java.jvm:
+    with transactions.txn_jvm() as transactions.Java.jvm:
         yield
 
 

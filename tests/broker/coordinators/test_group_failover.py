@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from replicated import TOPIC, Trio, play
-
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.hashing import java_hash_partition
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -35,6 +33,7 @@ from ottla.protocol.messages.offset_fetch_request import (
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
+from tests.support.broker.replicated import TOPIC, Trio, play
 
 GROUP = "readers"
 COME_AGAIN = (

@@ -7,7 +7,6 @@ import logging
 from typing import Any
 
 import pytest
-from adder import NOW, TIMEOUT_MS, Adder, Desk, play, turns
 
 from ottla.broker.coordinators.hosted_shard import ACTIVE, ENDED, LATE_MS, LOADING
 from ottla.broker.coordinators.replay import Replay
@@ -17,6 +16,7 @@ from ottla.records.build import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.storage.errors import StorageError
 from ottla.testing.files import FaultyFiles
+from tests.support.broker.adder import NOW, TIMEOUT_MS, Adder, Desk, play, turns
 
 GZIP = 1
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from replicated import TOPIC, Trio, play
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -21,6 +20,7 @@ from ottla.protocol.messages.init_producer_id_response import InitProducerIdResp
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.build import build_batch
+from tests.support.broker.replicated import TOPIC, Trio, play
 
 ID = "teller"
 COME_AGAIN = (

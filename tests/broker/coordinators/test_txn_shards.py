@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from adder import NOW, Desk, play, turns
 
 from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard
 from ottla.protocol.errors import ErrorCode
@@ -13,6 +12,7 @@ from ottla.records.batch import iter_headers
 from ottla.records.control import end_txn_marker
 from ottla.storage.errors import DiskFull
 from ottla.transactions.outcome import Outcome
+from tests.support.broker.adder import NOW, Desk, play, turns
 
 PRODUCER = (7, 0)
 

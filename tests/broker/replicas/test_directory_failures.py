@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from replicated import LEADER, TOPIC, Trio, play
-
 from ottla.controller.directories import directory_of
 from ottla.storage.errors import StorageOffline
 from ottla.storage.manager.managed_dir import ManagedDir
+from tests.support.broker.replicated import LEADER, TOPIC, Trio, play
 
 
 def directory_id(trio: Trio, node_id: int, index: int) -> bytes:

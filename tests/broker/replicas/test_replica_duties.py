@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from replicated import FOLLOWER, LEADER, OTHER, TOPIC, Trio, play
-
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -28,6 +26,7 @@ from ottla.protocol.messages.incremental_alter_configs_request import (
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.build import build_batch
+from tests.support.broker.replicated import FOLLOWER, LEADER, OTHER, TOPIC, Trio, play
 
 SAFE = {"min.insync.replicas": "2"}
 BY_RACK = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}

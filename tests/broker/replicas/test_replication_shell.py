@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from replicated import FOLLOWER, LEADER, OTHER, Trio, play
 
 from ottla.broker.replicas.fetch_service import FollowedPartition, FollowerFetch
 from ottla.protocol.errors import ErrorCode
@@ -19,6 +18,7 @@ from ottla.protocol.messages.list_offsets_request import (
 from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
 from ottla.storage.errors import DiskFull
 from ottla.storage.log import PartitionLog
+from tests.support.broker.replicated import FOLLOWER, LEADER, OTHER, Trio, play
 
 SAFE = {"min.insync.replicas": "2"}
 LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}

@@ -1,0 +1,1 @@
+"""Tests. Helpers that they share are in `tests.support`."""

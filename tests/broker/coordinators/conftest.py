@@ -1,9 +1,0 @@
-"""Tests of coordinators share `adder.py`, and the three brokers of the tests of replication."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "replicas"))

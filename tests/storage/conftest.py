@@ -1,8 +1,0 @@
-"""Helpers of this folder are importable by name, whatever the import mode."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,1 @@
+"""Load, views and files of a real cluster."""

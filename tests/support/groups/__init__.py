@@ -1,0 +1,1 @@
+"""Harness for the group coordinator's state machine."""

@@ -1,0 +1,1 @@
+"""Consumer groups of real processes."""

@@ -1,0 +1,1 @@
+"""Samples of messages and an independent decoder."""

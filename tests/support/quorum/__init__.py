@@ -1,0 +1,1 @@
+"""Raft clusters in memory."""

@@ -1,0 +1,1 @@
+"""Mutants of the broker and runs of the simulator in other processes."""

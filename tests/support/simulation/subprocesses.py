@@ -1,0 +1,21 @@
+"""A program in another Python process, where hashes of strings and addresses of objects differ."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.support.processes import ROOT
+
+
+def told_elsewhere(program: str, *arguments: object) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
+    ).stdout.strip()

@@ -1,0 +1,1 @@
+"""Drivers and examples for tests of the Spark source and sink."""

@@ -1,0 +1,1 @@
+"""Harness for the transaction coordinator's state machine."""

@@ -1,0 +1,1 @@
+"""Worker processes of the transaction soak test."""
