@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from ottla.testing import Cluster
+from tests.support.waiting import wait_until
 
 EAGER = {"log.cleaner.backoff.ms": 50, "log.segment.delete.delay.ms": 0}
-WAIT_S = 30.0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.05)
 
 
 def log_bytes(data_dir: str, topic: str) -> int:

@@ -22,6 +22,7 @@ from ottla.protocol.messages.api_versions_response import ApiVersion, ApiVersion
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.storage.files import OsFiles
 from ottla.storage.log.region import FileRegion
+from tests.support.waiting import wait_until_async
 
 Script = Callable[[Request], Any]
 
@@ -377,7 +378,7 @@ def test_large_requests_share_a_budget_and_small_ones_do_not_wait() -> None:
             client(listener) as (r2, w2),
         ):
             w0.write(large[0][:-1])
-            await until(lambda: budget.free_bytes == 1_500_000 - len(large[0]))
+            await wait_until_async(lambda: budget.free_bytes == 1_500_000 - len(large[0]))
             w1.write(large[1])
             w2.write(request_frame(77))
             assert await next_correlation_id(r2) == 77
@@ -387,20 +388,13 @@ def test_large_requests_share_a_budget_and_small_ones_do_not_wait() -> None:
             assert [await next_correlation_id(r0), await next_correlation_id(r1)] == [0, 1]
             # One that leaves in the middle gives its part back.
             w0.write(large[2][:-1])
-            await until(lambda: budget.free_bytes < 1_500_000 - len(large[0]) + 100)
+            await wait_until_async(lambda: budget.free_bytes < 1_500_000 - len(large[0]) + 100)
             w0.close()
             w1.write(large[1])
             assert await next_correlation_id(r1) == 1
-        await until(lambda: budget.free_bytes == 1_500_000)
+        await wait_until_async(lambda: budget.free_bytes == 1_500_000)
 
     run(main)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = asyncio.get_running_loop().time() + 5
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.001)
 
 
 def test_socket_buffers_are_as_asked() -> None:

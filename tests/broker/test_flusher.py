@@ -18,6 +18,7 @@ from ottla.records.build import build_batch
 from ottla.storage.errors import StorageError
 from ottla.storage.files import OsFiles
 from ottla.storage.log import open_log
+from tests.support.waiting import wait_until_async
 
 NOW = 1_700_000_000_000
 
@@ -64,11 +65,6 @@ def run_with_partition(
     asyncio.run(main())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.001)
-
-
 def test_without_a_policy_records_are_committed_at_once(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
@@ -82,7 +78,7 @@ def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object)
         partition.append(batch(), NOW)
         committed = partition.committed(1)
         assert committed is not None
-        await until(lambda: disk.jobs == 1)
+        await wait_until_async(lambda: disk.jobs == 1)
         assert partition.high_watermark == 0 and not committed.done()
         disk.gate.release()
         await committed
@@ -94,7 +90,7 @@ def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object)
 def test_what_arrives_during_a_flush_shares_the_next_one(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
-        await until(lambda: disk.jobs == 1)
+        await wait_until_async(lambda: disk.jobs == 1)
         for _ in range(50):
             partition.append(batch(), NOW)
         disk.gate.release(2)
@@ -110,12 +106,12 @@ def test_records_below_the_threshold_are_not_held_up_by_an_earlier_flush(tmp_pat
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         for _ in range(3):
             partition.append(batch(), NOW)
-        await until(lambda: disk.jobs == 1)
+        await wait_until_async(lambda: disk.jobs == 1)
         assert partition.high_watermark == 2
         partition.append(batch(), NOW)  # behind the one that waits: the order of commits is that of offsets
         assert partition.high_watermark == 2
         disk.gate.release()
-        await until(lambda: partition.high_watermark == 4)
+        await wait_until_async(lambda: partition.high_watermark == 4)
 
     run_with_partition(tmp_path, {"flush.messages": "3"}, scene)
 
@@ -125,7 +121,7 @@ def test_flush_ms_flushes_in_the_background(tmp_path: object) -> None:
         partition.append(batch(), NOW)
         assert partition.high_watermark == 1
         disk.gate.release()
-        await until(lambda: partition.log.recovery_point == 1)
+        await wait_until_async(lambda: partition.log.recovery_point == 1)
 
     run_with_partition(tmp_path, {"flush.ms": "10"}, scene)
 

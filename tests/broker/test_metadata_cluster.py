@@ -30,6 +30,7 @@ from ottla.protocol.uuids import uuid_to_text
 from ottla.quorum.format import Formatter, parse_initial_controllers
 from ottla.quorum.raft.voters import Endpoint
 from ottla.storage.files import OsFiles
+from tests.support.waiting import wait_until_async
 
 CLUSTER = "bWV0YWRhdGEtY2x1c3Rlcg"
 CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -45,13 +46,6 @@ def free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-async def until(condition: Callable[[], bool], seconds: float = 15) -> None:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.01)
 
 
 class Nodes:
@@ -106,14 +100,16 @@ class Nodes:
                 del self.up[node_id]
 
     async def leader(self) -> int:
-        await until(lambda: any(broker.plane.active is not None for broker in self.up.values()))
+        await wait_until_async(lambda: any(broker.plane.active is not None for broker in self.up.values()))
         return next(n for n, broker in self.up.items() if broker.plane.active is not None)
 
     async def same_metadata(self) -> None:
         """All have applied what the leader has."""
         leader = self.up[await self.leader()]
         end_offset = leader.plane.applied_offset
-        await until(lambda: all(each.plane.applied_offset >= end_offset for each in self.up.values()))
+        await wait_until_async(
+            lambda: all(each.plane.applied_offset >= end_offset for each in self.up.values())
+        )
 
     def topics(self, node_id: int) -> set[str]:
         return set(self.up[node_id].image.topics_by_name)
@@ -219,11 +215,11 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
         writers = [asyncio.ensure_future(write(stop))]
         for _ in range(4):
             before = len(accepted)
-            await until(lambda before=before: len(accepted) > before + 5)  # type: ignore[misc]
+            await wait_until_async(lambda before=before: len(accepted) > before + 5)  # type: ignore[misc]
             leader = await nodes.leader()
             await nodes.kill(leader)
             after = len(accepted)
-            await until(lambda after=after: len(accepted) > after + 5)  # type: ignore[misc]
+            await wait_until_async(lambda after=after: len(accepted) > after + 5)  # type: ignore[misc]
             await nodes.start(leader)
         stop.set()
         await asyncio.gather(*writers)
@@ -261,7 +257,7 @@ def test_who_is_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
         quorum_log = nodes.up[leader].quorum.log
         for number in range(40):
             assert await created(nodes.up[leader].port, f"t{number}")
-        await until(lambda: quorum_log.start_offset > end_offset)
+        await wait_until_async(lambda: quorum_log.start_offset > end_offset)
         await nodes.start(behind)
         await nodes.same_metadata()
         assert nodes.topics(behind) == nodes.topics(leader)
@@ -316,7 +312,7 @@ def test_a_minority_decides_nothing(tmp_path: Any) -> None:
         alone = nodes.up[leader]
         answer = await ask(alone.port, create("lost", timeout_ms=1500), timeout_ms=10_000)
         assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-        await until(lambda: alone.plane.active is None)
+        await wait_until_async(lambda: alone.plane.active is None)
         assert alone.quorum.machine.role != "leader"
         assert nodes.topics(leader) == {"before"}
         await nodes.start(others[0])
@@ -383,7 +379,9 @@ class DynamicNodes(Nodes):
 
     async def voters_are(self, *node_ids: int) -> None:
         expected = set(node_ids)
-        await until(lambda: all(set(n.quorum.machine.voters.by_id) == expected for n in self.up.values()))
+        await wait_until_async(
+            lambda: all(set(n.quorum.machine.voters.by_id) == expected for n in self.up.values())
+        )
 
 
 async def change_voters(port: int, message: Message) -> Any:
@@ -426,7 +424,7 @@ def test_voters_come_and_go(tmp_path: Any) -> None:
         remove = RemoveRaftVoterRequest(**nodes.voter(leader))
         assert (await change_voters(nodes.up[other].port, remove)).error_code == ErrorCode.NONE
         await nodes.voters_are(*(node_id for node_id in (0, 1, 2) if node_id != leader))
-        await until(lambda: nodes.up[leader].plane.active is None)
+        await wait_until_async(lambda: nodes.up[leader].plane.active is None)
         assert await created(nodes.up[leader].port, "from-an-observer")
         await nodes.same_metadata()
         assert {"alone", "without-the-first", "from-an-observer"} == nodes.topics(leader)
@@ -450,7 +448,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
         for number in range(30):
             assert await created(nodes.up[0].port, f"t{number}")
         logs = [broker.quorum.log for broker in nodes.up.values()]
-        await until(lambda: all(each.start_offset > 20 for each in logs))
+        await wait_until_async(lambda: all(each.start_offset > 20 for each in logs))
         for node_id in (0, 1, 2):
             await nodes.kill(node_id)
         await nodes.start(0, 1, 2)
@@ -495,7 +493,9 @@ def test_controllers_that_join_by_themselves(tmp_path: Any) -> None:
         new = nodes.voter(lost)["voter_directory_id"]
         assert new != old
         machines = [broker.quorum.machine for broker in nodes.up.values()]
-        await until(lambda: all(each.voters.has(lost, new) and len(each.voters) == 3 for each in machines))
+        await wait_until_async(
+            lambda: all(each.voters.has(lost, new) and len(each.voters) == 3 for each in machines)
+        )
 
     run(nodes, scene)
 
@@ -513,7 +513,7 @@ def test_a_voter_that_moves_tells_the_others(tmp_path: Any) -> None:
         (nodes.ports[moving],) = free_ports(1)
         await nodes.start(moving)
         machines = [broker.quorum.machine for broker in nodes.up.values()]
-        await until(
+        await wait_until_async(
             lambda: all(
                 each.voters.by_id[moving].endpoints[0].port == nodes.ports[moving] for each in machines
             )

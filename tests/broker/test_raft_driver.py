@@ -27,6 +27,7 @@ from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
 from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.files import OsFiles
+from tests.support.waiting import wait_until_async
 
 
 class NoFastPath:
@@ -116,13 +117,6 @@ def topic(name: str) -> Message:
     return TopicRecord(name=name, topic_id=name.encode().ljust(16, b"."))
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.005)
-
-
 def run(tmp_path: Any, scene: Callable[[list[Node], VoterSet], Awaitable[None]]) -> None:
     async def main() -> None:
         nodes = [Node(n, f"{tmp_path}/{n}") for n in (1, 2, 3)]
@@ -146,13 +140,13 @@ def run(tmp_path: Any, scene: Callable[[list[Node], VoterSet], Awaitable[None]])
 
 
 async def leader_of(nodes: list[Node]) -> Node:
-    await until(lambda: any(node.leading is not None for node in nodes))
+    await wait_until_async(lambda: any(node.leading is not None for node in nodes))
     return next(node for node in nodes if node.leading is not None)
 
 
 async def settled(node: Node, offset: int) -> bool:
     """Whether the record at `offset` was applied before the node lost its leadership."""
-    await until(lambda: node.applied > offset or node.leading is None)
+    await wait_until_async(lambda: node.applied > offset or node.leading is None)
     return node.applied > offset
 
 
@@ -176,7 +170,7 @@ def test_one_leads_and_all_apply_the_same(tmp_path: Any) -> None:
         names = [f"t{n}" for n in range(50)]
         for name in names:
             await append(nodes, name)
-        await until(lambda: all(node.names == names for node in nodes))
+        await wait_until_async(lambda: all(node.names == names for node in nodes))
         assert sum(node.leading is not None for node in nodes) == 1
 
     run(tmp_path, scene)
@@ -194,7 +188,7 @@ def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Any) -
             await append(others, name)
         first.start(voters)
         await append(nodes, "e")
-        await until(lambda: all(node.names == ["a", "b", "c", "d", "e"] for node in nodes))
+        await wait_until_async(lambda: all(node.names == ["a", "b", "c", "d", "e"] for node in nodes))
 
     run(tmp_path, scene)
 
@@ -212,7 +206,7 @@ def test_rolling_crashes_lose_nothing_that_was_committed(tmp_path: Any) -> None:
                 done.append(name)
             victim.start(voters)
         await append(nodes, "end")
-        await until(lambda: all("end" in node.names for node in nodes))
+        await wait_until_async(lambda: all("end" in node.names for node in nodes))
         for node in nodes:
             # A name may stand twice where the first try was committed after its leader had gone.
             assert list(dict.fromkeys(node.names)) == [*done, "end"]
@@ -230,7 +224,7 @@ def test_a_minority_commits_nothing(tmp_path: Any) -> None:
         epoch = leader.leading
         assert epoch is not None
         leader.driver.append([topic("lost")], epoch)
-        await until(lambda: leader.leading is None)  # check-quorum: it steps down by itself
+        await wait_until_async(lambda: leader.leading is None)  # check-quorum: it steps down by itself
         assert "lost" not in leader.names
 
     run(tmp_path, scene)
@@ -253,9 +247,9 @@ def test_a_follower_whose_disk_is_full_waits_for_room(tmp_path: Any, monkeypatch
         with monkeypatch.context() as full:
             full.setattr(RaftLog, "append_fetched", append_fetched)
             await append(nodes, "b")  # the others are a majority
-            await until(lambda: len(tries) > 2)
+            await wait_until_async(lambda: len(tries) > 2)
         await append(nodes, "c")
-        await until(lambda: all(node.names[-1:] == ["c"] for node in nodes))
+        await wait_until_async(lambda: all(node.names[-1:] == ["c"] for node in nodes))
         assert not follower.fatal
         assert follower.names == ["a", "b", "c"]
 
@@ -316,7 +310,7 @@ def test_whatever_ends_the_quorum_ends_the_node(
         monkeypatch.setattr(leader, "committed", committed)
         assert leader.leading is not None
         leader.driver.append([topic("b")], leader.leading)
-        await until(lambda: leader.fatal == [error])
+        await wait_until_async(lambda: leader.fatal == [error])
 
     run(tmp_path, scene)
 
@@ -333,7 +327,7 @@ def test_a_stop_waits_for_what_is_being_written(tmp_path: Any, monkeypatch: pyte
             ended.set()
 
         job = asyncio.ensure_future(leader.driver._in_thread(slow, None))
-        await until(began.is_set)
+        await wait_until_async(began.is_set)
         job.cancel()
         await leader.driver.stop()
         assert ended.is_set()

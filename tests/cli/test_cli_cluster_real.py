@@ -8,12 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,6 @@ def three():
 @pytest.fixture(scope="module")
 def cli_broker(three):
     return three
-
-
-def until(condition, timeout_s=20.0):
-    deadline_s = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline_s, "it did not come to pass"
-        time.sleep(0.05)
-    return found
 
 
 def status(ottla):
@@ -49,7 +41,7 @@ def partitions_of(ottla, topic):
 
 def test_status_of_a_healthy_cluster(ottla, three):
     three.create_topic("status-well", 30)
-    found = until(lambda: (seen := status(ottla))["healthy"] and seen)
+    found = wait_until(lambda: (seen := status(ottla))["healthy"] and seen)
     assert [row["id"] for row in found["brokers"]] == [0, 1, 2]
     assert {row["state"] for row in found["brokers"]} == {"up"}
     assert [f"{row['host']}:{row['port']}" for row in found["brokers"]] == three.bootstrap_servers.split(",")
@@ -68,7 +60,7 @@ def test_status_of_a_healthy_cluster(ottla, three):
 
 def test_status_tells_what_is_wrong(ottla, three):
     three.create_topic("status-ill", 3)
-    until(lambda: status(ottla)["healthy"])
+    wait_until(lambda: status(ottla)["healthy"])
     three.kill(2)
     try:
         fenced = "broker 2 is fenced: it is down or cannot reach the controller"
@@ -77,7 +69,7 @@ def test_status_tells_what_is_wrong(ottla, three):
             seen = status(ottla)
             return seen if seen["under_replicated_total"] and fenced in seen["problems"] else None
 
-        found = until(ill)
+        found = wait_until(ill)
         ours = [row for row in found["partitions"] if row["topic"] == "status-ill"]
         assert not any(row["offline"] or row["under_min_isr"] for row in ours)
         code, out, _ = ottla("cluster", "status")
@@ -86,7 +78,7 @@ def test_status_tells_what_is_wrong(ottla, three):
         assert "under-replicated\n" in out
     finally:
         three.start()
-    until(lambda: status(ottla)["healthy"])
+    wait_until(lambda: status(ottla)["healthy"])
 
 
 def test_status_of_nothing_fails(ottla):
@@ -103,12 +95,14 @@ def test_describe_shows_epochs_and_eligible_leaders(ottla, three):
     leader, epoch = row["leader"], row["leader_epoch"]
     three.kill(leader)
     try:
-        row = until(lambda: (seen := partitions_of(ottla, "told")[0])["leader"] not in (leader, -1) and seen)
+        row = wait_until(
+            lambda: (seen := partitions_of(ottla, "told")[0])["leader"] not in (leader, -1) and seen
+        )
         assert row["leader_epoch"] > epoch
         assert leader not in row["isr"]
     finally:
         three.start()
-    until(lambda: len(partitions_of(ottla, "told")[0]["isr"]) == 3)
+    wait_until(lambda: len(partitions_of(ottla, "told")[0]["isr"]) == 3)
     code, out, _ = ottla("partition", "elect", "preferred", "--topic", "told", "--partition", "0")
     assert (code, out) == (0, f"told-0 is led by {leader}\n")
     code, out, _ = ottla("partition", "elect", "preferred", "--topic", "told", "--json")
@@ -135,7 +129,7 @@ def test_a_reassignment_from_options_to_its_end(ottla, three):
         return set(json.loads(out)["topics"][0]["configs"])
 
     assert configs() == {f"{side}.replication.throttled.replicas" for side in ("leader", "follower")}
-    until(lambda: ottla(*move, "--verify", "--keep-throttle")[0] == 0)
+    wait_until(lambda: ottla(*move, "--verify", "--keep-throttle")[0] == 0)
     code, out, _ = ottla(*move, "--verify", "--json")
     verified = json.loads(out)
     assert (code, verified["complete"]) == (0, True)
@@ -151,7 +145,7 @@ def test_a_reassignment_from_a_file_and_one_that_cannot_be(ottla, three, tmp_pat
     rows = [{"topic": "filed", "partition": 0, "replicas": [2, 0], "log_dirs": ["any", "any"]}]
     plan.write_text(json.dumps({"version": 1, "partitions": rows}))
     assert ottla("partition", "reassign", str(plan), "--execute")[0] == 0
-    until(lambda: ottla("partition", "reassign", str(plan), "--verify")[0] == 0)
+    wait_until(lambda: ottla("partition", "reassign", str(plan), "--verify")[0] == 0)
     assert partitions_of(ottla, "filed")[0]["replicas"] == [2, 0]
     code, out, _ = ottla("partition", "reassign", str(plan), "--cancel")
     assert (code, out) == (0, "None of these partitions was moving\n")
@@ -197,7 +191,7 @@ def test_members_do_not_outlive_a_killed_supervisor(tmp_path):
         pids = [event["pid"] for event in seen if event["event"] == "broker-starting"]
         process.kill()
         process.wait()
-    until(lambda: not any(os.path.exists(f"/proc/{pid}/fd/0") for pid in pids))
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/fd/0") for pid in pids))
 
 
 def read_until(process, name):

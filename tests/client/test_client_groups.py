@@ -24,6 +24,7 @@ from ottla.client.groups.classic_protocol import assign_range
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.waiting import wait_until_async
 
 QUICK = {
     "group.initial.rebalance.delay.ms": 100,
@@ -110,12 +111,6 @@ class RecordingListener(RebalanceListener):
         self.told.append(("lost", {number for _, number in lost}))
 
 
-async def until(condition, timeout_s=15):
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def shared(members):
     """Every partition has one owner, and nobody has more than one more than another."""
     counts = sorted(len(member.partitions) for member in members)
@@ -130,15 +125,15 @@ def test_members_share_and_nothing_is_read_twice(groups_broker, topic, protocol)
     async def scenario():
         await fill(servers, topic)
         first = Member(servers, topic, topic, "first", group_protocol=protocol)
-        await until(lambda: first.partitions == set(range(PARTITIONS)))
+        await wait_until_async(lambda: first.partitions == set(range(PARTITIONS)))
         second = Member(servers, topic, topic, "second", group_protocol=protocol)
-        await until(lambda: shared([first, second]))
+        await wait_until_async(lambda: shared([first, second]))
         third = Member(servers, topic, topic, "third", group_protocol=protocol)
-        await until(lambda: shared([first, second, third]))
+        await wait_until_async(lambda: shared([first, second, third]))
         await fill(servers, topic)
-        await until(lambda: sum(len(each.records) for each in (first, second, third)) >= 120)
+        await wait_until_async(lambda: sum(len(each.records) for each in (first, second, third)) >= 120)
         await first.stop()
-        await until(lambda: shared([second, third]))
+        await wait_until_async(lambda: shared([second, third]))
         async with Admin(servers) as admin:
             await second.stop()
             await third.stop()
@@ -185,11 +180,11 @@ def test_auto_goes_by_what_the_cluster_and_the_group_can(groups_broker, topic):
         # The group is a classic one, with a member that knows nothing else.
         await asyncio.to_thread(groups_broker.wait_for_group, topic, 1)
         member = Member(servers, topic, topic, "ours")
-        await until(lambda: len(member.partitions) == 3)
+        await wait_until_async(lambda: len(member.partitions) == 3)
         mixed = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
         await member.stop()
         new = Member(servers, f"{topic}-new", topic, "ours")
-        await until(lambda: len(new.partitions) == PARTITIONS)
+        await wait_until_async(lambda: len(new.partitions) == PARTITIONS)
         fresh = await asyncio.to_thread(groups_broker.wait_for_group, f"{topic}-new", 1)
         await new.stop()
         with pytest.raises(BrokerError) as refused:
@@ -213,7 +208,7 @@ def test_auto_goes_by_what_the_cluster_and_the_group_can(groups_broker, topic):
 def test_auto_falls_back_where_the_protocol_is_switched_off(request):
     async def scenario(servers):
         member = Member(servers, "old", "t", "ours")
-        await until(lambda: len(member.partitions) == PARTITIONS)
+        await wait_until_async(lambda: len(member.partitions) == PARTITIONS)
         async with Admin(servers) as admin:
             info = await admin.describe_group("old")
         await member.stop()
@@ -309,13 +304,13 @@ def test_a_static_member_may_come_back_without_a_rebalance(groups_broker, topic,
                 Member(servers, topic, topic, f"m{n}", group_protocol=protocol, group_instance_id=f"i{n}")
                 for n in range(2)
             ]
-            await until(lambda: shared(members))
+            await wait_until_async(lambda: shared(members))
             before = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
             had = members[0].partitions
             await members[0].stop()
             options = {"group_protocol": protocol, "group_instance_id": "i0"}
             again = Member(servers, topic, topic, "m0", **options)
-            await until(lambda: again.partitions == had)
+            await wait_until_async(lambda: again.partitions == had)
             after = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
             for each in (again, members[1]):
                 await each.stop()
@@ -366,7 +361,7 @@ def test_a_lone_consumer_may_keep_offsets_in_a_group(groups_broker, topic):
         async with consumer_of(servers, topic) as consumer:
             assert await consumer.committed() == {(topic, 0): CommittedOffset(2)}
             member = Member(servers, topic, topic, "member")
-            await until(lambda: len(member.partitions) == PARTITIONS)
+            await wait_until_async(lambda: len(member.partitions) == PARTITIONS)
             with pytest.raises(BrokerError) as refused:
                 await consumer.commit({(topic, 0): 1})
             await member.stop()
@@ -427,7 +422,7 @@ def test_the_admin_lists_describes_alters_and_deletes(groups_broker, topic):
                 (2, -1, 10, -1),
             ]
             member = Member(servers, topic, topic, "reader")
-            await until(lambda: len(member.records) == 60 - 4 - 5)
+            await wait_until_async(lambda: len(member.records) == 60 - 4 - 5)
             listed = {row.group_id: row for row in await admin.list_groups(["STABLE"], ["Consumer"])}
             assert listed[topic].state == "Stable"
             assert topic not in [row.group_id for row in await admin.list_groups(types=["classic"])]
@@ -461,14 +456,16 @@ def test_the_coordinator_dies_and_nobody_reads_less(ottla_cluster_of_three, prot
     async def scenario():
         await fill(servers, topic)
         members = [Member(servers, topic, topic, f"m{n}", group_protocol=protocol) for n in range(2)]
-        await until(lambda: shared(members), 30)
+        await wait_until_async(lambda: shared(members), timeout_s=30)
         async with Admin(servers) as admin:
             coordinator = (await admin.describe_group(topic)).coordinator
         await asyncio.to_thread(cluster.kill, coordinator)
         await fill(servers, topic)
         wanted = {(number, offset) for number in range(PARTITIONS) for offset in range(20)}
-        await until(lambda: {record for each in members for record in each.records} == wanted, 30)
-        await until(lambda: shared(members), 30)
+        await wait_until_async(
+            lambda: {record for each in members for record in each.records} == wanted, timeout_s=30
+        )
+        await wait_until_async(lambda: shared(members), timeout_s=30)
         for member in members:
             await member.stop()
         async with Admin(servers) as admin:

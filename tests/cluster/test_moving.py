@@ -10,10 +10,11 @@ import pytest
 from ottla.client import ELECT_PREFERRED
 from ottla.testing import Cluster
 from tests.support.cluster.files import await_equal_replicas, replica_bytes, replica_folder
-from tests.support.cluster.load import Load, wait_until
+from tests.support.cluster.load import Load
 from tests.support.cluster.patience import takes_long
 from tests.support.cluster.view import ClusterView
 from tests.support.cluster.write import codes, write
+from tests.support.waiting import wait_until
 
 FILL_BYTES = 9_000_000
 
@@ -74,8 +75,8 @@ def test_a_throttled_reassignment_under_load(rate: int, at_least_s: float) -> No
                     if name.startswith("t-0")
                 ]
             ),
-            10,
             "the files of the old replica are gone",
+            10,
         )
 
 
@@ -90,10 +91,10 @@ def test_leadership_goes_back_when_asked_and_by_itself() -> None:
             view.await_isr("t", 3)
             (error,) = view.ask(lambda admin: admin.elect_leaders(ELECT_PREFERRED, [("t", 0)])).values()
             assert error is None or error.code == 84  # ELECTION_NOT_NEEDED: it was done in the meantime
-            wait_until(lambda: view.leader("t") == 0, 10, "every broker knows it")
+            wait_until(lambda: view.leader("t") == 0, "every broker knows it", 10)
             cluster.restart(1)
             view.await_isr("t", 3)
-            wait_until(lambda: view.leader("t", 1) == 1, 10, "leadership is given back")
+            wait_until(lambda: view.leader("t", 1) == 1, "leadership is given back", 10)
             load.await_all_partitions()
         assert not load.errors
         load.check()

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError
 from ottla.client import ELECT_PREFERRED, ELECT_UNCLEAN
 from ottla.testing import Cluster
 from tests.support.cluster.files import await_equal_replicas
-from tests.support.cluster.load import wait_until
 from tests.support.cluster.view import ClusterView
 from tests.support.cluster.write import codes, read_all, write
+from tests.support.waiting import wait_until
 
 UNCLEAN = "unclean.leader.election.enable"
 LINE = "unclean election, acknowledged records may be lost: partition=t-0 leader=1"
@@ -74,7 +74,7 @@ def test_it_leads_when_that_was_allowed_before() -> None:
     with Cluster(brokers=3, proxied="none") as cluster:
         view = lose_the_last_in_sync(cluster, unclean_leader_election_enable="true")
         view.await_leader("t", 1)
-        wait_until(lambda: len(lines_of_all(cluster)) == 1, 5, "one line in the log")
+        wait_until(lambda: len(lines_of_all(cluster)) == 1, "one line in the log", 5)
         assert read_from_second(cluster) == [b"on both"]
 
 

@@ -10,7 +10,8 @@ import pytest
 from ottla.testing import Cluster
 from tests.support.groups_e2e.party import QUICK, Party
 from tests.support.groups_e2e.reader import PROTOCOLS, Watched
-from tests.support.groups_e2e.watch import assert_history, until, until_shared
+from tests.support.groups_e2e.watch import assert_history, until_shared
+from tests.support.waiting import wait_until
 
 PARTITIONS = 12
 both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
@@ -39,7 +40,7 @@ def test_the_coordinator_dies_during_a_rebalance(
         moves = sum(member.moves() for member in members)
         members += [party.join(), party.join()]
         # The first partitions are on their way when it dies.
-        until(lambda: sum(member.moves() for member in members) > moves, members)
+        wait_until(lambda: sum(member.moves() for member in members) > moves, members)
         three_brokers.kill(dying)
         try:
             until_shared(members, PARTITIONS)
@@ -59,11 +60,11 @@ def test_the_coordinator_dies_during_commits(
         until_shared(members, PARTITIONS)
         before = party.settle(3)
         moves = [member.moves() for member in members]
-        until(lambda: commits_since(members, 0) > 50, members)
+        wait_until(lambda: commits_since(members, 0) > 50, members)
         three_brokers.kill(before.coordinator)
         killed_ns = time.monotonic_ns()
         try:
-            until(lambda: commits_since(members, killed_ns) > 50, members)
+            wait_until(lambda: commits_since(members, killed_ns) > 50, members)
             after = party.settle(3)
             assert after.coordinator != before.coordinator
             assert after.epoch in (before.epoch, -1), "another coordinator is no reason to rebalance"

@@ -10,7 +10,8 @@ import pytest
 from ottla.testing import Cluster
 from tests.support.groups_e2e.party import QUICK, Party
 from tests.support.groups_e2e.reader import COMMIT_EVERY, PROTOCOLS, Watched
-from tests.support.groups_e2e.watch import assert_history, until, until_read, until_shared
+from tests.support.groups_e2e.watch import assert_history, until_read, until_shared
+from tests.support.waiting import wait_until
 
 PARTITIONS = 12
 both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
@@ -85,7 +86,7 @@ def test_static_members_restart_one_by_one(
             had = members[name].owned()
             members[name].stop()
             members[name] = back = party.join(name)
-            until(lambda back=back, had=had: back.owned() == had, party.members)
+            wait_until(lambda back=back, had=had: back.owned() == had, party.members)
             moves[name] = len(had)
             assert {each: member.moves() for each, member in members.items()} == moves
         time.sleep(0.5)

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 )
 
 from ottla.testing import Cluster
-from tests.support.interop.clients import kafka
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire, batch_of
 
 START_MS = int(time.time()) * 1000 - 60_000

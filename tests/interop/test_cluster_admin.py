@@ -28,8 +28,8 @@ from ottla.protocol.messages.list_partition_reassignments_request import ListPar
 from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.interop.clients import kafka
 from tests.support.interop.java import JavaClient
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire
 
 PREFERRED, UNCLEAN = 0, 1

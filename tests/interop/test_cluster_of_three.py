@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +20,9 @@ from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRe
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
-from tests.support.interop.clients import kafka
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire
-
-WAIT_S = 15.0
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +46,6 @@ def controllers(cluster: Cluster) -> tuple[int, dict[int, str]]:
         told = quorum(wire)
     where = {each.node_id: f"{each.listeners[0].host}:{each.listeners[0].port}" for each in told.nodes}
     return told.topics[0].partitions[0].leader_id, where
-
-
-def until(check: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -128,7 +119,7 @@ def test_a_dead_broker_leads_nothing(trio: Cluster) -> None:
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         trio.kill(dead)
         cluster = DescribeClusterRequest()
-        until(lambda: len(wire.ask(cluster).brokers) == 2, "the dead broker does not count any more")
+        wait_until(lambda: len(wire.ask(cluster).brokers) == 2, "the dead broker does not count any more")
         for each in wire.ask(asked).topics[0].partitions:
             assert (each.error_code, each.offline_replicas) == (0, [dead])
             assert each.leader_id in each.isr_nodes and dead not in each.isr_nodes
@@ -139,5 +130,5 @@ def test_a_dead_broker_leads_nothing(trio: Cluster) -> None:
             assert (each.error_code, each.offline_replicas) == (0, [dead])
             assert each.leader_id != dead
         trio.restart(dead)
-        until(lambda: len(wire.ask(asked).brokers) == 3, "it is back")
+        wait_until(lambda: len(wire.ask(asked).brokers) == 3, "it is back")
         assert wire.ask(asked).topics[0].partitions[0].offline_replicas == []

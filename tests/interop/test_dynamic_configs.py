@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,19 +12,13 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import read_header
 from ottla.records.compression import CODEC_BY_NAME
 from tests.support.interop.wire import batch_of
+from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
 
 
 def now_ms() -> int:
     return int(time.time() * 1000)
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def first_header(wire, topic: str, offset: int):
@@ -105,7 +98,7 @@ def test_cleanup_policy(wire, topic):
 def test_retention_ms(wire, topic):
     wire.produce(topic, batch_of(b"old", timestamp_ms=now_ms() - DAY_MS))
     wire.alter(topic, **{"retention.ms": 3_600_000})
-    eventually(lambda: wire.list_offsets(topic, -2).offset == 1)
+    wait_until(lambda: wire.list_offsets(topic, -2).offset == 1)
     assert wire.fetch(topic, offset=0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert wire.produce(topic, batch_of(b"new")).base_offset == 1
     assert [record.value for record in wire.records(topic, 1)] == [b"new"]
@@ -117,11 +110,11 @@ def test_retention_bytes_and_the_delay_before_files_go(ottla_cluster, wire, new_
         wire.produce(topic, batch_of(b"x" * 600_000))
     assert wire.list_offsets(topic, -2).offset == 0
     wire.alter(topic, **{"retention.bytes": 1_300_000})
-    eventually(lambda: wire.list_offsets(topic, -2).offset > 0)
+    wait_until(lambda: wire.list_offsets(topic, -2).offset > 0)
     kept = len(wire.records(topic, wire.list_offsets(topic, -2).offset))
     assert 2 <= kept <= 4
     directory = os.path.join(ottla_cluster.data_dir, f"{topic}-0")
-    eventually(lambda: not glob.glob(os.path.join(directory, "*.deleted")))
+    wait_until(lambda: not glob.glob(os.path.join(directory, "*.deleted")))
     assert len(segments(ottla_cluster, topic)) == kept
 
 

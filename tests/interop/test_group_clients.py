@@ -23,9 +23,9 @@ from tests.support.interop.group_members import (
     Member,
     assert_all_read,
     assert_one_owner,
-    until,
     until_shared,
 )
+from tests.support.waiting import wait_until
 
 PARTITIONS = 6
 Make = Callable[..., Member]
@@ -80,7 +80,7 @@ def read_up(members: list[Member], written: set[Any]) -> None:
             member.refresh()
         return written <= {place for member in members for place in member.records}
 
-    until(all_read, members)
+    wait_until(all_read, members)
 
 
 KINDS = ["confluent", "cooperative", "confluent-848", "kafka-python", "aiokafka", "java", "java-848"]
@@ -107,7 +107,7 @@ def test_members_come_and_go_under_load(make: Any, kind: str) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": make.servers})
     producer.produce(make.topic, b"last", partition=0)
     producer.flush()
-    until(lambda: another.refresh() or len(another.records) > 0, another)
+    wait_until(lambda: another.refresh() or len(another.records) > 0, another)
     assert_one_owner(members)
     assert_all_read(members, written, again_max=len(written) // 4)
     assert len(another.records) <= 5, "offsets were committed before the last member left"
@@ -140,7 +140,7 @@ def test_a_static_member_restarts_unnoticed(make: Any, kind: str) -> None:
     kept, given = len(members[0].events), members[1].owned()
     members[1].stop()
     back = make(kind, "second")
-    until(lambda: back.owned() == given, (given, back))
+    wait_until(lambda: back.owned() == given, (given, back))
     time.sleep(1)
     members[0].refresh()
     assert len(members[0].events) == kept, "the other one has heard nothing of it"
@@ -168,7 +168,7 @@ def test_the_partitions_of_the_dead_are_taken_over(make: Any, kind: str) -> None
         [sys.executable, "-c", DYING, make.servers, make.topic, protocol], stdout=subprocess.PIPE, text=True
     )
     with dying:
-        until(lambda: len(staying.owned()) == PARTITIONS // 2, staying)
+        wait_until(lambda: len(staying.owned()) == PARTITIONS // 2, staying)
         dying.kill()
     until_shared([staying], PARTITIONS, limit_s=15)
 

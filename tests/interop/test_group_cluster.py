@@ -19,10 +19,10 @@ from tests.support.interop.group_members import (
     Member,
     assert_all_read,
     assert_one_owner,
-    until,
     until_shared,
 )
 from tests.support.interop.wire import Wire
+from tests.support.waiting import wait_until
 
 PARTITIONS = 6
 
@@ -79,7 +79,7 @@ def test_the_coordinator_dies(
     load.start()
     members = [make(), make()]
     until_shared(members, PARTITIONS)
-    until(lambda: coordinator(cluster, topic) >= 0)
+    wait_until(lambda: coordinator(cluster, topic) >= 0)
     dying = coordinator(cluster, topic)
     if moment == "while joining":
         members.append(make())
@@ -97,7 +97,7 @@ def test_the_coordinator_dies(
                 member.refresh()
             return written <= {place for member in members for place in member.records}
 
-        until(all_read, members)
+        wait_until(all_read, members)
         for member in members:
             member.stop()
         assert_one_owner(members)

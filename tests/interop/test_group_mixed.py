@@ -23,10 +23,10 @@ from tests.support.interop.group_members import (
     Member,
     assert_all_read,
     assert_one_owner,
-    until,
     until_shared,
 )
 from tests.support.processes import ROOT
+from tests.support.waiting import wait_until
 
 PARTITIONS = 12
 SHORT_SESSION_MS = 2000
@@ -178,7 +178,7 @@ class Group:
                 member.refresh()
             return self.written <= {place for member in self.members for place in member.records}
 
-        until(all_read, self.members)
+        wait_until(all_read, self.members)
 
     def info(self) -> GroupInfo:
         return self.cluster.wait_for_group(self.name, len(self.present), timeout_s=20)
@@ -260,7 +260,7 @@ def test_topics_by_pattern_that_come_later(group: Group, kind: str) -> None:
     group.settle()
     group.cluster.create_topic(f"{group.name}-later", PARTITIONS + 1)
     group.cluster.create_topic(f"{group.name}-other", PARTITIONS + 2)
-    until(lambda: PARTITIONS in group.present[0].owned(), group.present)
+    wait_until(lambda: PARTITIONS in group.present[0].owned(), group.present)
     (member,) = group.info().members
     topics = sorted({topic for topic, _ in member.assignment})
     assert topics == [group.name, f"{group.name}-later"]
@@ -281,7 +281,7 @@ def test_static_members_of_all_makes_restart_one_by_one_without_a_rebalance(
         noticed = [len(other.events) for other in group.present[1:]]
         group.leave(member)
         back = group.join(kind, kind)
-        until(lambda back=back, had=had: back.owned() == had, (had, back))
+        wait_until(lambda back=back, had=had: back.owned() == had, (had, back))
         assert [len(other.events) for other in group.present[:-1]] == noticed, kind
     after = group.info()
     assert (after.epoch, len(after.rebalances)) == (before.epoch, len(before.rebalances)), after.rebalances

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,10 +24,9 @@ from tests.support.interop.tools import (
     why_no_tools,
 )
 from tests.support.interop.wire import Wire
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_tools()), reason=str(why_no_tools()))]
-
-WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +67,6 @@ def fields(line: str) -> dict[str, str]:
     return {name: value.strip() for name, value in re.findall(r"(\w+): ([^\t]*)", line)}
 
 
-def until(look: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
-
-
 def test_metadata_quorum_status(ask: Callable[..., str], tools: KafkaTools) -> None:
     told = dict(re.findall(r"(\w+):\s+(.*)", ask(QUORUM, "describe", "--status")))
     assert int(told["LeaderId"]) in (0, 1, 2)
@@ -116,7 +105,7 @@ def test_topics(ask: Callable[..., str]) -> None:
     ask(TOPICS, "--alter", "--topic", name, "--partitions", "6")
     assert fields(ask(TOPICS, "--describe", "--topic", name).splitlines()[0])["PartitionCount"] == "6"
     ask(TOPICS, "--delete", "--topic", name)
-    until(lambda: name not in ask(TOPICS, "--list").split(), "deleted")
+    wait_until(lambda: name not in ask(TOPICS, "--list").split(), "deleted")
 
 
 def test_generated_reassignments(ask: Callable[..., str], moving: str, tmp_path: Path) -> None:
@@ -137,7 +126,7 @@ def test_throttled_reassignments_and_elections(
     assert f"Successfully started partition reassignment for {moving}-0" in told
     done = f"Reassignment of partition {moving}-0 is completed."
     verify = ("--reassignment-json-file", path, "--verify")
-    until(lambda: done in ask(REASSIGN, *verify, "--preserve-throttles"), done)
+    wait_until(lambda: done in ask(REASSIGN, *verify, "--preserve-throttles"), done)
     with Wire(quartet.address(0)) as wire:
         from ottla.protocol.messages.describe_configs_request import (
             DescribeConfigsRequest,
@@ -151,7 +140,7 @@ def test_throttled_reassignments_and_elections(
 
         assert len(throttles()) == 2
         assert f"Clearing topic-level throttles on topic {moving}" in ask(REASSIGN, *verify)
-        until(lambda: not throttles(), "no throttles are left")
+        wait_until(lambda: not throttles(), "no throttles are left")
     assert "No partition reassignments found" in ask(REASSIGN, "--list")
     (row,) = (fields(line) for line in ask(TOPICS, "--describe", "--topic", moving).splitlines()[1:2])
     assert row["Replicas"] == "3,1,2"
@@ -202,7 +191,9 @@ def test_a_broker_that_is_gone_for_good(ask: Callable[..., str], tools: KafkaToo
         return [row for row in map(fields, lines) if row.get("Topic") in (name, alone)]
 
     try:
-        (short,) = until(lambda: [r for r in missing("under-replicated") if r["Topic"] == name], "fenced")
+        (short,) = wait_until(
+            lambda: [r for r in missing("under-replicated") if r["Topic"] == name], "fenced"
+        )
         assert short["Isr"] == "0,1"
         assert [row["Topic"] for row in missing("unavailable")] == [alone]
         servers = ("--bootstrap-server", quartet.address(0))
@@ -211,12 +202,12 @@ def test_a_broker_that_is_gone_for_good(ask: Callable[..., str], tools: KafkaToo
         assert "Broker 3 is no longer registered." in tools.ask(CLUSTER, "unregister", *servers, "--id", "3")
         with Wire(quartet.address(0)) as wire:
             everybody = DescribeClusterRequest(include_fenced_brokers=True)
-            until(lambda: len(wire.ask(everybody).brokers) == 3, "it is forgotten")
+            wait_until(lambda: len(wire.ask(everybody).brokers) == 3, "it is forgotten")
         code, text = tools.run(CLUSTER, "unregister", *servers, "--id", "77")
         assert code == 1 and "BrokerIdNotRegisteredException" in text
     finally:
         quartet.start(3)
-    until(lambda: not missing("under-replicated") and not missing("unavailable"), "it is back")
+    wait_until(lambda: not missing("under-replicated") and not missing("unavailable"), "it is back")
 
 
 def test_cluster_id(tools: KafkaTools, quartet: Cluster) -> None:

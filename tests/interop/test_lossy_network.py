@@ -15,7 +15,7 @@ import pytest
 
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port
-from tests.support.interop.clients import kafka
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire
 
 RECORDS = 8000

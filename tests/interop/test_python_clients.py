@@ -14,7 +14,8 @@ import aiokafka.errors
 import confluent_kafka
 import pytest
 
-from tests.support.interop.clients import PYTHON_CLIENTS, Row, codecs_of, confluent_consumer, kafka
+from tests.support.interop.clients import PYTHON_CLIENTS, Row, codecs_of, confluent_consumer
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import batch_of
 
 START_MS = int(time.time()) * 1000 - 60_000

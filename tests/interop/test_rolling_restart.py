@@ -7,7 +7,7 @@ import importlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -16,9 +16,10 @@ import pytest
 
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ottla.testing import Cluster
-from tests.support.interop.clients import kafka
 from tests.support.interop.java import JavaClient, why_no_java
+from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire
+from tests.support.waiting import wait_until
 
 PAUSE_S = 0.001
 PROGRESS = 20
@@ -120,13 +121,6 @@ class Java:
         return {int(number): offset for number, offset in told["offsets"].items()}, told["errors"]
 
 
-def until(check: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def all_in_sync(address: str, topics: list[str]) -> bool:
     with Wire(address) as wire:
         told = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])).topics
@@ -179,12 +173,14 @@ def test_no_error_reaches_any_client(trio: Cluster, request: pytest.FixtureReque
         def all_go_on() -> None:
             for name, client in clients.items():
                 wanted = client.acknowledged() + PROGRESS
-                until(lambda client=client, wanted=wanted: client.acknowledged() >= wanted, f"{name} goes on")
+                wait_until(
+                    lambda client=client, wanted=wanted: client.acknowledged() >= wanted, f"{name} goes on"
+                )
 
         all_go_on()
         for broker in range(3):
             trio.restart(broker)
-            until(lambda broker=broker: all_in_sync(trio.address(broker), names), "all are in sync")
+            wait_until(lambda broker=broker: all_in_sync(trio.address(broker), names), "all are in sync")
             all_go_on()
     for name in names:
         offsets, errors = found[name]

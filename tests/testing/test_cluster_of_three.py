@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from ottla.client import Admin
 from ottla.testing import BrokerError, Cluster
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -93,14 +94,6 @@ def state(cluster, topic):
     return ask(cluster, question)
 
 
-def until(condition, timeout_s=30.0):
-    deadline_s = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline_s, "it did not come to pass"
-        time.sleep(0.05)
-    return found
-
-
 def numbers(start, count=50):
     return [b"%d" % n for n in range(start, start + count)]
 
@@ -118,7 +111,7 @@ def test_a_killed_leader_is_replaced_and_comes_back(in_process):
         assert state(cluster, "t").leader != leader
         cluster.start(leader)
         assert cluster.running
-        until(lambda: len(state(cluster, "t").isr) == 3)
+        wait_until(lambda: len(state(cluster, "t").isr) == 3)
         assert receive(cluster, "t", 100) == numbers(0, 100)
 
 
@@ -142,9 +135,9 @@ def test_a_paused_member_is_done_without_and_catches_up(in_process):
         cluster.pause(follower)
         assert cluster.is_running(follower)
         assert send(cluster, "t", numbers(0), without=follower) == numbers(0)
-        until(lambda: follower not in state_by_others(cluster, "t", follower).isr)
+        wait_until(lambda: follower not in state_by_others(cluster, "t", follower).isr)
         cluster.resume(follower)
-        until(lambda: len(state(cluster, "t").isr) == 3)
+        wait_until(lambda: len(state(cluster, "t").isr) == 3)
         assert receive(cluster, "t", 50) == numbers(0)
 
 
@@ -164,14 +157,14 @@ def test_an_isolated_leader_acknowledges_nothing_that_is_lost(in_process):
         leader = state(cluster, "t").leader
         cluster.isolate(leader)
         kept = send(cluster, "t", numbers(1000), timeout_s=1.5)
-        others = until(
+        others = wait_until(
             lambda: (seen := state_by_others(cluster, "t", leader)).leader not in (leader, -1) and seen
         )
         assert leader not in others.isr
         # The isolated one still tells whoever asks that it leads.
         assert send(cluster, "t", numbers(50), without=leader) == numbers(50)
         cluster.heal()
-        until(lambda: len(state(cluster, "t").isr) == 3)
+        wait_until(lambda: len(state(cluster, "t").isr) == 3)
         values = receive(cluster, "t", 100 + len(kept))
         assert [value for value in values if int(value) < 1000] == numbers(0, 100)
         assert set(kept) <= set(values)
@@ -202,7 +195,7 @@ def test_rolling_restart_keeps_addresses_and_data(tmp_path):
         pids = cluster.pids
         for broker in range(3):
             cluster.restart(broker)
-            until(lambda: len(state(cluster, "t").isr) == 3)
+            wait_until(lambda: len(state(cluster, "t").isr) == 3)
         assert cluster.bootstrap_servers == addresses
         assert not set(cluster.pids) & set(pids)
         assert cluster.data_dir == str(tmp_path / "mine")
@@ -227,7 +220,7 @@ def test_clients_can_be_cut_off_too():
         cluster.isolate(2, clients=True)
         assert send(cluster, "t", numbers(50), timeout_s=60) == numbers(50)
         cluster.heal()
-        until(lambda: len(state(cluster, "t").isr) == 3)
+        wait_until(lambda: len(state(cluster, "t").isr) == 3)
 
 
 def test_what_cannot_be_is_refused():

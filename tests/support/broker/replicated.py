@@ -96,7 +96,12 @@ class Trio:
         assert node.process is not None and node.broker is not None
         future: asyncio.Future[Any] = self.world.loop.create_future()
         task = self.world.spawn(node.process, work(node.broker))
-        task.add_done_callback(lambda done: future.done() or future.set_result(done.result()))
+
+        def finish(done: asyncio.Task[Any]) -> None:
+            if not future.done():
+                future.set_result(done.result())
+
+        task.add_done_callback(finish)
         return await future
 
     async def ask(self, node_id: int, message: Message, response: type[Response], **options: Any) -> Response:

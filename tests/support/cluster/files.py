@@ -6,7 +6,7 @@ import glob
 import os
 
 from ottla.testing import Cluster
-from tests.support.cluster.load import wait_until
+from tests.support.waiting import wait_until
 
 
 def replica_folder(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> str:
@@ -31,5 +31,5 @@ def await_equal_replicas(
         contents = {replica_bytes(cluster, broker, topic, partition) for broker in brokers}
         return len(contents) == 1 and b"" not in contents
 
-    wait_until(equal, timeout_s, f"equal files of {topic}-{partition} on {brokers}")
+    wait_until(equal, f"equal files of {topic}-{partition} on {brokers}", timeout_s)
     return replica_bytes(cluster, brokers[0], topic, partition)

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from tests.support.waiting import wait_until
+
 QUEUED_MAX = 2000
 READ_TIMEOUT_S = 60.0
 
@@ -64,7 +66,7 @@ class Load:
 
     def await_acks(self, more: int, timeout_s: float = 30.0) -> None:
         """Until so many more records are acknowledged."""
-        wait_until(self._reaches(self.acked_count + more), timeout_s, f"{more} more records")
+        wait_until(self._reaches(self.acked_count + more), f"{more} more records", timeout_s)
 
     def await_all_partitions(self, timeout_s: float = 30.0) -> None:
         """Until every partition has acknowledged something new."""
@@ -75,8 +77,8 @@ class Load:
         sent = {partition: self._sent[partition] for partition in partitions}
         wait_until(
             lambda: all(self.newest[partition] >= number for partition, number in sent.items()),
-            timeout_s,
             f"a new record in each of the partitions {list(sent)}",
+            timeout_s,
         )
 
     def longest_gap_s(self, since: float) -> float:
@@ -149,6 +151,7 @@ class Load:
             deadline = time.monotonic() + READ_TIMEOUT_S
             while len(at_end) < self.partitions:
                 assert time.monotonic() < deadline, f"only {sorted(at_end)} were read to the end"
+                message: Any
                 for message in consumer.consume(1000, 0.2):
                     error = message.error()
                     if error is None:
@@ -159,10 +162,3 @@ class Load:
         finally:
             consumer.close()
         return found
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ottla.client import Admin, NewTopic, PartitionState, QuorumInfo
 from ottla.client.errors import ClientError
-from tests.support.cluster.load import wait_until
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class ClusterView:
                 return False
             return all(len(state.isr) == size for state in states)
 
-        wait_until(reached, timeout_s, f"{size} replicas in sync in all partitions of {topic}")
+        wait_until(reached, f"{size} replicas in sync in all partitions of {topic}", timeout_s)
 
     def await_partition(
         self, topic: str, condition: Callable[[PartitionState], bool], what: str, timeout_s: float = 30.0
@@ -74,7 +74,7 @@ class ClusterView:
             return condition(seen[-1])
 
         try:
-            wait_until(reached, timeout_s, f"{topic}-0: {what}")
+            wait_until(reached, f"{topic}-0: {what}", timeout_s)
         except AssertionError as error:
             raise AssertionError(f"{error}; {seen[-1:]}") from None
         return seen[-1]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 def write(servers: str, topic: str, values: list[bytes], **config: Any) -> list[KafkaError | None]:
     """The error of each record or None, after one try; config names with underscores for dots."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    fates: dict[bytes, KafkaError | None] = {}
+    fates: dict[bytes | None, KafkaError | None] = {}
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -55,7 +55,7 @@ def read_all(servers: str, topic: str, *, timeout_s: float = 10.0) -> list[bytes
         while (message := consumer.poll(timeout_s)) is not None:
             error = message.error()
             if error is None:
-                found.append(message.value())
+                found.append(message.value() or b"")
             elif error.code() == KafkaError._PARTITION_EOF:
                 return found
             else:

@@ -117,9 +117,10 @@ class ConsumerDesk:
                     TopicPartitions(topic_id=self.id(name), partitions=each) for name, each in owned.items()
                 ]
             )
-        request = ConsumerGroupHeartbeatRequest(
-            **({"group_id": GROUP, "member_id": who, "member_epoch": self.epochs.get(who, 0)} | fields)
-        )
+        fields.setdefault("group_id", GROUP)
+        fields.setdefault("member_id", who)
+        fields.setdefault("member_epoch", self.epochs.get(who, 0))
+        request = ConsumerGroupHeartbeatRequest(**fields)
         reply = self.ask("consumer_group_heartbeat", request, version, who)
         assert isinstance(reply, ConsumerGroupHeartbeatResponse)
         self._note(who, request, reply)

@@ -64,7 +64,7 @@ class Consuming:
 
     def step(self) -> None:
         self.going.wait()
-        message = self._consumer.poll(0.05)
+        message: Any = self._consumer.poll(0.05)
         if message is not None and message.error() is None:
             self._note("r", message.partition(), message.offset())
             self._next[message.partition()] = message.offset() + 1

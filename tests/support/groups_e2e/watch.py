@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import confluent_kafka
 
 from tests.support.groups_e2e.reader import Watched
+from tests.support.waiting import wait_until
 
 WAIT_S = 25.0
 NEVER_NS = 1 << 63
@@ -114,13 +114,6 @@ def assert_history(
     assert again <= again_max, f"{again} of {len(written)} were read again; refused commits: {refusals}"
 
 
-def until(check: Callable[[], bool], what: Any = "", limit_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while not check():
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.02)
-
-
 def until_shared(members: Sequence[Watched], partitions: int, limit_s: float = WAIT_S) -> None:
     """Every partition has an owner, and nobody has more or less than a fair share."""
     least, most = partitions // len(members), -(-partitions // len(members))
@@ -131,7 +124,7 @@ def until_shared(members: Sequence[Watched], partitions: int, limit_s: float = W
         everything = sorted(partition for each in owned for partition in each)
         return everything == list(range(partitions)) and all(least <= len(each) <= most for each in owned)
 
-    until(fair, members, limit_s)
+    wait_until(fair, members, limit_s)
 
 
 def until_read(members: Sequence[Watched], written: set[Place]) -> None:
@@ -141,7 +134,7 @@ def until_read(members: Sequence[Watched], written: set[Place]) -> None:
         }
         return written - read
 
-    until(lambda: not left(), lambda: f"unread: {sorted(left())[:5]}; {members}")
+    wait_until(lambda: not left(), lambda: f"unread: {sorted(left())[:5]}; {members}")
 
 
 class Load(threading.Thread):

@@ -15,10 +15,10 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.interop import transactions
 from tests.support.interop.transacting import ABORT, COMMIT, LEAVE, Transacting
@@ -140,7 +140,7 @@ def read_rows(servers: str, topic: str) -> list[dict[int, Row]]:
     limit = time.monotonic() + 60
     while len(ended) < PARTITIONS:
         assert time.monotonic() < limit, f"only {sorted(ended)} could be read"
-        message = consumer.poll(1)
+        message: Any = consumer.poll(1)
         if message is None:
             continue
         if message.error() is None:
@@ -191,12 +191,13 @@ def run_bank(
     """Let them work for so long while `disturb` is called again and again; then the audit."""
     made = [Teller(kind, servers, topic, number, leaves) for number in range(tellers)]
     inspector = Inspector(servers, topic)
-    for thread in (*made, inspector):
+    threads: list[Teller | Inspector] = [*made, inspector]
+    for thread in threads:
         thread.start()
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         disturb()
-        for thread in (*made, inspector):
+        for thread in threads:
             if thread.crash is not None:
                 raise AssertionError(f"{thread.name} ended") from thread.crash
     for teller in made:

@@ -9,20 +9,13 @@ import asyncio
 import shutil
 import subprocess
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import aiokafka
 import confluent_kafka
 
-with warnings.catch_warnings():
-    # kafka-python reads its schemas, while being imported, with a function that Python 3.11 calls old.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka
-    import kafka.admin
-    import kafka.codec
-    import kafka.errors
+from tests.support.interop.kafka_python import kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_TIMEOUT_S = 20.0
@@ -87,7 +80,7 @@ def confluent_read(servers: str, topic: str, partition: int) -> Found:
         consumer.assign([here])
         found: Found = []
         while end > start and (not found or found[-1][0] + 1 < end):
-            message = consumer.poll(READ_TIMEOUT_S)
+            message: Any = consumer.poll(READ_TIMEOUT_S)
             assert message is not None, f"{len(found)} records, then nothing"
             assert message.error() is None, message.error()
             headers = tuple((name, value) for name, value in message.headers() or ())

@@ -14,15 +14,16 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import aiokafka
 import confluent_kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tests.support.interop.clients import kafka
 from tests.support.interop.java import jvm
+from tests.support.interop.kafka_python import kafka
+from tests.support.waiting import wait_until
 
 WAIT_S = 30.0
 SESSION_MS = 6000
@@ -111,7 +112,7 @@ class ConfluentMember(Member):
         )
         unwritten = 0
         while self._running:
-            message = consumer.poll(0.05)
+            message: Any = consumer.poll(0.05)
             if message is not None and message.error() is None:
                 self.records.append((message.partition(), message.offset()))
                 unwritten += 1
@@ -309,13 +310,6 @@ class Load(threading.Thread):
         return self.written
 
 
-def until(check: Callable[[], bool], what: object = "", limit_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def until_shared(members: Sequence[Member], partitions: int, limit_s: float = WAIT_S) -> None:
     """Every partition has an owner, and nobody has more than his share."""
     most = -(-partitions // len(members))
@@ -326,7 +320,7 @@ def until_shared(members: Sequence[Member], partitions: int, limit_s: float = WA
         everything = sorted(partition for each in owned for partition in each)
         return everything == list(range(partitions)) and max(map(len, owned)) <= most
 
-    until(fair, members, limit_s)
+    wait_until(fair, members, limit_s)
 
 
 def assert_one_owner(members: Sequence[Member]) -> None:

@@ -67,13 +67,15 @@ class JavaClient:
         self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
     ) -> list[int]:
         """The offsets of the rows."""
-        return self.run("write", **_write_command(topic, partition, rows, codec, settings))
+        offsets: list[int] = self.run("write", **_write_command(topic, partition, rows, codec, settings))
+        return offsets
 
     def refused(
         self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
     ) -> str | None:
         """The class of the exception that the rows ended with."""
-        return self.run("refused", **_write_command(topic, partition, rows, codec, settings))
+        exception: str | None = self.run("refused", **_write_command(topic, partition, rows, codec, settings))
+        return exception
 
     def read(self, topic: str, partition: int, **settings: str) -> Found:
         rows = self.run("read", topic=topic, partition=partition, settings=_dotted(settings))

@@ -15,8 +15,8 @@ import aiokafka
 import confluent_kafka
 
 import ottla.client
-from tests.support.interop.clients import kafka
 from tests.support.interop.java import jvm
+from tests.support.interop.kafka_python import kafka
 
 WAIT_S = 30
 LOST_S = 5
@@ -391,7 +391,7 @@ def read_committed(servers: str, topic: str, partitions: int) -> list[str]:
     consumer.assign([confluent_kafka.TopicPartition(topic, index, 0) for index in range(partitions)])
     ended = 0
     while ended < partitions:
-        message = consumer.poll(WAIT_S)
+        message: Any = consumer.poll(WAIT_S)
         assert message is not None, "nothing came"
         if message.error() is None:
             found.append(message.value().decode())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 
 def main() -> int:
@@ -46,7 +47,8 @@ def main() -> int:
         .options(**wanted.get("options", {}))
         .start()
     )
-    print(json.dumps({"jvm": spark.sparkContext._gateway.proc.pid, "query": query.id}), flush=True)
+    gateway: Any = spark.sparkContext._gateway
+    print(json.dumps({"jvm": gateway.proc.pid, "query": query.id}), flush=True)
     seen = -1
     while query.isActive:
         progress = query.lastProgress

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
 from ottla.client import read_arrow, write_arrow
+from ottla.testing import Cluster
 from tests.support.processes import ROOT, python_module
 
 STEP_S = 0.02
@@ -54,7 +56,9 @@ def python_workers(jvm: int) -> list[int]:
 class Show:
     """One query over many lives."""
 
-    def __init__(self, cluster, tmp_path, *, source: str, target: str, **wanted: object) -> None:
+    def __init__(
+        self, cluster: Cluster, tmp_path: Path, *, source: str, target: str, **wanted: object
+    ) -> None:
         self.cluster = cluster
         self.source = source
         self.target = target
@@ -66,7 +70,7 @@ class Show:
             **wanted,
         }
         self.log = tmp_path / "driver.log"
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen[str] | None = None
         self.jvm = 0
         self.batches = 0
         self.batch = -1
@@ -92,7 +96,7 @@ class Show:
             )
         threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
 
-    def _listen(self, process: subprocess.Popen) -> None:
+    def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
@@ -111,7 +115,7 @@ class Show:
     def wait_batches(self, count: int, timeout_s: float = 300) -> None:
         self._until(lambda: self.batches >= count or not self.runs, timeout_s, f"{count} batches")
 
-    def _until(self, done, timeout_s: float, what: str) -> None:
+    def _until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s
         while not done():
             assert time.monotonic() < deadline, f"no {what} in {timeout_s} s: {self.tail()}"

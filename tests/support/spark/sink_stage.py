@@ -6,11 +6,14 @@ import pickle
 import time
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.client import SyncTransactions, read_arrow, shared_cluster
+from ottla.testing import Cluster
 from pyspark_ottla.sink import writers
 from pyspark_ottla.sink.exactly_once import commit_log, task_writer
 
@@ -30,7 +33,7 @@ def rows(numbers: Iterable[int]) -> list[pa.RecordBatch]:
 class Stage:
     """One streaming query and its output topic."""
 
-    def __init__(self, cluster, topic: str, monkeypatch, **options: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
         self.servers = cluster.bootstrap_servers
         self.topic = topic
         self.options = {
@@ -60,12 +63,12 @@ class Stage:
     def writer(self) -> writers.OttlaStreamWriter:
         return writers.OttlaStreamWriter(self.options, SCHEMA)
 
-    def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0):
+    def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0) -> Any:
         """One attempt of a task; what it tells goes over the wire."""
         self.task_id = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
         return pickle.loads(pickle.dumps(self.writer().write(iter(rows(numbers)))))
 
-    def tasks(self, batch: int, numbers: range, parallelism: int = 2) -> list:
+    def tasks(self, batch: int, numbers: range, parallelism: int = 2) -> list[Any]:
         return [
             self.task(batch, partition, numbers[partition::parallelism]) for partition in range(parallelism)
         ]
@@ -74,7 +77,7 @@ class Stage:
         """A batch as it should be."""
         self.commit(self.tasks(batch, numbers, parallelism), batch)
 
-    def commit(self, messages: list, batch: int) -> None:
+    def commit(self, messages: list[Any], batch: int) -> None:
         """As Spark: a commit that raises is followed by an abort with the same messages."""
         try:
             self.writer().commit(messages, batch)

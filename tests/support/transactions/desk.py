@@ -122,7 +122,7 @@ class Desk:
             transaction_timeout_ms=timeout_ms,
             producer_id=expected[0],
             producer_epoch=expected[1],
-            **fields,  # type: ignore[arg-type]
+            **fields,
         )
         reply = self.ask("init_producer_id", request, version)
         line = f"init: {_code(reply)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -61,7 +62,7 @@ class ConfluentWorker:
         finally:
             self._consumer.close()
 
-    def _transaction(self, batch: list[confluent_kafka.Message]) -> None:
+    def _transaction(self, batch: list[Any]) -> None:
         ends: dict[int, int] = {}
         try:
             self._producer.begin_transaction()
