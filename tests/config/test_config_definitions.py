@@ -65,7 +65,7 @@ def test_values(name: str, text: str, value: object) -> None:
         ("segment.bytes", "1", "at least 1048576"),
         ("segment.bytes", "", "whole number"),
         ("preallocate", "yes", "must be true or false"),
-        ("cleanup.policy", "shred", "must hold only compact, delete"),
+        ("cleanup.policy", "shred", "must contain only compact, delete"),
         ("cleanup.policy", "delete,delete", "twice"),
         ("min.cleanable.dirty.ratio", "nan", "must be a number between 0"),
         ("min.cleanable.dirty.ratio", "1.5", "must be between 0.0 and 1.0"),

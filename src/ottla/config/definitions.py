@@ -1,15 +1,16 @@
-"""What a configuration property is: its kind, its default, which values it takes, how it is read and shown.
+"""Definition of configuration properties: type, default, valid values, parsing and rendering.
 
-Definitions are written as text tables, one property per line, because a table is what a reader wants to see
-and because parsing a few hundred short lines at start costs less than a millisecond:
+Definitions are text tables with one property per line, which are easy to read, and cheap to parse at start:
 
-    name                      kind     default   check      mode | one line of documentation
+    name                      type     default   check      mode [ignored] | description in one sentence
 
-`default` may be `null` (not set), `""` (empty) or `max` (the largest of its kind). `check` is `-`, `>=N`,
-`A..B`, a comma separated list of allowed words, or the name of a special check. `mode` is `ro` (fixed at
-start), `node` (can be changed for one broker while it runs) or `all` (for the whole cluster while it runs).
+`default` may be `null` (not set), `""` (empty) or `max` (the maximum of the type). `check` is `-`, `>=N`,
+`A..B`, a comma-separated list of valid words, or the name of a special check. `mode` is `ro` (read-only:
+needs a restart), `node` (dynamic, per broker) or `all` (dynamic, per broker or cluster-wide). `ignored` marks
+a property that is accepted for compatibility with Kafka but has no effect; a test compares these marks with
+the use in the code.
 
-Regular expressions are avoided in this room: compiling them costs more at start than all of the tables.
+This package uses no regular expressions: compiling them costs more at start than parsing all of the tables.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = "ro", "node", "all"
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be accepted; the text names the key, the value and what is allowed."""
+    """An invalid configuration. The message names the property, the value and the valid values."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(f"{key}={value}: {allowed}")
@@ -51,7 +52,7 @@ class ConfigError(ValueError):
 
 
 def is_number(text: str, digits_max: int = 20) -> bool:
-    """Whether the text is decimal digits and nothing else (int() would also take 1_000 and other scripts)."""
+    """Whether the text consists of ASCII digits (int() also accepts 1_000 and other scripts)."""
     return text.isascii() and text.isdecimal() and len(text) <= digits_max
 
 
@@ -63,7 +64,7 @@ def _throttled(value: tuple[str, ...]) -> str | None:
 
 
 def _gzip_level(value: int) -> str | None:
-    return None if value == -1 or 1 <= value <= 9 else "must be -1 (default of the codec) or between 1 and 9"
+    return None if value == -1 or 1 <= value <= 9 else "must be -1 (the default of gzip) or between 1 and 9"
 
 
 def _not_empty(value: object) -> str | None:
@@ -78,15 +79,27 @@ SPECIAL_CHECKS: dict[str, Callable[[Any], str | None]] = {
 
 
 class Property:
-    """One property: how to read it from text, which values it takes, what it is by default."""
+    """One property: how to parse and render its values, and which are valid. Ignored ones are not
+    `supported`."""
 
-    __slots__ = ("choices", "default", "doc", "high", "kind", "low", "mode", "name", "special")
+    __slots__ = ("choices", "default", "doc", "high", "kind", "low", "mode", "name", "special", "supported")
 
-    def __init__(self, name: str, kind: int, *, default: str, check: str, mode: str, doc: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: int,
+        *,
+        default: str,
+        check: str,
+        mode: str,
+        doc: str,
+        supported: bool = True,
+    ) -> None:
         self.name = name
         self.kind = kind
         self.mode = mode
         self.doc = doc
+        self.supported = supported
         self.low: float | None = None
         self.high: float | None = None
         self.choices: tuple[str, ...] = ()
@@ -120,7 +133,7 @@ class Property:
         return self._read("" if text == '""' else text)
 
     def parse(self, text: str) -> Any:
-        """The value of `text`, or ConfigError with the key, the text and what would have been allowed."""
+        """Return the value of `text`, or raise ConfigError."""
         value = self._read(text)
         problem = self._problem(value)
         if problem is not None:
@@ -172,16 +185,16 @@ class Property:
         if self.choices:
             items = value if self.kind == LIST else (value,)
             if any(item not in self.choices for item in items):
-                what = "must hold only" if self.kind == LIST else "must be one of"
+                what = "must contain only" if self.kind == LIST else "must be one of"
                 return f"{what} {', '.join(self.choices)}"
         if self.kind == LIST and len(set(value)) != len(value):
-            return "must not name anything twice"
+            return "must not contain an item twice"
         if self.kind == LIST and "" in value:
-            return "must not hold an empty item"
+            return "must not contain an empty item"
         return self.special(value) if self.special is not None else None
 
     def show(self, value: Any) -> str | None:
-        """The text that stands for `value` in files and on the wire: `parse(show(v)) == v`."""
+        """Return the text form of `value` for files and the wire: `parse(show(v)) == v`."""
         if value is None:
             return None
         if self.kind == BOOLEAN:
@@ -192,14 +205,22 @@ class Property:
 
 
 def read_table(table: str) -> dict[str, Property]:
-    """The properties of a text table, in its order."""
+    """Parse a table of definitions."""
     found: dict[str, Property] = {}
     for line in table.splitlines():
         head, bar, doc = line.partition("|")
         if not bar:
-            assert not head.strip(), f"a property needs a line of documentation: {line}"
+            assert not head.strip(), f"no description: {line}"
             continue
-        name, kind, default, check, mode = head.split()
+        name, kind, default, check, mode, *flags = head.split()
         assert name not in found, f"{name} is defined twice"
-        found[name] = Property(name, KINDS[kind], default=default, check=check, mode=mode, doc=doc.strip())
+        found[name] = Property(
+            name,
+            KINDS[kind],
+            default=default,
+            check=check,
+            mode=mode,
+            doc=doc.strip(),
+            supported="ignored" not in flags,
+        )
     return found

@@ -1,4 +1,4 @@
-"""The properties of a group. Where nothing is set the broker's hold, and the broker's bound what is set."""
+"""The properties of a group. Broker properties set their defaults and limits."""
 
 from __future__ import annotations
 
@@ -11,34 +11,40 @@ from ottla.config.topic_config import SOURCE_DEFAULT, ConfigEntry, ConfigLayers,
 SOURCE_DYNAMIC_GROUP = 8
 
 GROUP_PROPERTIES: dict[str, Property] = read_table("""
-consumer.assignment.interval.ms      int    1000        >=0            all | Least time between two assignments of the group.
-consumer.heartbeat.interval.ms       int    5000        >=1            all | Time between heartbeats of a member.
-consumer.session.timeout.ms          int    45000       >=1            all | Time without heartbeats after which a member is gone.
+consumer.assignment.interval.ms              int      1000       >=0            all          | Minimum time between two assignments of the group.
+consumer.heartbeat.interval.ms               int      5000       >=1            all          | Heartbeat interval of the members.
+consumer.session.timeout.ms                  int      45000      >=1            all          | Time without heartbeats after which a member is removed.
 """)  # noqa: E501
 
-# The broker property with the default, and those with the bounds.
-_OF_THE_BROKER = {
+# The broker property with the default; with "min." or "max." inserted, those with the limits.
+_BROKER_NAMES = {
     "consumer.assignment.interval.ms": "group.consumer.{}assignment.interval.ms",
     "consumer.heartbeat.interval.ms": "group.consumer.{}heartbeat.interval.ms",
     "consumer.session.timeout.ms": "group.consumer.{}session.timeout.ms",
 }
 
 
+def broker_default(name: str) -> str | None:
+    """The broker property that sets the default of a group property."""
+    broker_name = _BROKER_NAMES.get(name)
+    return broker_name.format("") if broker_name else None
+
+
 def _value(name: str, overrides: Mapping[str, str], layers: ConfigLayers) -> Any:
     if name in overrides:
         return GROUP_PROPERTIES[name].parse(overrides[name])
-    broker_name = _OF_THE_BROKER.get(name)
+    broker_name = _BROKER_NAMES.get(name)
     return layers.broker_value(broker_name.format("")) if broker_name else GROUP_PROPERTIES[name].default
 
 
 def check_group_configs(overrides: Mapping[str, str], layers: ConfigLayers) -> None:
-    """Checks what is set on a group: each value, its bounds, and those that depend on each other."""
+    """Check the configuration of a group: each value, its limits, and values that depend on each other."""
     for name, text in overrides.items():
         prop = GROUP_PROPERTIES.get(name)
         if prop is None:
-            raise ConfigError(name, text, "is not a property of a group")
+            raise ConfigError(name, text, "is not a group property")
         value = prop.parse(text)
-        broker_name = _OF_THE_BROKER.get(name)
+        broker_name = _BROKER_NAMES.get(name)
         if broker_name is not None:
             low = layers.broker_value(broker_name.format("min."))
             high = layers.broker_value(broker_name.format("max."))
@@ -54,14 +60,14 @@ def check_group_configs(overrides: Mapping[str, str], layers: ConfigLayers) -> N
 def describe_group(
     overrides: Mapping[str, str], layers: ConfigLayers, names: Iterable[str] | None = None
 ) -> list[ConfigEntry]:
-    """What DescribeConfigs answers for a group."""
+    """Return what DescribeConfigs reports for a group."""
     entries: list[ConfigEntry] = []
     for name in sorted(GROUP_PROPERTIES if names is None else set(names) & set(GROUP_PROPERTIES)):
         prop = GROUP_PROPERTIES[name]
         synonyms: list[ConfigSynonym] = []
         if name in overrides:
             synonyms.append(ConfigSynonym(name, overrides[name], SOURCE_DYNAMIC_GROUP))
-        broker_name = _OF_THE_BROKER.get(name)
+        broker_name = _BROKER_NAMES.get(name)
         if broker_name is None:
             synonyms.append(ConfigSynonym(name, prop.show(prop.default), SOURCE_DEFAULT))
         else:

@@ -1,4 +1,4 @@
-"""Addresses in the configuration: listeners, what is advertised of them, and the voters of the quorum."""
+"""Addresses in the configuration: listeners, advertised listeners, and quorum voters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ottla.config.definitions import ConfigError, is_number
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-# A listener that asks for more than we can do must fail at start: serving it in the clear would be worse.
+# A listener with another protocol fails at start: serving it without encryption would be worse.
 SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
 
 
 class Endpoint:
-    """A named address; `host` is empty for all interfaces, `port` 0 for any free port."""
+    """A listener address. An empty `host` means all interfaces, `port` 0 any free port."""
 
     __slots__ = ("host", "name", "port", "security_protocol")
 
@@ -34,7 +34,7 @@ class Endpoint:
 
 
 class Voter:
-    """A voter of the quorum as controller.quorum.voters names it."""
+    """An entry of controller.quorum.voters."""
 
     __slots__ = ("host", "node_id", "port")
 
@@ -56,13 +56,13 @@ def parse_protocol_map(text: str) -> dict[str, str]:
                 key, text, f"must be NAME:PROTOCOL,... with one of {', '.join(SECURITY_PROTOCOLS)}"
             )
         if name.upper() in found:
-            raise ConfigError(key, text, f"must not name {name} twice")
+            raise ConfigError(key, text, f"must not contain {name} twice")
         found[name.upper()] = protocol.upper()
     return found
 
 
 def _host_port(text: str) -> tuple[str, int] | None:
-    """The host and port of host:port or [v6]:port; the host may be empty."""
+    """Parse host:port or [v6]:port; the host may be empty."""
     host, colon, port = text.rpartition(":")
     if not colon or not is_number(port, 5) or int(port) > 65535:
         return None
@@ -72,7 +72,7 @@ def _host_port(text: str) -> tuple[str, int] | None:
 
 
 def parse_listeners(key: str, items: Sequence[str], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
-    """The endpoints of `listeners` or `advertised.listeners`."""
+    """Parse `listeners` or `advertised.listeners`."""
     found: list[Endpoint] = []
     for item in items:
         name, _, address = item.partition("://")
@@ -83,13 +83,13 @@ def parse_listeners(key: str, items: Sequence[str], protocols: dict[str, str]) -
         if name not in protocols:
             known = ", ".join(protocols)
             raise ConfigError(
-                key, item, f"{name} must be in listener.security.protocol.map, which has {known}"
+                key, item, f"{name} is not in listener.security.protocol.map ({known}): add it there"
             )
         if any(endpoint.name == name for endpoint in found):
-            raise ConfigError(key, ",".join(items), f"must have one address for {name}")
+            raise ConfigError(key, ",".join(items), f"must contain only one address for {name}")
         if protocols[name] not in SUPPORTED_PROTOCOLS:
             can = ", ".join(SUPPORTED_PROTOCOLS)
-            raise ConfigError(key, item, f"{protocols[name]} is not available; this version serves {can}")
+            raise ConfigError(key, item, f"{protocols[name]} is not supported; use {can}")
         found.append(Endpoint(name, *parsed, protocols[name]))
     return tuple(found)
 
@@ -110,13 +110,13 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
             raise ConfigError(key, item, "must be id@host:port, for example 1@localhost:9093")
         host, port = parse_address(key, address)
         if any(voter.node_id == int(node_id) for voter in found):
-            raise ConfigError(key, item, f"must name the voter {node_id} once")
+            raise ConfigError(key, item, f"must contain voter {node_id} only once")
         found.append(Voter(int(node_id), host, port))
     return tuple(found)
 
 
 def parse_per_ip(text: str) -> dict[str, int]:
-    """The limits of max.connections.per.ip.overrides."""
+    """Parse max.connections.per.ip.overrides."""
     key = "max.connections.per.ip.overrides"
     found: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

@@ -1,4 +1,4 @@
-"""Loads the configuration of a node: a server.properties, settings given by hand, defaults for the rest."""
+"""Loading the configuration of a node from a properties file and overrides."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ottla.config.listeners import (
     parse_voters,
 )
 
-# Settings of plug-ins and tools share the file; they are not ours to judge.
+# Properties of plug-ins and tools may be in the same file; they are not checked.
 _FOREIGN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "internal.", "confluent.")
 
 
 class BrokerConfig:
-    """The configuration of a node, checked. `config.get("num.partitions")` is `config.num_partitions`."""
+    """The validated configuration of a node. `config.get("num.partitions")` is `config.num_partitions`."""
 
     __slots__ = (
         "advertised_endpoints",
@@ -37,7 +37,7 @@ class BrokerConfig:
 
     def __init__(self, values: dict[str, Any], static: dict[str, str], warnings: list[str]) -> None:
         self.values = values
-        self.static = static  # what was set, as text: the rest are defaults
+        self.static = static  # the properties that were set, as text; the others have their defaults
         self.warnings = warnings
         self.broker_endpoints: tuple[Endpoint, ...] = ()
         self.controller_endpoints: tuple[Endpoint, ...] = ()
@@ -100,18 +100,19 @@ class BrokerConfig:
         return self.values["metadata.log.dir"] or self.log_dirs[0]
 
     def internal_replication_factor(self, name: str, brokers: int) -> int:
-        """Replicas of an internal topic: as set, else the default as far as there are brokers for it."""
+        """The replication factor of an internal topic; a default is reduced to the number of brokers."""
         wanted = self.get_int(name)
         return wanted if self.is_set(name) else max(1, min(wanted, brokers))
 
     def internal_min_isr(self, name: str, replication_factor: int) -> int:
-        """min.insync.replicas of an internal topic: as set, else one less than its replicas can hold."""
+        """min.insync.replicas of an internal topic; a default is reduced to less than the replication
+        factor."""
         wanted = self.get_int(name)
         return wanted if self.is_set(name) else max(1, min(wanted, replication_factor - 1))
 
 
 def load_broker_config(path: str | None = None, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    """The configuration of a file and of settings that go before it; ConfigError, or OSError for the file."""
+    """Load a properties file; `overrides` take precedence. Raises ConfigError, or OSError for the file."""
     given: dict[str, str] = {}
     if path is not None:
         from ottla.config.properties import PropertiesError, parse_properties
@@ -127,7 +128,7 @@ def load_broker_config(path: str | None = None, overrides: Mapping[str, str] | N
 
 
 def broker_config(given: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of properties given as text."""
+    """Validate properties given as text."""
     properties = broker_properties()
     values = {name: prop.default for name, prop in properties.items()}
     static: dict[str, str] = {}
@@ -142,16 +143,16 @@ def broker_config(given: Mapping[str, str]) -> BrokerConfig:
         values[name] = prop.parse(text)
         static[name] = text
     config = BrokerConfig(values, static, warnings)
-    _settle_identity(config)
-    _settle_addresses(config)
-    _check_together(config)
+    _set_identity(config)
+    _set_endpoints(config)
+    _check_dependencies(config)
     return config
 
 
 def _unknown(name: str) -> str | None:
     properties = broker_properties()
     if name.startswith("listener.name.") and any(name.endswith("." + known) for known in properties):
-        return f"{name} is set for one listener, which this version does not support: it has no effect"
+        return f"{name} has no effect: properties of a single listener are not supported"
     if name.startswith(_FOREIGN_PREFIXES):
         return None
     import difflib
@@ -160,23 +161,21 @@ def _unknown(name: str) -> str | None:
     return f"unknown property {name}" + (f", did you mean {near[0]}?" if near else "")
 
 
-def _settle_identity(config: BrokerConfig) -> None:
+def _set_identity(config: BrokerConfig) -> None:
     values = config.values
     if config.is_set("broker.id"):
         if config.is_set("node.id") and values["node.id"] != values["broker.id"]:
-            raise ConfigError(
-                "broker.id", values["broker.id"], f"must be node.id, which is {values['node.id']}"
-            )
+            raise ConfigError("broker.id", values["broker.id"], f"must equal node.id ({values['node.id']})")
         if values["broker.id"] < 0:
             raise ConfigError("broker.id", values["broker.id"], "must be at least 0")
         values["node.id"] = values["broker.id"]
         config.static.setdefault("node.id", config.static["broker.id"])
     values["broker.id"] = values["node.id"]
     if not values["process.roles"]:
-        raise ConfigError("process.roles", "", "must hold broker, controller or both")
+        raise ConfigError("process.roles", "", "must contain broker, controller, or both")
 
 
-def _settle_addresses(config: BrokerConfig) -> None:
+def _set_endpoints(config: BrokerConfig) -> None:
     values = config.values
     controller_names = {name.upper() for name in values["controller.listener.names"]}
     protocols = parse_protocol_map(values["listener.security.protocol.map"])
@@ -187,9 +186,11 @@ def _settle_addresses(config: BrokerConfig) -> None:
     config.controller_endpoints = tuple(each for each in everything if each.name in controller_names)
     listeners = config.static.get("listeners", ",".join(values["listeners"]))
     if config.is_broker and not config.broker_endpoints:
-        raise ConfigError("listeners", listeners, "must have one that is not in controller.listener.names")
+        raise ConfigError(
+            "listeners", listeners, "must contain a listener that is not in controller.listener.names"
+        )
     if not config.is_broker and not config.controller_endpoints:
-        raise ConfigError("listeners", listeners, "must have one of controller.listener.names")
+        raise ConfigError("listeners", listeners, "must contain a listener of controller.listener.names")
     advertised = values["advertised.listeners"]
     if advertised is None:
         endpoints = config.broker_endpoints
@@ -198,13 +199,15 @@ def _settle_addresses(config: BrokerConfig) -> None:
         names = {each.name for each in everything}
         for endpoint in endpoints:
             if endpoint.name not in names:
-                allowed = f"{endpoint.name} must be one of listeners ({', '.join(sorted(names))})"
+                allowed = f"{endpoint.name} must be a name in listeners ({', '.join(sorted(names))})"
                 raise ConfigError("advertised.listeners", ",".join(advertised), allowed)
         endpoints = tuple(each for each in endpoints if each.name not in controller_names)
         bad = [each for each in endpoints if each.host in ("", "0.0.0.0", "::")]
         if bad:
             raise ConfigError(
-                "advertised.listeners", ",".join(advertised), "must name a host that clients can reach"
+                "advertised.listeners",
+                ",".join(advertised),
+                "must contain an address that clients can reach, not a wildcard",
             )
     config.advertised_endpoints = endpoints
     config.voters = parse_voters(values["controller.quorum.voters"])
@@ -213,18 +216,24 @@ def _settle_addresses(config: BrokerConfig) -> None:
         parse_address("controller.quorum.bootstrap.servers", item)
 
 
-def _check_together(config: BrokerConfig) -> None:
-    """What only shows when two properties are looked at together."""
+def _check_dependencies(config: BrokerConfig) -> None:
+    """Check properties that depend on each other."""
     values = config.values
     node_id = config.node_id
     voters = [voter.node_id for voter in config.voters]
     shown = config.static.get("controller.quorum.voters", "")
     if voters and config.is_controller and node_id not in voters:
-        raise ConfigError("controller.quorum.voters", shown, f"must have this controller, node.id={node_id}")
+        raise ConfigError(
+            "controller.quorum.voters", shown, f"must contain this controller (node.id={node_id})"
+        )
     if voters and not config.is_controller and node_id in voters:
-        raise ConfigError("node.id", node_id, "must not be a voter when process.roles is just broker")
+        raise ConfigError(
+            "node.id", node_id, "must not be in controller.quorum.voters if process.roles is only broker"
+        )
     if not config.is_controller and not voters and not values["controller.quorum.bootstrap.servers"]:
-        allowed = "broker alone needs controller.quorum.voters or controller.quorum.bootstrap.servers"
+        allowed = (
+            "without the controller role, set controller.quorum.voters or controller.quorum.bootstrap.servers"
+        )
         raise ConfigError("process.roles", "broker", allowed)
     name = values["inter.broker.listener.name"]
     names = [endpoint.name for endpoint in config.advertised_endpoints]

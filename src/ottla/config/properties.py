@@ -1,4 +1,4 @@
-"""Reads the syntax of Java's .properties files, in which a Kafka server.properties is written.
+"""Parser for Java's .properties syntax, the format of Kafka's server.properties.
 
 A key ends at the first unescaped `=`, `:` or blank. A line that begins with `#` or `!` is a comment. A
 backslash at the end of a line continues it; elsewhere it escapes the next character.
@@ -11,11 +11,11 @@ _BLANKS = " \t\f"
 
 
 class PropertiesError(ValueError):
-    """A line that cannot be read."""
+    """A line with a syntax error."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of a .properties text; of a key given twice the last one counts."""
+    """Return the keys and values; the last occurrence of a key wins."""
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
         key_end, value_start = _separator(line)

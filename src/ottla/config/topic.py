@@ -1,49 +1,50 @@
-"""The properties of a topic, and the broker properties that give their defaults."""
+"""The properties of a topic, and the broker properties that set their defaults."""
 
 from __future__ import annotations
 
 from ottla.config.definitions import Property, read_table
 
 TOPIC_PROPERTIES: dict[str, Property] = read_table("""
-cleanup.policy                       list   delete      compact,delete all | Drop old segments, keep the last value of each key, or both.
-compression.gzip.level               int    -1          gzip-level     all | Level for gzip when compression.type is gzip.
-compression.lz4.level                int    9           1..17          all | Level for lz4 when compression.type is lz4.
-compression.type                     string producer    uncompressed,zstd,lz4,snappy,gzip,producer all | Codec on disk; producer keeps what was sent.
-compression.zstd.level               int    3           -131072..22    all | Level for zstd when compression.type is zstd.
-delete.retention.ms                  long   86400000    >=0            all | How long a compacted topic keeps tombstones.
-file.delete.delay.ms                 long   60000       >=0            all | Wait between giving up a segment and removing its file.
-flush.messages                       long   max         >=1            all | Force data to disk after this many records.
-flush.ms                             long   max         >=0            all | Force data to disk after this time.
-follower.replication.throttled.replicas list ""         throttled      all | Followers whose replication is throttled.
-index.interval.bytes                 int    4096        >=0            all | Bytes of log per entry of the offset index.
-leader.replication.throttled.replicas list  ""          throttled      all | Leaders whose replication is throttled.
-local.retention.bytes                long   -2          >=-2           all | Bytes kept locally with tiering; -2 follows retention.bytes.
-local.retention.ms                   long   -2          >=-2           all | Time kept locally with tiering; -2 follows retention.ms.
-max.compaction.lag.ms                long   max         >=1            all | Longest time a record may stay uncompacted.
-max.message.bytes                    int    1048588     >=0            all | Largest record batch, after compression.
-message.timestamp.after.max.ms       long   3600000     >=0            all | How far a record's time may be ahead of the broker's.
-message.timestamp.before.max.ms      long   max         >=0            all | How far a record's time may be behind the broker's.
-message.timestamp.type               string CreateTime  CreateTime,LogAppendTime all | Whose clock stamps the records.
-min.cleanable.dirty.ratio            double 0.5         0..1           all | Share of uncompacted bytes that starts compaction.
-min.compaction.lag.ms                long   0           >=0            all | Shortest time a record stays uncompacted.
-min.insync.replicas                  int    1           >=1            all | Replicas in sync that acks=all asks for.
-preallocate                          bool   false       -              all | Reserve the file of a new segment on disk.
-remote.log.copy.disable              bool   false       -              all | Keep what is tiered, but tier nothing more.
-remote.log.delete.on.disable         bool   false       -              all | Delete the tiered data when tiering is switched off.
-remote.storage.enable                bool   false       -              all | Move closed segments to remote storage.
-retention.bytes                      long   -1          -              all | Size of a partition beyond which old segments go; -1 is none.
-retention.ms                         long   604800000   >=-1           all | Age beyond which old segments go; -1 is none.
-segment.bytes                        int    1073741824  >=1048576      all | Size of a segment file.
-segment.index.bytes                  int    10485760    >=4            all | Largest size of an index file.
-segment.jitter.ms                    long   0           >=0            all | Random time taken off segment.ms, to spread rolls.
-segment.ms                           long   604800000   >=1            all | Age at which a segment is closed even if not full.
-unclean.leader.election.enable       bool   false       -              all | May a replica out of sync lead when no other is left.
+cleanup.policy                               list     delete     compact,delete all          | Whether old segments are deleted (delete), compacted to the last value of each key (compact), or both.
+compression.gzip.level                       int      -1         gzip-level     all          | Compression level for compression.type=gzip.
+compression.lz4.level                        int      9          1..17          all          | Compression level for compression.type=lz4.
+compression.type                             string   producer   uncompressed,zstd,lz4,snappy,gzip,producer all          | Compression codec of stored batches; producer keeps the producer's codec.
+compression.zstd.level                       int      3          -131072..22    all          | Compression level for compression.type=zstd.
+delete.retention.ms                          long     86400000   >=0            all          | Time a compacted topic keeps tombstones.
+file.delete.delay.ms                         long     60000      >=0            all          | Delay between deleting a segment and removing its files.
+flush.messages                               long     max        >=1            all          | Number of records after which data is synced to disk.
+flush.ms                                     long     max        >=0            all          | Time after which data is synced to disk.
+follower.replication.throttled.replicas      list     ""         throttled      all          | Followers whose replication is throttled, as partition:broker, or * for all.
+index.interval.bytes                         int      4096       >=0            all          | Bytes of log between two entries of the offset index.
+leader.replication.throttled.replicas        list     ""         throttled      all          | Leaders whose replication is throttled, as partition:broker, or * for all.
+local.retention.bytes                        long     -2         >=-2           all  ignored | Local size limit of a tiered topic; -2 uses retention.bytes.
+local.retention.ms                           long     -2         >=-2           all  ignored | Local retention time of a tiered topic; -2 uses retention.ms.
+max.compaction.lag.ms                        long     max        >=1            all          | Maximum time a record may stay uncompacted.
+max.message.bytes                            int      1048588    >=0            all          | Maximum size of a record batch, after compression.
+message.timestamp.after.max.ms               long     3600000    >=0            all          | How far a record's timestamp may be ahead of the broker's clock.
+message.timestamp.before.max.ms              long     max        >=0            all          | How far a record's timestamp may be behind the broker's clock.
+message.timestamp.type                       string   CreateTime CreateTime,LogAppendTime all          | Whether timestamps are set by the producer (CreateTime) or by the broker (LogAppendTime).
+min.cleanable.dirty.ratio                    double   0.5        0..1           all          | Share of uncompacted bytes from which a log is compacted.
+min.compaction.lag.ms                        long     0          >=0            all          | Minimum time a record stays uncompacted.
+min.insync.replicas                          int      1          >=1            all          | Minimum number of in-sync replicas for a write with acks=all.
+preallocate                                  bool     false      -              all  ignored | Whether the file of a new segment is allocated in advance.
+remote.log.copy.disable                      bool     false      -              all  ignored | Whether tiering stops while tiered data is kept.
+remote.log.delete.on.disable                 bool     false      -              all  ignored | Whether tiered data is deleted when tiering is disabled.
+remote.storage.enable                        bool     false      -              all          | Whether the topic is tiered; tiered storage is not supported, so only false is accepted.
+retention.bytes                              long     -1         -              all          | Maximum size of a partition before old segments are deleted; -1 disables the limit.
+retention.ms                                 long     604800000  >=-1           all          | Maximum age of a segment before it is deleted; -1 disables the limit.
+segment.bytes                                int      1073741824 >=1048576      all          | Maximum size of a segment.
+segment.index.bytes                          int      10485760   >=4            all          | Maximum size of an index file.
+segment.jitter.ms                            long     0          >=0            all          | Maximum random time subtracted from segment.ms, so that segments do not roll at once.
+segment.ms                                   long     604800000  >=1            all          | Age after which a segment is rolled even if it is not full.
+unclean.leader.election.enable               bool     false      -              all          | Whether an out-of-sync replica may become leader if no in-sync replica is left; data may be lost.
 """)  # noqa: E501
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 
-# Broker properties that give a topic's default, the first that is set wins, with the factor to its unit.
+# Broker properties that set the default of a topic property, in order of precedence, and the factor between
+# their units.
 SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),

@@ -1,7 +1,8 @@
-"""Which value of a property is in force, and where it comes from.
+"""The effective value of a property, and its source.
 
-A topic's property is what was set on the topic; else what its broker properties say, of which each may be set
-for one broker, for the cluster, in its file, or be the default. DescribeConfigs shows the whole chain.
+A topic property has the value set on the topic; otherwise that of its broker properties, each of which may be
+set for one broker, cluster-wide, in the properties file, or have its default. DescribeConfigs reports the
+whole chain.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class ConfigSynonym:
-    """One place where a value could come from."""
+    """A possible source of a value."""
 
     __slots__ = ("name", "source", "value")
 
@@ -36,7 +37,7 @@ class ConfigSynonym:
 
 
 class ConfigEntry:
-    """A property in force, with all that DescribeConfigs tells of it."""
+    """The effective value of a property, as DescribeConfigs reports it."""
 
     __slots__ = ("prop", "source", "synonyms", "value")
 
@@ -56,7 +57,7 @@ class ConfigEntry:
 
 
 class ConfigLayers:
-    """The layers below a topic: what is set for this broker, for the cluster, and in its file."""
+    """The configuration of a broker: dynamic per broker, dynamic cluster-wide, and its properties file."""
 
     __slots__ = ("broker", "cluster_dynamic", "node_dynamic")
 
@@ -77,7 +78,7 @@ class ConfigLayers:
         return None
 
     def broker_value(self, name: str) -> Any:
-        """The value of a broker property in force."""
+        """The effective value of a broker property."""
         if name in self.node_dynamic or name in self.cluster_dynamic:
             text = self._set_text(name)
             assert text is not None
@@ -85,12 +86,15 @@ class ConfigLayers:
         return self.broker.values[name]
 
     def topic_defaults(self) -> dict[str, Any]:
-        """Every topic property of a topic on which nothing is set."""
+        """The topic properties of a topic without overrides."""
         return {name: self._topic_default(name, prop) for name, prop in TOPIC_PROPERTIES.items()}
 
     def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Any]:
-        """Every topic property of a topic with these overrides. Overrides that cannot be read are left out:
-        they were checked when they were set, and a partition must open after a change of the rules."""
+        """The topic properties of a topic with these overrides.
+
+        Invalid overrides are ignored: they were valid when they were set, and a partition must open although
+        the rules have changed.
+        """
         values = self.topic_defaults()
         for name, text in overrides.items():
             prop = TOPIC_PROPERTIES.get(name)
@@ -167,11 +171,11 @@ class ConfigLayers:
 def _scaled(value: Any, factor: int) -> Any:
     if factor == 1:
         return value
-    return -1 if value < 0 else value * factor  # -1 hours is "no limit", as -1 milliseconds is
+    return -1 if value < 0 else value * factor  # -1 means no limit in any unit
 
 
 def _broker_chain(name: str) -> list[str]:
-    """The properties that stand for each other with `name`, most specific first."""
+    """The synonyms of `name`, in order of precedence."""
     for synonyms in SYNONYMS.values():
         names = [broker_name for broker_name, _ in synonyms]
         if len(names) > 1 and name in names:
@@ -180,15 +184,15 @@ def _broker_chain(name: str) -> list[str]:
 
 
 def check_topic_config(name: str, text: str) -> Any:
-    """The value of a topic property; ConfigError for an unknown name or a value that it does not take."""
+    """Return the value of a topic property, or raise ConfigError."""
     prop = TOPIC_PROPERTIES.get(name)
     if prop is None:
-        raise ConfigError(name, text, "is not a property of a topic")
+        raise ConfigError(name, text, "is not a topic property")
     return prop.parse(text)
 
 
 def check_topic_configs(overrides: Mapping[str, str], defaults: Mapping[str, Any] | None = None) -> None:
-    """Checks what is set on a topic: each value, and those that depend on each other."""
+    """Check the overrides of a topic: each value, and values that depend on each other."""
     values = dict(defaults) if defaults is not None else {n: p.default for n, p in TOPIC_PROPERTIES.items()}
     for name, text in overrides.items():
         values[name] = check_topic_config(name, text)
@@ -196,22 +200,22 @@ def check_topic_configs(overrides: Mapping[str, str], defaults: Mapping[str, Any
         allowed = f"must be at most max.compaction.lag.ms ({values['max.compaction.lag.ms']})"
         raise ConfigError("min.compaction.lag.ms", values["min.compaction.lag.ms"], allowed)
     if values["remote.storage.enable"]:
-        raise ConfigError("remote.storage.enable", "true", "remote storage is not available in this version")
+        raise ConfigError("remote.storage.enable", "true", "tiered storage is not supported")
 
 
 def check_dynamic_broker_config(name: str, text: str, cluster_wide: bool) -> Any:
-    """The value of a broker property that is to change while brokers run."""
+    """Return the value of a broker property that is set dynamically, or raise ConfigError."""
     prop = broker_properties().get(name)
     if prop is None:
-        raise ConfigError(name, text, "is not a property of a broker")
+        raise ConfigError(name, text, "is not a broker property")
     if prop.mode == READ_ONLY:
-        raise prop.error(text, "can only be set in the broker's file, followed by a restart")
+        raise prop.error(text, "is read-only: set it in the properties file and restart the broker")
     if cluster_wide and prop.mode != CLUSTER_WIDE:
-        raise prop.error(text, "can only be set for one broker")
+        raise prop.error(text, "can only be set per broker, not cluster-wide")
     return prop.parse(text)
 
 
 def is_list(name: str, broker: bool = False) -> bool:
-    """Whether values can be appended to and taken from the property."""
+    """Whether the property is a list, to which items can be appended."""
     prop = broker_properties().get(name) if broker else TOPIC_PROPERTIES.get(name)
     return prop is not None and prop.kind == LIST
