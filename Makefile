@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
 .PHONY: help run test test-pure test-pythons test-cluster-long test-spark-long test-soak coverage check fmt \
-	docs dist bench bench-peers bench-quick fuzz simulate clean
+	docs docs-pages dist bench bench-peers bench-quick fuzz simulate clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -64,12 +64,13 @@ coverage: $(STAMP)  ## run the test suite with coverage, broker processes includ
 	$(BIN)/coverage html --quiet -d build/coverage
 	$(BIN)/coverage report
 
-check: $(STAMP)  ## check formatting, lint, types, import contracts and file sizes
+check: $(STAMP)  ## check formatting, lint, types, import contracts, file sizes and generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/tidy.py
+	$(BIN)/python tools/docs_pages.py --check
 
 fmt: $(STAMP)  ## format the code
 	$(BIN)/ruff format .
@@ -77,6 +78,9 @@ fmt: $(STAMP)  ## format the code
 
 docs: $(DOCS_STAMP)  ## build the documentation site in build/site; warnings are errors
 	$(BIN)/zensical build --clean --strict
+
+docs-pages: $(STAMP)  ## write the generated pages: configuration reference, compatibility tables
+	$(BIN)/python tools/docs_pages.py
 
 dist: $(STAMP)  ## build the sdist and the wheel in dist, and run the wheel in an empty environment without a compiler
 	rm -rf dist

@@ -1,6 +1,6 @@
 """Print the configuration reference as markdown, generated from the definitions in ottla.config.
 
-python tools/config_reference.py > docs/reference/configuration.md
+`make docs-pages` writes it to docs/CONFIGURATION.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -137,3 +139,14 @@ def test_no_file_names_a_package_registry() -> None:
     ]
     files = [*PAGES, *(ROOT / name for name in names)]
     assert [page_id(path) for path in files if registry.search(path.read_text())] == []
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/docs_pages.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
