@@ -76,9 +76,9 @@ class Watcher:
 
 def raft_of(node: Node) -> RaftDriver | None:
     """The node's part in the quorum, once it has one."""
-    plane: Any = getattr(node.broker, "plane", None)
-    driver: RaftDriver | None = getattr(plane, "quorum", None)
-    return driver if driver is not None and hasattr(driver, "machine") else None
+    if node.broker is None or not node.broker.quorum_node.is_started:
+        return None
+    return node.broker.quorum_node.raft
 
 
 def active_controllers(world: World) -> list[Node]:

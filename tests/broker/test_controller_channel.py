@@ -1,4 +1,4 @@
-"""The way to the controller: who is told to ask elsewhere does so, and nobody waits for one that moved."""
+"""ControllerChannel: refusals are retried elsewhere, and a call ends when the controller moves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
@@ -17,8 +18,8 @@ from ottla.protocol.messages.create_topics_response import CreatableTopicResult,
 from ottla.quorum.raft.voters import Endpoint
 
 
-class Plane:
-    """A controller elsewhere."""
+class OtherController:
+    """Stands in for ControllerHost: another node runs the controller."""
 
     def __init__(self) -> None:
         self.active = None
@@ -26,7 +27,7 @@ class Plane:
         self.leader_endpoint: Endpoint | None = Endpoint("CONTROLLER", "nowhere", 1)
         self.news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def leader_news(self) -> asyncio.Future[None]:
+    def next_change(self) -> asyncio.Future[None]:
         return self.news
 
     def move(self) -> None:
@@ -54,11 +55,11 @@ class Answers:
         pass
 
 
-def channel(peer: Answers) -> tuple[ControllerChannel, Plane]:
-    plane = Plane()
-    found: Any = ControllerChannel(plane, 1, 1000)  # type: ignore[arg-type]
+def channel(peer: Answers) -> tuple[ControllerChannel, OtherController]:
+    controllers: Any = OtherController()
+    found: Any = ControllerChannel(controllers, NodeIdentity(1), 1000)
     found._peer = lambda *_: peer
-    return found, plane
+    return found, controllers
 
 
 def created(code: int) -> CreateTopicsResponse:
@@ -92,10 +93,10 @@ def test_a_controller_that_hangs_is_left_when_another_is_there() -> None:
     async def main() -> None:
         answer = created(ErrorCode.NONE)
         peer = Answers(None, answer)
-        found, plane = channel(peer)
+        found, controllers = channel(peer)
         asking = asyncio.ensure_future(found.ask(CREATE, timeout_ms=60_000))
         await peer.began.wait()
-        plane.move()
+        controllers.move()
         assert await asyncio.wait_for(asking, 5) is answer
 
     asyncio.run(main())
@@ -103,8 +104,8 @@ def test_a_controller_that_hangs_is_left_when_another_is_there() -> None:
 
 def test_without_a_controller_it_ends_in_time() -> None:
     async def main() -> None:
-        found, plane = channel(Answers())
-        plane.leader_endpoint = None
+        found, controllers = channel(Answers())
+        controllers.leader_endpoint = None
         with pytest.raises(ControllerUnreachable):
             await found.ask(CREATE, timeout_ms=100)
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,10 @@ def run_with_partition(
         disk = SlowDisk()
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
-        partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(disk, lambda: NOW))
-        partition.leader_epoch = 0
-        partition.is_leader = True
+        flusher = Flusher(disk, lambda: NOW)
+        events: Any = None  # used by replicated partitions only
+        partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, events)
+        partition.make_leader(1, 0, None)
         try:
             await asyncio.wait_for(scene(partition, disk), 10)
         finally:
@@ -76,8 +78,8 @@ def test_without_a_policy_records_are_committed_at_once(tmp_path: object) -> Non
 def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
-        committed = partition.committed(1)
-        assert committed is not None
+        committed = asyncio.get_running_loop().create_future()
+        assert partition.when_committed(1, committed)
         await wait_until_async(lambda: disk.jobs == 1)
         assert partition.high_watermark == 0 and not committed.done()
         disk.gate.release()
@@ -94,8 +96,8 @@ def test_what_arrives_during_a_flush_shares_the_next_one(tmp_path: object) -> No
         for _ in range(50):
             partition.append(batch(), NOW)
         disk.gate.release(2)
-        committed = partition.committed(51)
-        assert committed is not None
+        committed = asyncio.get_running_loop().create_future()
+        assert partition.when_committed(51, committed)
         await committed
         assert disk.jobs == 2 and partition.log.recovery_point == 51
 
@@ -137,8 +139,8 @@ def test_a_disk_that_fails_fails_the_acknowledgement(
 
         monkeypatch.setattr(FlushJob, "run", fail)
         partition.append(batch(), NOW)
-        committed = partition.committed(1)
-        assert committed is not None
+        committed = asyncio.get_running_loop().create_future()
+        assert partition.when_committed(1, committed)
         disk.gate.release()
         with pytest.raises(StorageError):
             await committed

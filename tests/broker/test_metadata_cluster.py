@@ -85,7 +85,7 @@ class Nodes:
     async def kill(self, node_id: int) -> None:
         """Gone without a word: nothing is handed over, flushed or said."""
         broker = self.up.pop(node_id)
-        tasks = [broker._registration._task, *(broker._upkeep._tasks if broker._upkeep else ())]
+        tasks = [broker.registration._task, *broker.periodic_tasks._tasks]
         for task in tasks:
             if task is not None:
                 task.cancel()
@@ -100,15 +100,17 @@ class Nodes:
                 del self.up[node_id]
 
     async def leader(self) -> int:
-        await wait_until_async(lambda: any(broker.plane.active is not None for broker in self.up.values()))
-        return next(n for n, broker in self.up.items() if broker.plane.active is not None)
+        await wait_until_async(
+            lambda: any(broker.controllers.active is not None for broker in self.up.values())
+        )
+        return next(n for n, broker in self.up.items() if broker.controllers.active is not None)
 
     async def same_metadata(self) -> None:
         """All have applied what the leader has."""
         leader = self.up[await self.leader()]
-        end_offset = leader.plane.applied_offset
+        end_offset = leader.applier.applied_offset
         await wait_until_async(
-            lambda: all(each.plane.applied_offset >= end_offset for each in self.up.values())
+            lambda: all(each.applier.applied_offset >= end_offset for each in self.up.values())
         )
 
     def topics(self, node_id: int) -> set[str]:
@@ -206,7 +208,7 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
         while not stop.is_set():
             number += 1
             broker = list(nodes.up.values())[number % len(nodes.up)]
-            if broker.plane._live and await created(broker.port, f"t{number}"):
+            if broker.applier._is_live and await created(broker.port, f"t{number}"):
                 accepted.add(f"t{number}")
             await asyncio.sleep(0.002)
 
@@ -312,7 +314,7 @@ def test_a_minority_decides_nothing(tmp_path: Any) -> None:
         alone = nodes.up[leader]
         answer = await ask(alone.port, create("lost", timeout_ms=1500), timeout_ms=10_000)
         assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-        await wait_until_async(lambda: alone.plane.active is None)
+        await wait_until_async(lambda: alone.controllers.active is None)
         assert alone.quorum.machine.role != "leader"
         assert nodes.topics(leader) == {"before"}
         await nodes.start(others[0])
@@ -424,7 +426,7 @@ def test_voters_come_and_go(tmp_path: Any) -> None:
         remove = RemoveRaftVoterRequest(**nodes.voter(leader))
         assert (await change_voters(nodes.up[other].port, remove)).error_code == ErrorCode.NONE
         await nodes.voters_are(*(node_id for node_id in (0, 1, 2) if node_id != leader))
-        await wait_until_async(lambda: nodes.up[leader].plane.active is None)
+        await wait_until_async(lambda: nodes.up[leader].controllers.active is None)
         assert await created(nodes.up[leader].port, "from-an-observer")
         await nodes.same_metadata()
         assert {"alone", "without-the-first", "from-an-observer"} == nodes.topics(leader)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.metadata.recent_brokers import SHOWN_MS, RecentBrokers
-from ottla.controller.image import ClusterImage
+from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.image_parts import ImageDelta
 from ottla.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
@@ -14,14 +14,14 @@ from ottla.protocol.messages.unregister_broker_record import UnregisterBrokerRec
 
 class Witness:
     def __init__(self, *gone: int) -> None:
-        self.image = ClusterImage()
+        self.metadata = MetadataCache()
         self.now_ms = 1000
-        self.recent = RecentBrokers(lambda: self.image, lambda: self.now_ms, lambda node_id: node_id in gone)
+        self.recent = RecentBrokers(self.metadata, lambda: self.now_ms, lambda node_id: node_id in gone)
         self.sees(RegisterBrokerRecord(broker_id=1, broker_epoch=5, fenced=True))
 
     def sees(self, record: Any) -> bool:
         delta = ImageDelta()
-        self.image.apply(record, delta)
+        self.metadata.image.apply(record, delta)
         self.recent.image_changed(delta)
         return self.recent.is_recent(1)
 

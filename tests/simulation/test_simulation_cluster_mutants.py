@@ -46,8 +46,7 @@ def forget_the_vote(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Partition, "committed", lambda self, offset: None)
-    patch.setattr(Partition, "wait", lambda self, offset, local, waiter: False)
+    patch.setattr(Partition, "when_committed", lambda self, end_offset, waiter, *, local=False: False)
 
 
 def shrink_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ NOW = 1_000_000
 
 
 def managed(path: Path) -> LogManager:
-    manager = LogManager(OsFiles(), [str(path)])
+    manager = LogManager(OsFiles(), [str(path)]).open()
     manager.load(lambda topic: LogConfig(), NOW)
     log = manager.open_or_create("t", 0, bytes(15) + b"\1", LogConfig(), NOW, is_new=True)
     for _ in range(10):

@@ -236,7 +236,7 @@ def test_a_full_disk_leaves_the_log_as_it_is() -> None:
 
 def test_what_was_cleaned_is_remembered_in_its_checkpoint() -> None:
     files = FaultyFiles()
-    manager = LogManager(files, ["/data"])
+    manager = LogManager(files, ["/data"]).open()
     log = manager.open_or_create("topic", 0, bytes(range(16)), CONFIG, NOW_MS)
     for turn in range(40):
         log.append_internal(build_batch([(NOW_MS, b"k", b"%d" % turn, ())]), 0, NOW_MS)
@@ -247,7 +247,7 @@ def test_what_was_cleaned_is_remembered_in_its_checkpoint() -> None:
     manager.checkpoint().run()
     assert read_offsets(files, "/data", CLEANED_OFFSETS) == {("topic", 0): log.cleaned_offset}
     manager.close(NOW_MS)
-    manager = LogManager(files, ["/data"])
+    manager = LogManager(files, ["/data"]).open()
     manager.load(lambda topic: CONFIG, NOW_MS)
     assert manager.logs["topic", 0].cleaned_offset == log.cleaned_offset > 0
     manager.delete("topic", 0, "abc", NOW_MS)

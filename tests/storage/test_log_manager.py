@@ -25,7 +25,7 @@ def batch() -> bytearray:
 
 
 def started(files: FaultyFiles, *paths: str) -> LogManager:
-    manager = LogManager(files, paths or ("/a", "/b"))
+    manager = LogManager(files, paths or ("/a", "/b")).open()
     manager.load(lambda topic: CONFIG, NOW)
     return manager
 
@@ -50,7 +50,7 @@ def test_a_clean_stop_and_start() -> None:
     manager.logs["t", 0].advance_log_start_offset(1)
     manager.close(NOW, broker_epoch=77, high_watermarks={("t", 0): 1, ("t", 1): 1})
     files.crash()
-    manager = LogManager(files, ["/a", "/b"])
+    manager = LogManager(files, ["/a", "/b"]).open()
     assert [(log_dir.clean, log_dir.broker_epoch) for log_dir in manager.dirs] == [(True, 77)] * 2
     manager.load(lambda topic: CONFIG, NOW)
     assert {key: log.log_end_offset for key, log in manager.logs.items()} == {("t", i): 1 for i in range(4)}
@@ -91,11 +91,11 @@ def test_many_logs_close_with_one_sync() -> None:
 
 
 def test_a_directory_is_locked(tmp_path: Path) -> None:
-    manager = LogManager(OsFiles(), [f"{tmp_path}/d"])
+    manager = LogManager(OsFiles(), [f"{tmp_path}/d"]).open()
     with pytest.raises(DirectoryInUse, match="another process"):
-        LogManager(OsFiles(), [f"{tmp_path}/other", f"{tmp_path}/d"])
+        LogManager(OsFiles(), [f"{tmp_path}/other", f"{tmp_path}/d"]).open()
     manager.close(NOW)
-    LogManager(OsFiles(), [f"{tmp_path}/other", f"{tmp_path}/d"]).close(NOW)
+    LogManager(OsFiles(), [f"{tmp_path}/other", f"{tmp_path}/d"]).open().close(NOW)
 
 
 def test_a_failing_directory_leaves_the_other_alone() -> None:
@@ -135,7 +135,7 @@ def test_a_directory_that_fails_at_the_start() -> None:
     manager.close(NOW)
     files.fail_under("/b")
     with pytest.raises(StorageError, match="Input/output error"):
-        LogManager(files, ["/a", "/b"])
+        LogManager(files, ["/a", "/b"]).open()
 
 
 def test_a_full_disk_is_no_failure() -> None:
@@ -236,7 +236,7 @@ def test_a_partition_that_comes_back_inherits_no_checkpoint(crash: bool) -> None
 
 
 def test_the_longest_topic_name_can_be_deleted(tmp_path: Path) -> None:
-    manager = LogManager(OsFiles(), [str(tmp_path)])
+    manager = LogManager(OsFiles(), [str(tmp_path)]).open()
     manager.open_or_create("x" * 249, 0, IDS[1], CONFIG, NOW)
     assert manager.delete("x" * 249, 0, "ab" * 16, NOW)
     (name,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
@@ -309,7 +309,7 @@ def test_retention_pass_and_flush_candidates() -> None:
 def test_partitions_are_small_and_hold_no_descriptors(tmp_path: Path) -> None:
     count = 400
     files = OsFiles()
-    manager = LogManager(files, [str(tmp_path)])
+    manager = LogManager(files, [str(tmp_path)]).open()
     for partition in range(count):
         log = manager.open_or_create("topic", partition, IDS[1], CONFIG, NOW)
         if partition % 2:
@@ -319,7 +319,7 @@ def test_partitions_are_small_and_hold_no_descriptors(tmp_path: Path) -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        manager = LogManager(files, [str(tmp_path)])
+        manager = LogManager(files, [str(tmp_path)]).open()
         manager.load(lambda topic: CONFIG, NOW)
         gc.collect()
         used = tracemalloc.get_traced_memory()[0]

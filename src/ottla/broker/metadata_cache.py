@@ -19,3 +19,10 @@ class MetadataCache:
     def __init__(self) -> None:
         self.image = ClusterImage()
         self.offset = -1
+
+    def copy_image(self) -> ClusterImage:
+        """Return the committed metadata as an independent image."""
+        copy = ClusterImage()
+        for record in self.image.to_records():
+            copy.apply(record)
+        return copy

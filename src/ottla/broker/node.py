@@ -1,4 +1,8 @@
-"""A node: brings the rooms together, starts them in order and stops them in the reverse one."""
+"""The composition root of a node: builds the parts, gives each what it uses, starts and stops them in order.
+
+Only `ottla.cli`, `ottla.testing` and the simulator import it. Parts receive their collaborators in their
+constructors and never the node.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatcher import Dispatcher
 from ottla.broker.api.fetch_sessions import FetchSessionCache
@@ -19,37 +23,38 @@ from ottla.broker.api.refusals import refused
 from ottla.broker.coordinators.groups import GroupCoordinator
 from ottla.broker.coordinators.transactions import TransactionCoordinator
 from ottla.broker.identity import NodeIdentity
+from ottla.broker.metadata.applier import MetadataApplier
 from ottla.broker.metadata.cluster_identity import settle_identity
 from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
+from ottla.broker.metadata.controller_host import ControllerHost
 from ottla.broker.metadata.controller_loop import NotController
 from ottla.broker.metadata.directory_reports import DirectoryReports
-from ottla.broker.metadata.plane import MetadataPlane
 from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.metadata.publisher import MetadataPublisher
-from ottla.broker.metadata.quorum_setup import (
-    check_metadata,
-    introduce_controller,
-    open_raft_log,
-    raft_config,
-)
+from ottla.broker.metadata.quorum_join import QuorumJoin
+from ottla.broker.metadata.quorum_node import QuorumNode
+from ottla.broker.metadata.quorum_setup import check_metadata, open_raft_log, raft_config
 from ottla.broker.metadata.recent_brokers import RecentBrokers
 from ottla.broker.metadata.registration import Registration
+from ottla.broker.metadata.snapshots import INTERVAL_MS as SNAPSHOT_INTERVAL_MS
+from ottla.broker.metadata.snapshots import MetadataSnapshots
 from ottla.broker.metadata.topic_creator import TopicCreator
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.net.listener import Limits, Listener
+from ottla.broker.net.listener_group import ListenerGroup, receive_bytes_max
 from ottla.broker.net.receive_budget import ReceiveBudget
+from ottla.broker.periodic_tasks import PeriodicTasks
 from ottla.broker.randomness import Randomness
 from ottla.broker.replicas.cleaner import Cleaner
 from ottla.broker.replicas.flusher import Flusher
+from ottla.broker.replicas.log_maintenance import LogMaintenance
 from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition_lifecycle import PartitionLifecycle
 from ottla.broker.replicas.partition_table import PartitionTable
-from ottla.broker.replicas.upkeep import Upkeep
-from ottla.config.listeners import Endpoint
+from ottla.broker.replicas.read_replica import ReadReplicaSelector
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.frames import SIZE_BYTES
 from ottla.protocol.message import Message
 from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, OsFiles
@@ -62,11 +67,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker")
 
-WORKER_THREADS = 4  # for fsync and file work that must not hold the loop
-HAND_OVER_MS = 1000  # for the quorum to hear that its leader leaves
-LEAVING_LOOK_MS = 100
-LEADERLESS_MS = 500  # a leader that hands over is replaced sooner
-OTHERS_LEAVE_MS = 3000  # a voter stays for so long while other brokers are on their way out
+WORKER_THREADS = 4  # for fsync and other file work that must not block the event loop
+PENDING_PARTITIONS_RETRY_MS = 1000
 
 
 def wall_clock_ms() -> int:
@@ -74,8 +76,7 @@ def wall_clock_ms() -> int:
 
 
 class Node:
-    """One node, with the roles that it is given. What it takes from outside (clock, files, chance) is passed
-    in for tests."""
+    """One node with its configured roles. Tests pass their own files, clock and random numbers."""
 
     def __init__(
         self,
@@ -91,43 +92,272 @@ class Node:
         self.identity = NodeIdentity(config.node_id)
         self.metadata = MetadataCache()
         self.randomness = Randomness(rng)
-        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.layers = ConfigLayers(config)
-        self.partitions = PartitionTable()
+        self._files = files or OsFiles()
+        self._executor = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="ottla-io")
+        self.logs = LogManager(self._files, config.log_dirs)
+        self.flusher = Flusher(self._executor, clock)
+        self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
+        self.controllers = ControllerHost(config, self.identity, self.metadata, self.randomness, clock)
+        self.controller = ControllerChannel(
+            self.controllers, self.identity, config.get_int("controller.socket.timeout.ms")
+        )
+        self._build_replicas()
+        self._build_metadata(on_fatal or _exit_now)
+        self._build_api()
+        self._build_maintenance()
+
+    # -- construction
+
+    def _build_replicas(self) -> None:
+        self.replicas = ReplicaManager(
+            self.config,
+            self.layers,
+            self.identity,
+            self.metadata,
+            self.partitions,
+            self.flusher,
+            self.clock,
+            self.controller.ask,
+        )
+        self.read_replicas = ReadReplicaSelector(
+            self.config, self.identity, self.metadata, self.replicas.is_connected
+        )
+        self.directory_reports = DirectoryReports(self.identity, self.logs, self.controller)
+        self.lifecycle = PartitionLifecycle(
+            self.layers,
+            self.identity,
+            self.metadata,
+            self.logs,
+            self.partitions,
+            self.flusher,
+            self.replicas,
+            self.randomness,
+            self.clock,
+            self.directory_reports.hosted,
+        )
+
+    def _build_metadata(self, on_fatal: Callable[[BaseException], None]) -> None:
+        self.publisher = MetadataPublisher(self.metadata, self.lifecycle, self.replicas)
+        self.applier = MetadataApplier(self.metadata, self.publisher, self.controllers, on_fatal)
+        self.quorum_node = QuorumNode(
+            self.applier,
+            self.controllers,
+            self.metadata,
+            self.randomness,
+            self.clock,
+            self._executor,
+            on_fatal,
+        )
+        self.recent_brokers = RecentBrokers(self.metadata, self.clock, self.replicas.is_gone)
+        self.topic_creator = TopicCreator(
+            self.config, self.metadata, self.controller, self.applier, self.clock
+        )
+        self.producer_ids = ProducerIds(self.identity, self.controller)
+
+    def _build_api(self) -> None:
+        config = self.config
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.fetch_sessions = FetchSessionCache(
-            config.get_int("max.incremental.fetch.session.cache.slots"),
-            new_id=self.randomness.session_id,
+            config.get_int("max.incremental.fetch.session.cache.slots"), new_id=self.randomness.session_id
         )
-        self.topic_creator = TopicCreator(self)
-        self.replicas = ReplicaManager(self)
-        self.directory_reports = DirectoryReports(self)
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self)
         self._verification: Verification | None = None
-        self.listeners: list[Listener] = []  # for clients and other brokers
-        self.controller_listeners: list[Listener] = []
-        self.logs: LogManager
-        self.producer_ids = ProducerIds(self)
-        self.flusher: Flusher
-        self._files = files or OsFiles()
-        self._on_fatal = on_fatal or _exit_now
-        self._publisher = MetadataPublisher(self)
-        self.recent_brokers = RecentBrokers(lambda: self.image, clock, self.replicas.is_gone)
-        self._publisher.on_change.append(self.recent_brokers.image_changed)
         self.metadata_answers = MetadataAnswers()
-        self.plane = MetadataPlane(self, self._publisher)
-        self.controller = ControllerChannel(
-            self.plane, config.node_id, config.get_int("controller.socket.timeout.ms")
+        budget = ReceiveBudget(receive_bytes_max(config), self._shrink_idle)
+        self.listeners = ListenerGroup(
+            config, config.broker_endpoints if config.is_broker else (), self.dispatcher, budget
         )
-        self._budget = ReceiveBudget(_receive_bytes_max(config), self._shrink_idle)
-        self._executor = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="ottla-io")
-        self._registration = Registration(self)
-        self._upkeep: Upkeep | None = None
-        self._cleaner: Cleaner | None = None
-        self._introduction: asyncio.Task[None] | None = None
+        self.controller_listeners = ListenerGroup(
+            config,
+            config.controller_endpoints,
+            Dispatcher(self, CONTROLLER_HANDLERS),
+            budget,
+            is_controller=True,
+        )
+        self.registration = Registration(
+            config,
+            self.identity,
+            self.metadata,
+            self.logs,
+            self.controllers,
+            self.controller,
+            self.randomness,
+            self.clock,
+            self.listeners.ports,
+        )
+        self.quorum_join = QuorumJoin(
+            config,
+            self.identity,
+            self.randomness,
+            self.controller,
+            self.quorum_node,
+            self.controller_listeners.ports,
+        )
+        self.publisher.before_change.append(self.dispatcher.fast_path.forget)
+        self.publisher.on_change.append(self.recent_brokers.image_changed)
 
-    # -- aliases, until every part takes identity, metadata and randomness
+    def _build_maintenance(self) -> None:
+        maintenance = LogMaintenance(
+            self.config,
+            self.logs,
+            self.partitions,
+            self.metadata,
+            self.flusher,
+            self.clock,
+            self._executor,
+        )
+        snapshots = MetadataSnapshots(
+            lambda: self.quorum_node.raft, self.metadata, self.clock, self._executor
+        )
+        self.periodic_tasks = PeriodicTasks(
+            [
+                *maintenance.jobs(),
+                (self.lifecycle.retry_pending_partitions, PENDING_PARTITIONS_RETRY_MS),
+                (snapshots.maybe_write, SNAPSHOT_INTERVAL_MS),
+            ]
+        )
+        self.cleaner = Cleaner(
+            self.config,
+            self.layers,
+            self.logs,
+            self.partitions,
+            self.randomness,
+            self.clock,
+            self._executor,
+        )
+
+    def _shrink_idle(self) -> None:
+        self.listeners.shrink_idle()
+        self.controller_listeners.shrink_idle()
+
+    # -- addresses
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of the first listener, for clients on this machine. For a node that is only a controller
+        it is the address for `--bootstrap-controller` of Kafka's tools."""
+        listener = (self.listeners or self.controller_listeners)[0]
+        host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
+        return f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
+
+    @property
+    def port(self) -> int:
+        return self.listeners[0].port
+
+    # -- start
+
+    async def start(self) -> None:
+        """Return when a broker serves clients, or a controller takes part in the quorum."""
+        for warning in self.config.warnings:
+            log.warning("configuration: %s", warning)
+        try:
+            await self._start_quorum()
+            if self.config.is_broker:
+                await self._start_broker()
+            else:
+                self.applier.go_live()
+            self.periodic_tasks.start()
+            if self.config.is_broker:
+                self.cleaner.start()
+        except BaseException:
+            await self._abandon()
+            raise
+        log.info(
+            "serving: node=%d cluster=%s partitions=%d",
+            self.identity.node_id,
+            self.identity.cluster_id,
+            len(self.partitions),
+        )
+
+    async def _start_quorum(self) -> None:
+        """Join the metadata quorum, as a voter or as an observer."""
+        config = self.config
+        self.logs.open()
+        self.identity.cluster_id = settle_identity(self.logs, config, self.randomness.uuid)
+        raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
+        self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
+        await self.controller_listeners.bind()
+        await self.listeners.bind()
+        settings = raft_config(
+            config, self.identity.cluster_id, directory_id, self.controller_listeners.ports()
+        )
+        check_metadata(raft_log, settings)
+        # Nothing is written before the check: refused data stay unchanged.
+        self.quorum_node.start(raft_log, settings)
+        await self.controller_listeners.serve()
+        if config.is_controller and self.controller_listeners:
+            self.quorum_join.start()
+
+    async def _start_broker(self) -> None:
+        await self.registration.register()
+        await self.applier.wait_applied(self.identity.broker_epoch)
+        self.lifecycle.refresh_layers()
+        await asyncio.get_running_loop().run_in_executor(self._executor, self.lifecycle.load_logs)
+        self.lifecycle.set_strays_aside()
+        self.lifecycle.host_all()
+        self.applier.go_live()
+        await self.lifecycle.sync_recovered()
+        self.replicas.start()
+        on_change = self.publisher.on_change
+        on_change += (
+            self.registration.image_changed,
+            self.groups.image_changed,
+            self.transactions.image_changed,
+        )
+        self.groups.start()
+        self.transactions.start()
+        await self.registration.become_active()
+        self.registration.start()
+        await self.listeners.serve()
+
+    # -- stop
+
+    async def stop(self) -> None:
+        """Stop cleanly: hand over leadership, finish requests in flight, write everything to disk."""
+        if self.config.is_broker:
+            await self.registration.leave()
+        await self._stop_coordinators()
+        await self.listeners.stop()
+        await self.replicas.stop()
+        await self.directory_reports.stop()
+        await self.cleaner.stop()
+        await self.periodic_tasks.stop()
+        await self.quorum_join.stop()
+        if self.config.is_controller:
+            await self.quorum_node.wait_for_departures(self.identity.node_id)
+        await self.quorum_node.stop(hand_over=True)
+        self.controller.close()
+        await self.controller_listeners.stop()
+        await self.flusher.drain()
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._close_logs)
+        self._executor.shutdown()
+        log.info("stopped: node=%d", self.identity.node_id)
+
+    def _close_logs(self) -> None:
+        self.logs.close(self.clock(), self.identity.broker_epoch, self.partitions.high_watermarks())
+
+    async def _stop_coordinators(self) -> None:
+        await self.transactions.stop()
+        await self.groups.stop()
+        if self._verification is not None:
+            self._verification.close()
+
+    async def _abandon(self) -> None:
+        """Release everything after a failed start."""
+        await self._stop_coordinators()
+        await self.listeners.stop()
+        await self.controller_listeners.stop()
+        await self.replicas.stop()
+        await self.directory_reports.stop()
+        await self.quorum_join.stop()
+        await self.quorum_node.stop(hand_over=False)
+        self.controller.close()
+        self.logs.abandon()
+        self._executor.shutdown(wait=False)
+
+    # -- aliases, until every part takes what it uses
 
     @property
     def node_id(self) -> int:
@@ -136,6 +366,10 @@ class Node:
     @property
     def cluster_id(self) -> str:
         return self.identity.cluster_id
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.identity.broker_epoch
 
     @property
     def image(self) -> ClusterImage:
@@ -147,15 +381,10 @@ class Node:
 
     @property
     def quorum(self) -> RaftDriver:
-        return self.plane.quorum
-
-    @property
-    def broker_epoch(self) -> int:
-        return self.identity.broker_epoch
+        return self.quorum_node.raft
 
     @property
     def verification(self) -> Verification:
-        """Asks the coordinators of transactions before their first writes."""
         if self._verification is None:
             from ottla.broker.coordinators.verification import Verification
 
@@ -167,30 +396,14 @@ class Node:
         return self.config.get_bool("auto.create.topics.enable")
 
     @property
-    def bootstrap_servers(self) -> str:
-        """Where clients of this machine find the broker: host:port of its first listener. A controller that
-        is no broker tells where others find it (`--bootstrap-controller` of Kafka's tools)."""
-        listener = (self.listeners or self.controller_listeners)[0]
-        host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
-        return f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
-
-    @property
-    def port(self) -> int:
-        return self.listeners[0].port
+    def fetch_max_bytes(self) -> int:
+        return self.config.get_int("fetch.max.bytes")
 
     def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
-        """The error for a partition that is not in the table."""
-        known = self.image.topics_by_name.get(topic)
-        if known is None or index not in known.partitions:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ours = self.node_id in known.partitions[index].replicas
-        if ours and (self.logs.offline_dirs() or (topic, index) in self.logs.corrupt):
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER  # somebody else's, or about to be hosted
+        return self.partitions.missing_error(topic, index)
 
-    def host_what_waits(self) -> None:
-        """New partitions that found the disk full get another try."""
-        self._publisher.host_what_waits()
+    def random_uuid(self) -> bytes:
+        return self.randomness.uuid()
 
     async def change(self, request: Request, message: Message) -> Message:
         """The active controller's reply to a client's command; every item refused if there is none."""
@@ -210,212 +423,6 @@ class Node:
         assert isinstance(answer, Message)
         return answer
 
-    async def command(self, message: Message, *, timeout_ms: int | None = None) -> Any:
-        """The same for a command of this broker."""
-        try:
-            return await self.controller.ask(message, timeout_ms=timeout_ms)
-        except ControllerUnreachable as error:
-            return refused(message, ErrorCode.REQUEST_TIMED_OUT, str(error))
-        except StorageError as error:
-            return refused(message, error.code, error.reason)
-
-    def draw(self, below: int) -> int:
-        """A random number of range(below)."""
-        return self.randomness.draw(below)
-
-    def fatal(self, error: BaseException) -> None:
-        """This node cannot go on."""
-        self._on_fatal(error)
-
-    def random_uuid(self) -> bytes:
-        """16 random bytes whose text form does not begin with a dash: it would look like an option."""
-        return self.randomness.uuid()
-
-    # -- life
-
-    async def start(self) -> None:
-        """Returns when this node does what it is there for: a broker serves, a controller takes part."""
-        for warning in self.config.warnings:
-            log.warning("configuration: %s", warning)
-        try:
-            await self._start_quorum()
-            if self.config.is_broker:
-                await self._start_broker()
-            else:
-                self.plane.go_live()
-            self._upkeep = Upkeep(self, self._executor)
-            self._upkeep.start()
-            if self.config.is_broker:
-                self._cleaner = Cleaner(self, self._executor)
-                self._cleaner.start()
-        except BaseException:
-            await self._abandon()
-            raise
-        log.info(
-            "serving: node=%d cluster=%s partitions=%d", self.node_id, self.cluster_id, len(self.partitions)
-        )
-
-    async def _start_quorum(self) -> None:
-        """Take part in the metadata quorum, as a voter or as an observer."""
-        config = self.config
-        self.logs = LogManager(self._files, config.log_dirs)
-        self.identity.cluster_id = settle_identity(self.logs, config, self.random_uuid)
-        self.flusher = Flusher(self._executor, self.clock)
-        raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
-        self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
-        await self._bind(config.controller_endpoints, self.controller_listeners, CONTROLLER_HANDLERS)
-        await self._bind(config.broker_endpoints if config.is_broker else (), self.listeners, None)
-        ports = {listener.name: listener.port for listener in self.controller_listeners}
-        settings = raft_config(config, self.cluster_id, directory_id, ports)
-        check_metadata(raft_log, settings)
-        # Only now is anything written: data that is refused stays as it was.
-        self.plane.start(raft_log, settings, self._executor)
-        for listener in self.controller_listeners:
-            await listener.serve()
-        if config.is_controller and self.controller_listeners:
-            self._introduction = asyncio.get_running_loop().create_task(introduce_controller(self))
-
-    async def _start_broker(self) -> None:
-        registration = self._registration
-        await registration.register()
-        await self.plane.wait_applied(self.identity.broker_epoch)
-        self._publisher.refresh_layers()
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._load_logs)
-        self._publisher.set_strays_aside()
-        self._publisher.host_everything()
-        self.plane.go_live()
-        await self._sync_recovered()
-        self.replicas.start()
-        self._publisher.on_change.append(registration.image_changed)
-        self._publisher.on_change.append(self.groups.image_changed)
-        self._publisher.on_change.append(self.transactions.image_changed)
-        self.groups.start()
-        self.transactions.start()
-        await registration.become_active()
-        registration.start()
-        for listener in self.listeners:
-            await listener.serve()
-
-    def _load_logs(self) -> None:
-        """May take long after a crash: beside the loop, so that the quorum goes on."""
-        self.logs.load(lambda topic: self._publisher.settings_of(topic).log, self.clock())
-
-    async def stop(self) -> None:
-        """A clean stop: what is led is handed over, what is under way is finished, everything is on the
-        disk."""
-        if self.config.is_broker:
-            await self._registration.leave()
-        await self._stop_coordinators()
-        for listener in self.listeners:
-            await listener.stop()
-        await self.replicas.stop()
-        await self.directory_reports.stop()
-        if self._cleaner is not None:
-            await self._cleaner.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
-        await self._stop_quorum()
-        await self.flusher.drain()
-        watermarks = {(p.topic, p.index): p.high_watermark for p in self.partitions}
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(
-            self._executor, lambda: self.logs.close(self.clock(), self.broker_epoch, watermarks)
-        )
-        self._executor.shutdown()
-        log.info("stopped: node=%d", self.node_id)
-
-    async def _stop_coordinators(self) -> None:
-        await self.transactions.stop()
-        await self.groups.stop()
-        if self._verification is not None:
-            self._verification.close()
-
-    async def _stop_quorum(self) -> None:
-        if self._introduction is not None:
-            self._introduction.cancel()
-            await asyncio.wait([self._introduction])
-        if self.config.is_controller:
-            await self._wait_for_leaving()
-        await self.plane.stop(hand_over_ms=HAND_OVER_MS)
-        self.controller.close()
-        for listener in self.controller_listeners:
-            await listener.stop()
-
-    async def _wait_for_leaving(self) -> None:
-        """Other brokers that are just leaving need a quorum to say so: do not pull it away from them. Without
-        a leader nobody hears them, and they may be gone already."""
-        leaderless_ms = 0
-        for _ in range(OTHERS_LEAVE_MS // LEAVING_LOOK_MS):
-            if await self.plane.wait_until(lambda: not self._others_are_leaving(), LEAVING_LOOK_MS):
-                return
-            leaderless_ms = 0 if self.plane.has_leader else leaderless_ms + LEAVING_LOOK_MS
-            if leaderless_ms >= LEADERLESS_MS:
-                return
-
-    def _others_are_leaving(self) -> bool:
-        return any(
-            broker.in_controlled_shutdown and not broker.fenced and broker.broker_id != self.node_id
-            for broker in self.image.brokers.values()
-        )
-
-    async def _abandon(self) -> None:
-        """Let go of everything after a failed start."""
-        await self._stop_coordinators()
-        for listener in (*self.listeners, *self.controller_listeners):
-            await listener.stop()
-        await self.replicas.stop()
-        await self.directory_reports.stop()
-        if self._introduction is not None:
-            self._introduction.cancel()
-        await self.plane.stop()
-        self.controller.close()
-        if hasattr(self, "logs"):
-            self.logs.abandon()
-        self._executor.shutdown(wait=False)
-
-    async def _sync_recovered(self) -> None:
-        """What a killed process left to the kernel is served, and acknowledged to retries, from now on: where
-        flush.messages promises the disk, it has to be there first."""
-        for partition in self.partitions:
-            if partition.log.unflushed_messages >= partition.log.config.flush_messages:
-                self.flusher.flush(partition)
-        await self.flusher.drain()
-
-    async def _bind(
-        self, endpoints: tuple[Endpoint, ...], into: list[Listener], handlers: dict[int, str] | None
-    ) -> None:
-        """Take the ports; a table of handlers of their own makes them controller listeners."""
-        config = self.config
-        limits = Limits(
-            frame_bytes_max=config.get_int("socket.request.max.bytes"),
-            connections_max=config.get_int("max.connections"),
-            connections_per_ip_max=config.get_int("max.connections.per.ip"),
-            connections_per_ip=config.connections_per_ip,
-            idle_ms_max=config.get_int("connections.max.idle.ms"),
-            receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
-            send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
-        )
-        budget = self._budget
-        dispatcher = self.dispatcher if handlers is None else Dispatcher(self, handlers)
-        for endpoint in endpoints:
-            listener = Listener(endpoint.name, endpoint.host, endpoint.port, dispatcher, limits, budget)
-            listener.is_controller = handlers is not None
-            into.append(listener)
-            await listener.bind()
-
-    def _shrink_idle(self) -> None:
-        for listener in (*self.listeners, *self.controller_listeners):
-            listener.shrink_idle()
-
-
-def _receive_bytes_max(config: BrokerConfig) -> int:
-    """queued.max.request.bytes; if that is not set, a quarter of the machine's memory."""
-    configured = config.get_int("queued.max.request.bytes")
-    if configured > 0:
-        return configured + SIZE_BYTES
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(memory_bytes // 4, 2 * (config.get_int("socket.request.max.bytes") + SIZE_BYTES))
-
 
 def _timeout_ms_of(message: Message) -> int | None:
     """How long the client gives the command, where it says so."""
@@ -424,6 +431,6 @@ def _timeout_ms_of(message: Message) -> int | None:
 
 
 def _exit_now(error: BaseException) -> None:
-    """Metadata that cannot be written leaves no way to go on; a restart replays what is on the disk."""
+    """End the process: a node that cannot write metadata cannot continue. A restart replays the log."""
     log.critical("the broker ends: %s", error)
     os._exit(1)

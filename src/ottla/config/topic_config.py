@@ -71,6 +71,11 @@ class ConfigLayers:
         self.node_dynamic = node_dynamic
         self.cluster_dynamic = cluster_dynamic
 
+    def set_dynamic(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> None:
+        """Replace what is set dynamically for this broker and for the cluster."""
+        self.node_dynamic = node
+        self.cluster_dynamic = cluster
+
     def _set_text(self, name: str) -> str | None:
         for layer in (self.node_dynamic, self.cluster_dynamic, self.broker.static):
             if name in layer:

@@ -123,7 +123,7 @@ def test_a_leader_no_more_sends_everybody_elsewhere() -> None:
         first = desk.add(1)
         await turns()
         undecided = desk.add(2)
-        desk.partition.rest()
+        desk.partition.make_leaderless(1)
         assert (await first, await undecided, await parked) == (
             "NOT_COORDINATOR",
             "NOT_COORDINATOR",
@@ -211,9 +211,9 @@ def test_a_load_is_a_replay() -> None:
         assert desk.batches() == [1, 1, 1, 1], "a producer's records are batches of their own"
         for producer_id, commit in ((7, True), (8, False)):
             marker = end_txn_marker(producer_id, 0, commit=commit, coordinator_epoch=0, timestamp_ms=NOW)
-            desk.partition.append_own(marker, NOW)
+            desk.partition.append_internal(marker, NOW)
         nonsense = [(NOW, b"key", b"no number", ()), (NOW, None, b"7", ()), (NOW, b"key", b"5", ())]
-        desk.partition.append_own(build_batch(nonsense), NOW)  # type: ignore[arg-type]
+        desk.partition.append_internal(build_batch(nonsense), NOW)  # type: ignore[arg-type]
 
     async def read(desk: Desk) -> None:
         assert desk.shard.state == LOADING

@@ -1,4 +1,4 @@
-"""Who waits for a commit, and what he is told."""
+"""Partition.when_committed: when waiters complete, and with which error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,20 +18,19 @@ from ottla.controller.image_parts import PartitionImage
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import RecordsError
 from ottla.records.build import build_batch
-from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
+from ottla.replication.leader import LeaderState
 from ottla.storage.files import OsFiles
 from ottla.storage.log import open_log
 
 NOW = 1_700_000_000_000
 
 
-class Replicas:
-    """In the place of the manager."""
+class NoEvents:
+    """Stands in for the replica manager."""
 
-    def react(self, partition: Partition, flags: int) -> None:
-        assert partition.leader is not None
-        if flags & HIGH_WATERMARK_MOVED:
-            partition.commit(partition.leader.high_watermark)
+    def isr_change_wanted(self, partition: Partition) -> None: ...
+
+    def follower_may_fetch(self, partition: Partition) -> None: ...
 
 
 def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Awaitable[None]]) -> None:
@@ -40,8 +38,8 @@ def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Await
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         executor = ThreadPoolExecutor(1)
-        partition = Partition("t", b"\1" * 16, 0, log, settings.rules, Flusher(executor, lambda: NOW))
-        partition.leader_epoch = 0
+        flusher = Flusher(executor, lambda: NOW)
+        partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, NoEvents())
         state = PartitionImage()
         state.leader, state.replicas, state.isr = 1, (1, 2, 3), (1, 2)
         leader = LeaderState(
@@ -55,8 +53,7 @@ def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Await
             eligible=lambda *_: True,
             now_ms=NOW,
         )
-        replicas: Any = Replicas()
-        partition.lead(leader, replicas)
+        partition.make_leader(1, 0, leader)
         try:
             await scene(partition, leader)
         finally:
@@ -72,30 +69,36 @@ def append(partition: Partition) -> None:
 
 def fetched(partition: Partition, leader: LeaderState, offset: int) -> None:
     flags = leader.follower_fetched(2, offset, 0, partition.log.log_end_offset, -1, NOW)
-    Replicas().react(partition, flags)
+    partition.react(flags)
 
 
-def test_each_is_told_when_its_own_offset_is_committed(tmp_path: Path) -> None:
+def committed(partition: Partition, end_offset: int, *, local: bool = False) -> asyncio.Future[None] | None:
+    """A future of the commit, None if it has happened."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    return future if partition.when_committed(end_offset, future, local=local) else None
+
+
+def test_each_waiter_completes_with_its_own_offset(tmp_path: Path) -> None:
     async def scene(partition: Partition, leader: LeaderState) -> None:
         for _ in range(3):
             append(partition)
-        waiting = [partition.committed(offset) for offset in (1, 2, 3)]
-        assert partition.written(3) is None, "the leader has it"
+        waiting = [committed(partition, offset) for offset in (1, 2, 3)]
+        assert committed(partition, 3, local=True) is None, "the leader has it"
         fetched(partition, leader, 2)
         assert [future is not None and future.done() for future in waiting] == [True, True, False]
-        assert partition.committed(2) is None
+        assert committed(partition, 2) is None
         fetched(partition, leader, 3)
         assert waiting[2] is not None and waiting[2].done()
 
     with_leader(tmp_path, scene)
 
 
-def test_a_leader_that_leads_no_more_says_so(tmp_path: Path) -> None:
+def test_waiters_fail_when_leadership_ends(tmp_path: Path) -> None:
     async def scene(partition: Partition, leader: LeaderState) -> None:
         append(partition)
-        waiting = partition.committed(1)
+        waiting = committed(partition, 1)
         assert waiting is not None
-        partition.rest()
+        partition.make_leaderless(1)
         with pytest.raises(RecordsError) as error:
             waiting.result()
         assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -104,10 +107,10 @@ def test_a_leader_that_leads_no_more_says_so(tmp_path: Path) -> None:
     with_leader(tmp_path, scene)
 
 
-def test_an_isr_that_became_too_small_behind_the_append_is_told(tmp_path: Path) -> None:
+def test_waiters_fail_when_the_isr_shrinks_after_the_append(tmp_path: Path) -> None:
     async def scene(partition: Partition, leader: LeaderState) -> None:
         append(partition)
-        waiting = partition.committed(1)
+        waiting = committed(partition, 1)
         assert waiting is not None
         leader.high_watermark = 1
         leader.isr = leader.maximal_isr = (1,)
@@ -119,14 +122,14 @@ def test_an_isr_that_became_too_small_behind_the_append_is_told(tmp_path: Path) 
     with_leader(tmp_path, scene)
 
 
-def test_followers_hear_of_appends_and_consumers_of_commits(tmp_path: Path) -> None:
+def test_followers_are_woken_by_appends_and_consumers_by_commits(tmp_path: Path) -> None:
     async def scene(partition: Partition, leader: LeaderState) -> None:
-        heard: list[str] = []
-        partition.watch(lambda: heard.append("consumer"))
-        partition.watch_log(lambda: heard.append("follower"))
+        woken: list[str] = []
+        partition.watch(lambda: woken.append("consumer"))
+        partition.watch_log(lambda: woken.append("follower"))
         append(partition)
-        assert heard == ["follower"]
+        assert woken == ["follower"]
         fetched(partition, leader, 1)
-        assert heard == ["follower", "consumer", "follower"]
+        assert woken == ["follower", "consumer", "follower"]
 
     with_leader(tmp_path, scene)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.replicas.fetch_service import FollowedPartition, FollowerFetch
+from ottla.broker.replicas.follower_fetch import FollowedPartition, FollowerFetch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.list_offsets_request import (
@@ -213,20 +213,20 @@ def test_followers_write_to_the_disk_before_they_acknowledge_where_the_topic_ask
 
 def test_a_follower_of_many_idle_partitions_asks_about_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    look_at = FollowerFetch._look_at
+    look_at = FollowerFetch._examine
 
     def noted(fetch: FollowerFetch, followed: FollowedPartition, *rest: Any) -> Any:
         looked_at.append(str(followed.key))
         return look_at(fetch, followed, *rest)
 
-    monkeypatch.setattr(FollowerFetch, "_look_at", noted)
+    monkeypatch.setattr(FollowerFetch, "_examine", noted)
 
     async def scene(trio: Trio) -> None:
         await trio.create(partitions=50)
         await asyncio.sleep(5)
         assert looked_at
         looked_at.clear()
-        service = trio.broker(LEADER).replicas.service
+        service = trio.broker(LEADER).replicas.follower_fetches
         fetches: list[FetchRequest] = []
         serve = service.serve
 

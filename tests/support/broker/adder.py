@@ -17,7 +17,7 @@ from ottla.controller.image_parts import PartitionImage
 from ottla.groups.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
-from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
+from ottla.replication.leader import LeaderState
 from ottla.storage.log import open_log
 from ottla.testing.files import FaultyFiles
 
@@ -87,10 +87,9 @@ class Adder:
 class Replicas:
     """In the place of the manager."""
 
-    def react(self, partition: Partition, flags: int) -> None:
-        assert partition.leader is not None
-        if flags & HIGH_WATERMARK_MOVED:
-            partition.commit(partition.leader.high_watermark)
+    def isr_change_wanted(self, partition: Partition) -> None: ...
+
+    def follower_may_fetch(self, partition: Partition) -> None: ...
 
 
 class Desk:
@@ -104,10 +103,9 @@ class Desk:
         self.now_ms = NOW
         self.executor = ThreadPoolExecutor(1)
         flusher = Flusher(self.executor, self.clock)
-        self.partition = Partition("t", b"\1" * 16, 0, self.log, settings.rules, flusher)
-        self.partition.leader_epoch = 0
+        self.partition = Partition("t", b"\1" * 16, 0, self.log, settings.rules, flusher, Replicas())
         self.leader = self._leader() if followers else None
-        self.partition.lead(self.leader, Replicas())  # type: ignore[arg-type]
+        self.partition.make_leader(1, 0, self.leader)
         self.failed: list[HostedShard] = []
         self.means = Means(
             make_machine=lambda partition: Adder(),
@@ -142,7 +140,7 @@ class Desk:
         assert self.leader is not None
         end = self.log.log_end_offset if offset is None else offset
         flags = self.leader.follower_fetched(2, end, 0, self.log.log_end_offset, -1, NOW)
-        Replicas().react(self.partition, flags)
+        self.partition.react(flags)
 
     def add(self, number: int, **options: Any) -> Any:
         return self.shard.submit(lambda machine, ticket, now_ms: machine.add(number, **options), _refused)

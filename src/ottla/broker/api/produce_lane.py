@@ -209,9 +209,6 @@ class ProduceLane:
     def append(self, group: Sequence[Taken]) -> list[Answer]:
         """Append requests of one partition; the answers, fewer than requests if one needs the long way."""
         partition = group[0].way.partition
-        leader = partition.leader
-        if not partition.is_leader or (leader is not None and leader.admit()):
-            return []
         try:
             results = partition.append_group([taken.checked for taken in group], self._broker.clock())
         except (RecordsError, StorageError):
@@ -235,7 +232,7 @@ class ProduceLane:
         way = taken.way
         partition = way.partition
         waiting = _Waiting(self._broker, taken, result)
-        if not partition.wait(result.last_offset + 1, not way.all_replicas, waiting):
+        if not partition.when_committed(result.last_offset + 1, waiting, local=not way.all_replicas):
             return waiting.answer()
         return waiting.begin()
 

@@ -13,7 +13,7 @@ from ottla.broker.coordinators.verification import Codes, question
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from ottla.records.batch import ATTRIBUTES_POS, HEADER_BYTES, PRODUCER_ID_POS, TRANSACTIONAL_BIT
-from ottla.transactions.partition import Ticket, Tickets, is_past, needs_ticket, refusal_of_write
+from ottla.transactions.partition import Ticket, is_past, needs_ticket, refusal_of_write
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -36,10 +36,8 @@ def take_ticket(
     partition: Partition, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, adds: bool
 ) -> Ticket | None:
     """None: a later epoch has come."""
-    tickets = partition.tickets
-    if tickets is None:
-        tickets = partition.tickets = Tickets()
-    elif len(tickets) >= TICKETS_MANY:
+    tickets = partition.first_write_tickets()
+    if len(tickets) >= TICKETS_MANY:
         tickets.expire(now_ms, TICKET_MS)
     return tickets.take(producer_id, producer_epoch, sequence, now_ms, adds=adds)
 

@@ -210,7 +210,7 @@ class HostedShard:
             barrier = Turn(self._means.clock() + self._means.write_timeout_ms)
             barrier.end_offset = end_offset
             self._queue.append(barrier)
-            partition.wait(end_offset, False, _Commit(self))
+            partition.when_committed(end_offset, _Commit(self))
 
     def end(self, code: ErrorCode) -> None:
         """The shard is given up: whoever waits is told."""
@@ -306,8 +306,7 @@ class HostedShard:
 
     @property
     def _may_write(self) -> bool:
-        leader = self.partition.leader
-        if leader is not None and leader.admit():
+        if self.partition.is_under_min_isr:
             return False
         return self._retry is None and self._waiting < WAITING_MAX
 
@@ -342,7 +341,7 @@ class HostedShard:
             self._flush()
             if self._unwritten:
                 raise DiskFull(self._name, "what comes before the marker is not written yet")
-        self.partition.append_own(batch, self._means.clock())
+        self.partition.append_internal(batch, self._means.clock())
         if self._machine is not None:
             self._machine.apply_marker(producer_id, committed)
             self._add_barrier()
@@ -368,7 +367,7 @@ class HostedShard:
             return
         self._release()
         if self._queue and self._queue[-1].end_offset >= 0:
-            self.partition.wait(self._queue[-1].end_offset, False, _Commit(self))
+            self.partition.when_committed(self._queue[-1].end_offset, _Commit(self))
 
     def _write(self, turn: Turn) -> None:
         partition, means = self.partition, self._means
@@ -382,7 +381,7 @@ class HostedShard:
             batches = bytearray()
             for batch in build_batches(records, producer, means.encode, now_ms, bytes_max, means.codec):
                 batches += batch
-            partition.append_own(batches, now_ms)  # all of it or nothing
+            partition.append_internal(batches, now_ms)  # all of it or nothing
             turn.parts.popleft()
 
     def _release(self) -> None:

@@ -58,22 +58,17 @@ def _write(
     if partition is None:
         result.error_code = broker.why_not_hosted(topic, index)
         return result
-    leader = partition.leader
-    if not partition.is_leader:
-        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    elif leader is not None and leader.admit():
-        result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
-    else:
-        try:
-            result.error_code = _append(broker, partition, marker)
-        except RecordsError as error:
-            result.error_code = error.code
-        except StorageError as error:
-            log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
-            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        partition.check_append(acks_all=True)
+        result.error_code = _append(broker, partition, marker)
+    except RecordsError as error:
+        result.error_code = error.code
+    except StorageError as error:
+        log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     if not result.error_code:
-        committed = partition.committed(partition.log.log_end_offset)
-        if committed is not None:
+        committed = asyncio.get_running_loop().create_future()
+        if partition.when_committed(partition.log.log_end_offset, committed):
             waiting.append((committed, result))
     return result
 
@@ -96,7 +91,7 @@ def _append(broker: Node, partition: Partition, marker: WritableTxnMarker) -> Er
     if shard is not None and shard.partition is partition:
         shard.append_marker(batch, producer_id, marker.transaction_result)
     else:
-        partition.append_own(batch, now_ms)
+        partition.append_internal(batch, now_ms)
     if partition.tickets is not None:
         partition.tickets.ended(producer_id, producer_epoch)
     return ErrorCode.NONE

@@ -1,62 +1,142 @@
-"""A controller that asks to become a voter by itself: controller.quorum.auto.join.enable."""
+"""Registration of a controller, and joining the voters: controller.quorum.auto.join.enable."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
+from ottla.broker.metadata.quorum_setup import controller_addresses
+from ottla.config.listeners import SECURITY_PROTOCOLS
+from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message import Message
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata.controller_channel import ControllerChannel
+    from ottla.broker.metadata.quorum_node import QuorumNode
+    from ottla.broker.randomness import Randomness
+    from ottla.config.load import BrokerConfig
+    from ottla.protocol.message import Message
 
-RETRY_MS = 500
-TIMEOUT_MS = 5000
+REGISTRATION_RETRY_SECONDS = 1.0
+JOIN_RETRY_MS = 500
+JOIN_TIMEOUT_MS = 5000
 
 log = logging.getLogger("ottla.quorum")
 
 
-async def join_quorum(broker: Node) -> None:
-    """Returns when this node votes. Whoever removes it later has the last word until the next start."""
-    machine = broker.quorum.machine
-    while not machine.is_voter:
-        if machine.kraft_version and machine.leader_id >= 0:
-            await _ask(broker, _next_step(broker))
-        await asyncio.sleep(RETRY_MS / 1000)
+class QuorumJoin:
+    """Registers this controller with the active one, so that tools can find all of them; then joins the
+    voters if that is configured."""
 
+    def __init__(
+        self,
+        config: BrokerConfig,
+        identity: NodeIdentity,
+        randomness: Randomness,
+        controller: ControllerChannel,
+        quorum: QuorumNode,
+        bound_ports: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """`bound_ports`: the port of each controller listener, by listener name."""
+        self._config = config
+        self._identity = identity
+        self._randomness = randomness
+        self._controller = controller
+        self._quorum = quorum
+        self._bound_ports = bound_ports
+        self._task: asyncio.Task[None] | None = None
 
-def _next_step(broker: Node) -> Message:
-    """Under the same node id an old directory may still be a voter: that one goes first."""
-    from ottla.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
-    from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="quorum-join")
 
-    machine = broker.quorum.machine
-    old = machine.voters.by_id.get(broker.node_id)
-    if old is not None:
-        return RemoveRaftVoterRequest(
-            cluster_id=broker.cluster_id, voter_id=broker.node_id, voter_directory_id=old.directory_id
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        await self._register()
+        if self._config.get_bool("controller.quorum.auto.join.enable"):
+            await self._join()
+
+    # -- registration
+
+    async def _register(self) -> None:
+        message = self._registration()
+        while True:
+            try:
+                response = await self._controller.ask(message)
+                if response.error_code == ErrorCode.NONE:
+                    return
+                log.warning("controller not registered: %s", ErrorCode(response.error_code).name)
+            except (ControllerUnreachable, StorageError) as error:
+                log.info("controller not registered yet: %s", error)
+            await asyncio.sleep(REGISTRATION_RETRY_SECONDS)
+
+    def _registration(self) -> Message:
+        from ottla.protocol.messages.controller_registration_request import (
+            ControllerRegistrationRequest,
+            Feature,
+            Listener,
         )
-    return AddRaftVoterRequest(
-        cluster_id=broker.cluster_id,
-        timeout_ms=TIMEOUT_MS,
-        voter_id=broker.node_id,
-        voter_directory_id=machine.config.directory_id,
-        listeners=[
-            Listener(name=each.name, host=each.host, port=each.port) for each in machine.config.listeners
-        ],
-    )
 
+        protocol = SECURITY_PROTOCOLS["PLAINTEXT"]
+        return ControllerRegistrationRequest(
+            controller_id=self._identity.node_id,
+            incarnation_id=self._randomness.uuid(),
+            listeners=[
+                Listener(name=each.name, host=each.host, port=each.port, security_protocol=protocol)
+                for each in controller_addresses(self._config, self._bound_ports())
+            ],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+        )
 
-async def _ask(broker: Node, message: Message) -> None:
-    try:
-        answer = await broker.controller.ask(message, timeout_ms=2 * TIMEOUT_MS)
-    except (ControllerUnreachable, StorageError) as error:
-        log.info("not a voter yet: %s", error)
-        return
-    # DUPLICATE_VOTER: an earlier request was carried out, and its answer lost.
-    if answer.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_VOTER):
-        log.info("not a voter yet: %s %s", ErrorCode(answer.error_code).name, answer.error_message)
+    # -- joining
+
+    async def _join(self) -> None:
+        """Return when this node is a voter. An operator who removes it later is not overruled until the next
+        start."""
+        machine = self._quorum.raft.machine
+        while not machine.is_voter:
+            if machine.kraft_version and machine.leader_id >= 0:
+                await self._request(self._next_step())
+            await asyncio.sleep(JOIN_RETRY_MS / 1000)
+
+    def _next_step(self) -> Message:
+        """Remove an old directory of this node id from the voters first, then add this one."""
+        from ottla.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+        from ottla.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+
+        identity, machine = self._identity, self._quorum.raft.machine
+        old = machine.voters.by_id.get(identity.node_id)
+        if old is not None:
+            return RemoveRaftVoterRequest(
+                cluster_id=identity.cluster_id, voter_id=identity.node_id, voter_directory_id=old.directory_id
+            )
+        return AddRaftVoterRequest(
+            cluster_id=identity.cluster_id,
+            timeout_ms=JOIN_TIMEOUT_MS,
+            voter_id=identity.node_id,
+            voter_directory_id=machine.config.directory_id,
+            listeners=[
+                Listener(name=each.name, host=each.host, port=each.port) for each in machine.config.listeners
+            ],
+        )
+
+    async def _request(self, message: Message) -> None:
+        try:
+            response = await self._controller.ask(message, timeout_ms=2 * JOIN_TIMEOUT_MS)
+        except (ControllerUnreachable, StorageError) as error:
+            log.info("not a voter yet: %s", error)
+            return
+        # DUPLICATE_VOTER: an earlier request was carried out, and its response lost.
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_VOTER):
+            log.info("not a voter yet: %s %s", ErrorCode(response.error_code).name, response.error_message)

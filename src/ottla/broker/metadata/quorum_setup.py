@@ -1,15 +1,11 @@
-"""From a node's configuration and directories to its place in the metadata quorum."""
+"""Set-up of the metadata quorum from a node's configuration and log directories."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.metadata.controller_channel import ControllerUnreachable
-from ottla.config.listeners import SECURITY_PROTOCOLS, parse_address
-from ottla.controller.features import SUPPORTED_FEATURES, unsupported_features
-from ottla.protocol.errors import ErrorCode
+from ottla.config.listeners import parse_address
+from ottla.controller.features import unsupported_features
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.quorum.errors import QuorumError
@@ -17,37 +13,32 @@ from ottla.quorum.raft.config import RaftConfig
 from ottla.quorum.raft.voters import NO_VOTERS, Endpoint, Voter, VoterSet
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
-from ottla.storage.errors import StorageError
 from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.broker.node import Node
     from ottla.config.load import BrokerConfig
     from ottla.storage.files import Files
     from ottla.storage.manager.log_manager import LogManager
     from ottla.storage.manager.managed_dir import ManagedDir
 
 KRAFT_VERSION_MAX = 1
-INTRODUCTION_RETRY_SECONDS = 1.0
-
-log = logging.getLogger("ottla.quorum")
 
 
 def open_raft_log(logs: LogManager, files: Files, config: BrokerConfig, now_ms: int) -> tuple[RaftLog, bytes]:
-    """The metadata log and the id of the directory that it is in."""
-    place = _metadata_dir(logs, config)
+    """Open the metadata log; returns it with the id of its directory."""
+    log_dir = _metadata_dir(logs, config)
     raft_log = RaftLog.open(
         files,
-        place,
+        log_dir,
         MetadataLogSettings(config),
         node_id=config.node_id,
         now_ms=now_ms,
-        clean=place.clean,
-        recovery_point=place.recovery_points.get((METADATA_TOPIC, 0)),
+        clean=log_dir.clean,
+        recovery_point=log_dir.recovery_points.get((METADATA_TOPIC, 0)),
     )
-    return raft_log, ZERO_UUID if place.meta is None else place.meta.directory_id
+    return raft_log, ZERO_UUID if log_dir.meta is None else log_dir.meta.directory_id
 
 
 def _metadata_dir(logs: LogManager, config: BrokerConfig) -> ManagedDir:
@@ -61,14 +52,14 @@ def _metadata_dir(logs: LogManager, config: BrokerConfig) -> ManagedDir:
 
 
 def controller_addresses(config: BrokerConfig, ports: Mapping[str, int]) -> list[Endpoint]:
-    """Where others reach the controller listeners: as advertised.listeners says, else where they listen."""
-    told = {}
+    """The advertised addresses of the controller listeners, or those that they are bound to."""
+    advertised = {}
     for item in config.get("advertised.listeners") or ():
         name, _, address = item.partition("://")
-        told[name.upper()] = address
+        advertised[name.upper()] = address
     return [
-        Endpoint(each.name, *parse_address("advertised.listeners", told[each.name]))
-        if each.name in told
+        Endpoint(each.name, *parse_address("advertised.listeners", advertised[each.name]))
+        if each.name in advertised
         else Endpoint(each.name, each.host or "localhost", ports[each.name])
         for each in config.controller_endpoints
     ]
@@ -77,7 +68,7 @@ def controller_addresses(config: BrokerConfig, ports: Mapping[str, int]) -> list
 def raft_config(
     config: BrokerConfig, cluster_id: str, directory_id: bytes, ports: Mapping[str, int]
 ) -> RaftConfig:
-    """`ports` are those that the controller listeners got, by name."""
+    """`ports`: the bound ports of the controller listeners, by name."""
     listeners = controller_addresses(config, ports)
     name = listeners[0].name if listeners else "CONTROLLER"
     bootstrap = [
@@ -104,7 +95,7 @@ def raft_config(
 
 
 def _static_voters(config: BrokerConfig, listener_name: str) -> VoterSet:
-    """controller.quorum.voters; a controller that is told of nobody is its own quorum."""
+    """controller.quorum.voters; a controller without any is a quorum of its own."""
     if config.voters:
         return VoterSet(
             Voter(each.node_id, endpoints=(Endpoint(listener_name, each.host, each.port),))
@@ -116,7 +107,7 @@ def _static_voters(config: BrokerConfig, listener_name: str) -> VoterSet:
 
 
 def check_metadata(raft_log: RaftLog, config: RaftConfig) -> None:
-    """Refuse, before anything is written, data that this node must not take part with."""
+    """Refuse metadata that this node must not use, before anything is written."""
     features: dict[str, int] = {}
     for _, _, record in raft_log.replay():
         if isinstance(record, FeatureLevelRecord):
@@ -140,45 +131,3 @@ def check_metadata(raft_log: RaftLog, config: RaftConfig) -> None:
             f"{raft_log.directory} belongs to a quorum of {voters}, not of {others}: "
             "see controller.quorum.voters"
         )
-
-
-async def introduce_controller(broker: Node) -> None:
-    """Tell the active controller where this one is reached, so that tools can find all of them; then join the
-    voters, if that is wanted."""
-    await _register_controller(broker)
-    if broker.config.get_bool("controller.quorum.auto.join.enable"):
-        from ottla.broker.metadata.quorum_join import join_quorum
-
-        await join_quorum(broker)
-
-
-async def _register_controller(broker: Node) -> None:
-    from ottla.protocol.messages.controller_registration_request import (
-        ControllerRegistrationRequest,
-        Feature,
-        Listener,
-    )
-
-    protocol = SECURITY_PROTOCOLS["PLAINTEXT"]
-    ports = {each.name: each.port for each in broker.controller_listeners}
-    message = ControllerRegistrationRequest(
-        controller_id=broker.node_id,
-        incarnation_id=broker.random_uuid(),
-        listeners=[
-            Listener(name=each.name, host=each.host, port=each.port, security_protocol=protocol)
-            for each in controller_addresses(broker.config, ports)
-        ],
-        features=[
-            Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ],
-    )
-    while True:
-        try:
-            answer = await broker.controller.ask(message)
-            if answer.error_code == ErrorCode.NONE:
-                return
-            log.warning("controller not registered: %s", ErrorCode(answer.error_code).name)
-        except (ControllerUnreachable, StorageError) as error:
-            log.info("controller not registered yet: %s", error)
-        await asyncio.sleep(INTRODUCTION_RETRY_SECONDS)

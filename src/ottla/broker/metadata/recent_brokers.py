@@ -1,9 +1,9 @@
-"""Brokers that were there a moment ago.
+"""Brokers that were alive a moment ago.
 
-A client that finds a broker missing from the Metadata takes all that it knows of it apart, and librdkafka
-then waits a second before it looks where the partitions have gone. Most brokers that are fenced come back
-soon, so those that stopped in order or whose machine refuses connections stay listed for a while; what they
-led is told of its new leaders at once. One that is just silent goes: clients would wait for its answers.
+A client that finds a broker missing from Metadata responses discards its state, and librdkafka then waits a
+second before it looks for the new leaders. Most fenced brokers come back soon, so those that shut down
+cleanly or whose machine refuses connections stay listed for a while; the new leaders of their partitions are
+listed at once. A broker that is only silent is not listed: clients would wait for its responses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.controller.image import ClusterImage
+    from ottla.broker.metadata_cache import MetadataCache
     from ottla.controller.image_parts import ImageDelta
 
 SHOWN_MS = 60_000
@@ -21,17 +21,17 @@ SHOWN_MS = 60_000
 
 class RecentBrokers:
     def __init__(
-        self, image: Callable[[], ClusterImage], clock: Callable[[], int], is_gone: Callable[[int], bool]
+        self, metadata: MetadataCache, clock: Callable[[], int], is_gone: Callable[[int], bool]
     ) -> None:
-        """`is_gone`: its machine says that nobody listens there."""
-        self._image = image
+        """`is_gone`: whether the broker's machine refuses connections."""
+        self._metadata = metadata
         self._clock = clock
         self._is_gone = is_gone
         self._live: dict[int, None] = {}
         self._until_ms: dict[int, int] = {}
 
     def image_changed(self, delta: ImageDelta) -> None:
-        brokers = self._image().brokers
+        brokers = self._metadata.image.brokers
         for broker_id in sorted(delta.brokers):
             broker = brokers.get(broker_id)
             if broker is not None and not broker.fenced:
@@ -42,9 +42,9 @@ class RecentBrokers:
                 self._until_ms[broker_id] = self._clock() + SHOWN_MS
 
     def is_recent(self, broker_id: int) -> bool:
-        """Was it there a moment ago, and is it not now?"""
+        """Whether the broker was alive a moment ago, and is not now."""
         until_ms = self._until_ms.get(broker_id)
         if until_ms is None or self._clock() >= until_ms:
             return False
-        broker = self._image().brokers.get(broker_id)
+        broker = self._metadata.image.brokers.get(broker_id)
         return broker is not None and (broker.in_controlled_shutdown or self._is_gone(broker_id))

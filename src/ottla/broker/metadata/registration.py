@@ -1,4 +1,4 @@
-"""How this broker makes itself known to the controller: registration at start, heartbeats, leaving."""
+"""This broker's registration with the controller: at start-up, by heartbeats, and at shutdown."""
 
 from __future__ import annotations
 
@@ -20,12 +20,20 @@ from ottla.protocol.messages.broker_registration_request import (
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from collections.abc import Callable, Mapping
+
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata.controller_channel import ControllerChannel
+    from ottla.broker.metadata.controller_host import ControllerHost
+    from ottla.broker.metadata_cache import MetadataCache
+    from ottla.broker.randomness import Randomness
+    from ottla.config.load import BrokerConfig
     from ottla.controller.image_parts import ImageDelta
+    from ottla.storage.manager.log_manager import LogManager
 
 RETRY_MS = 50
 LEAVE_TIMEOUT_MS = 5000
-# The controller will not change its mind about these.
+# Errors that a retry cannot change.
 _FINAL = frozenset(
     (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION)
 )
@@ -34,27 +42,43 @@ log = logging.getLogger("ottla.registration")
 
 
 class Registration:
-    def __init__(self, broker: Node) -> None:
-        config = broker.config
-        self._broker = broker
-        self._incarnation_id = broker.random_uuid()
+    def __init__(
+        self,
+        config: BrokerConfig,
+        identity: NodeIdentity,
+        metadata: MetadataCache,
+        logs: LogManager,
+        controllers: ControllerHost,
+        controller: ControllerChannel,
+        randomness: Randomness,
+        clock: Callable[[], int],
+        bound_ports: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """`bound_ports`: the port of each broker listener, by listener name."""
+        self._config = config
+        self._identity = identity
+        self._metadata = metadata
+        self._logs = logs
+        self._controllers = controllers
+        self._controller = controller
+        self._clock = clock
+        self._bound_ports = bound_ports
+        self._incarnation_id = randomness.uuid()
         self._interval_ms = config.get_int("broker.heartbeat.interval.ms")
         self._session_ms = config.get_int("broker.session.timeout.ms")
         self._due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    # -- coming
+    # -- start-up
 
     async def register(self) -> None:
-        """Register under a new incarnation; returns when a controller has taken it."""
-        deadline_ms = self._broker.clock() + self._broker.config.get_int(
-            "initial.broker.registration.timeout.ms"
-        )
+        """Register a new incarnation; returns when a controller has accepted it."""
+        deadline_ms = self._clock() + self._config.get_int("initial.broker.registration.timeout.ms")
         refused_with = ErrorCode.NONE
         while True:
-            left_ms = deadline_ms - self._broker.clock()
+            left_ms = deadline_ms - self._clock()
             try:
-                reply = await self._broker.controller.ask(self._request(), timeout_ms=max(1, left_ms))
+                reply = await self._controller.ask(self._request(), timeout_ms=max(1, left_ms))
             except ControllerUnreachable as error:
                 raise RuntimeError(
                     f"this broker could not register: {error}; are the voters of controller.quorum.voters "
@@ -62,7 +86,7 @@ class Registration:
                 ) from error
             code = ErrorCode(reply.error_code)
             if code == ErrorCode.NONE:
-                self._broker.identity.broker_epoch = reply.broker_epoch
+                self._identity.broker_epoch = reply.broker_epoch
                 return
             if code in _FINAL or left_ms <= 0:
                 raise RuntimeError(f"the controller refused this broker: {code.name}")
@@ -82,22 +106,22 @@ class Registration:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="heartbeats")
 
-    # -- being here
+    # -- heartbeats
 
     def image_changed(self, delta: ImageDelta) -> None:
-        """The controller waits for the others before it lets a broker go: do not keep it waiting."""
-        brokers = self._broker.image.brokers
+        """Send a heartbeat if a broker shuts down: the controller waits until the others have caught up."""
+        brokers = self._metadata.image.brokers
         if any(each in brokers and brokers[each].in_controlled_shutdown for each in sorted(delta.brokers)):
             self._due.set()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        news: asyncio.Future[None] | None = None
+        change: asyncio.Future[None] | None = None
         while True:
             timer = loop.call_later(self._interval_ms / 1000, self._due.set)
-            if news is None or news.done():
-                news = self._broker.plane.leader_news()
-                news.add_done_callback(lambda _: self._due.set())  # a new controller wants to hear of us
+            if change is None or change.done():
+                change = self._controllers.next_change()
+                change.add_done_callback(lambda _: self._due.set())  # a new controller needs a heartbeat
             try:
                 await self._due.wait()
             finally:
@@ -110,18 +134,18 @@ class Registration:
     async def _refused(self, code: ErrorCode) -> None:
         log.error("heartbeat refused: %s", code.name)
         if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-            await self.register()  # somebody has unregistered this broker while it was silent
+            await self.register()  # it was unregistered while it was silent
             self._due.set()
 
-    # -- going
+    # -- shutdown
 
     async def leave(self) -> None:
-        """Before a clean stop: hand over what is led, so that whoever comes next need not guess."""
+        """Controlled shutdown: hand over leadership before a clean stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        deadline_ms = self._broker.clock() + LEAVE_TIMEOUT_MS
-        while (left_ms := deadline_ms - self._broker.clock()) > 0:
+        deadline_ms = self._clock() + LEAVE_TIMEOUT_MS
+        while (left_ms := deadline_ms - self._clock()) > 0:
             answer = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)
             if answer is None or answer.error_code:
                 break
@@ -133,53 +157,47 @@ class Registration:
     async def _heartbeat(
         self, *, want_shut_down: bool = False, timeout_ms: int
     ) -> BrokerHeartbeatResponse | None:
-        """The controller's answer; None if there was none."""
-        broker = self._broker
+        """The controller's response; None if there was none."""
         message = BrokerHeartbeatRequest(
-            broker_id=broker.node_id,
-            broker_epoch=self._broker.identity.broker_epoch,
-            current_metadata_offset=broker.image_offset,
+            broker_id=self._identity.node_id,
+            broker_epoch=self._identity.broker_epoch,
+            current_metadata_offset=self._metadata.offset,
             want_fence=False,
             want_shut_down=want_shut_down,
             offline_log_dirs=[
-                log_dir.meta.directory_id
-                for log_dir in broker.logs.offline_dirs()
-                if log_dir.meta is not None
+                log_dir.meta.directory_id for log_dir in self._logs.offline_dirs() if log_dir.meta is not None
             ],
         )
-        if broker.plane.active is not None:
-            broker.plane.heard_of(broker.node_id, self._broker.identity.broker_epoch, None)
+        if self._controllers.active is not None:
+            self._controllers.heartbeat_received(message.broker_id, message.broker_epoch, None)
         try:
-            answer = await broker.controller.ask(message, timeout_ms=timeout_ms)
+            answer = await self._controller.ask(message, timeout_ms=timeout_ms)
         except (ControllerUnreachable, StorageError) as error:
-            log.warning("heartbeat without an answer: %s", error)
+            log.warning("heartbeat not answered: %s", error)
             return None
         assert isinstance(answer, BrokerHeartbeatResponse)
         return answer
 
     def _previous_epoch(self) -> int:
         """The epoch of the last run if it stopped cleanly, -1 if anything may have been lost."""
-        epochs = {log_dir.broker_epoch if log_dir.clean else -1 for log_dir in self._broker.logs.dirs}
+        epochs = {log_dir.broker_epoch if log_dir.clean else -1 for log_dir in self._logs.dirs}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def _request(self) -> BrokerRegistrationRequest:
-        broker = self._broker
-        config = broker.config
-        bound = {listener.name: listener for listener in broker.listeners}
-        listeners = []
-        for endpoint in config.advertised_endpoints:
-            listener = bound[endpoint.name]
-            listeners.append(
-                Listener(
-                    name=endpoint.name,
-                    host=endpoint.host or "localhost",
-                    port=endpoint.port or listener.port,
-                    security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
-                )
+        config = self._config
+        ports = self._bound_ports()
+        listeners = [
+            Listener(
+                name=endpoint.name,
+                host=endpoint.host or "localhost",
+                port=endpoint.port or ports[endpoint.name],
+                security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
             )
+            for endpoint in config.advertised_endpoints
+        ]
         return BrokerRegistrationRequest(
-            broker_id=broker.node_id,
-            cluster_id=broker.cluster_id,
+            broker_id=self._identity.node_id,
+            cluster_id=self._identity.cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=listeners,
             features=[
@@ -188,5 +206,5 @@ class Registration:
             ],
             rack=config.get("broker.rack"),
             previous_broker_epoch=self._previous_epoch(),
-            log_dirs=[log_dir.meta.directory_id for log_dir in broker.logs.dirs if log_dir.meta is not None],
+            log_dirs=[log_dir.meta.directory_id for log_dir in self._logs.dirs if log_dir.meta is not None],
         )

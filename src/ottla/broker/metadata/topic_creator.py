@@ -1,10 +1,11 @@
-"""Creates the topics that coordinators need, and those that clients bring into being by asking for them."""
+"""Creates the internal topics of coordinators, and topics on first use (auto.create.topics.enable)."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.metadata.controller_channel import ControllerUnreachable
 from ottla.controller.image_parts import TopicImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import (
@@ -12,17 +13,23 @@ from ottla.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from collections.abc import Callable
+
+    from ottla.broker.metadata.applier import MetadataApplier
+    from ottla.broker.metadata.controller_channel import ControllerChannel
+    from ottla.broker.metadata_cache import MetadataCache
+    from ottla.config.load import BrokerConfig
 
 GROUP_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 BROKER_DEFAULT = -1
 KNOWN_WITHIN_MS = 2000
-# Requests wait behind one that asks for a coordinator, fetches among them: out of reach of a controller they
-# must not wait for long, and not every time.
-COORDINATOR_PATIENCE_MS = 1000
+# Other requests of a connection, fetches too, wait behind FindCoordinator: without a controller they must not
+# wait long, and not each time.
+COORDINATOR_TIMEOUT_MS = 1000
 COORDINATOR_PAUSE_MS = 1000
 ALL_BROKERS_WITHIN_MS = 10_000
 _COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
@@ -31,42 +38,61 @@ log = logging.getLogger("ottla.topics")
 
 
 class TopicCreator:
-    """Creates topics on behalf of clients that did not ask for it in so many words."""
+    """Creates topics that no client has explicitly requested."""
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        self._in_vain_until_ms = 0
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        controller: ControllerChannel,
+        applier: MetadataApplier,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._controller = controller
+        self._applier = applier
+        self._clock = clock
+        self._paused_until_ms = 0
         self._fewer_from_ms: int | None = None
 
     async def create(self, names: list[str], *, timeout_ms: int | None = None) -> dict[str, int]:
-        """Create what does not exist yet; the error code of each that could not be."""
+        """Create the topics that do not exist; returns the error code of each that could not be created."""
         request = CreateTopicsRequest(topics=[self._definition(name) for name in dict.fromkeys(names)])
-        answer = await self._broker.command(request, timeout_ms=timeout_ms)
+        try:
+            response = await self._controller.ask(request, timeout_ms=timeout_ms)
+        except ControllerUnreachable as error:
+            return self._all_refused(names, ErrorCode.REQUEST_TIMED_OUT, str(error))
+        except StorageError as error:
+            return self._all_refused(names, error.code, error.reason)
         refused: dict[str, int] = {}
-        for result in answer.topics:
+        for result in response.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 if not refused:  # one line per request, however many names it has
                     log.warning("topic not created: topic=%s reason=%s", result.name, result.error_message)
                 refused[result.name] = result.error_code
         if len(refused) > 1:
             log.warning("topics not created: count=%d", len(refused))
-        # The controller may be elsewhere: its records are on their way here.
+        # The controller may be on another node: wait until its records are applied here.
         wanted = [name for name in names if name not in refused]
-        await self._broker.plane.wait_until(
-            lambda: all(name in self._broker.image.topics_by_name for name in wanted), KNOWN_WITHIN_MS
+        await self._applier.wait_until(
+            lambda: all(name in self._metadata.image.topics_by_name for name in wanted), KNOWN_WITHIN_MS
         )
         return refused
 
+    def _all_refused(self, names: list[str], code: int, reason: str) -> dict[str, int]:
+        log.warning("topics not created: count=%d reason=%s", len(names), reason)
+        return dict.fromkeys(names, code)
+
     async def find_or_create(self, name: str) -> TopicImage | None:
-        """An internal topic, created when it is first needed. None if that takes long: clients ask again."""
-        broker = self._broker
-        if name not in broker.image.topics_by_name and broker.clock() >= self._in_vain_until_ms:
-            refused = await self.create([name], timeout_ms=COORDINATOR_PATIENCE_MS)
+        """An internal topic, created on first use; None if that takes long: clients retry."""
+        if name not in self._metadata.image.topics_by_name and self._clock() >= self._paused_until_ms:
+            refused = await self.create([name], timeout_ms=COORDINATOR_TIMEOUT_MS)
             if refused:
-                self._in_vain_until_ms = broker.clock() + COORDINATOR_PAUSE_MS
+                self._paused_until_ms = self._clock() + COORDINATOR_PAUSE_MS
             if refused.get(name) == ErrorCode.INVALID_REPLICATION_FACTOR and self._fewer_from_ms is None:
-                self._fewer_from_ms = broker.clock() + ALL_BROKERS_WITHIN_MS
-        return broker.image.topics_by_name.get(name)
+                self._fewer_from_ms = self._clock() + ALL_BROKERS_WITHIN_MS
+        return self._metadata.image.topics_by_name.get(name)
 
     def _definition(self, name: str) -> CreatableTopic:
         if name == GROUP_TOPIC:
@@ -78,18 +104,17 @@ class TopicCreator:
         return CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
 
     def _brokers(self) -> int:
-        """How many the cluster has, those included that are down or, where a cluster is just starting, on
-        their way: an internal topic keeps for good the replicas that it is given now."""
-        broker = self._broker
-        registered = len(broker.image.brokers)
-        if self._fewer_from_ms is not None and broker.clock() >= self._fewer_from_ms:
-            return registered  # some were waited for in vain
-        combined = broker.config.is_broker and broker.config.is_controller
-        voters = broker.config.get_list("controller.quorum.voters") if combined else ()
+        """The number of brokers, with those that are down or, in a cluster that is just starting, not yet
+        registered: an internal topic keeps the replicas that it is given now."""
+        registered = len(self._metadata.image.brokers)
+        if self._fewer_from_ms is not None and self._clock() >= self._fewer_from_ms:
+            return registered  # the others did not register in time
+        combined = self._config.is_broker and self._config.is_controller
+        voters = self._config.get_list("controller.quorum.voters") if combined else ()
         return max(registered, len(voters))
 
     def _internal(self, name: str, prefix: str, from_broker: dict[str, str]) -> CreatableTopic:
-        config = self._broker.config
+        config = self._config
         replicas = config.internal_replication_factor(f"{prefix}.replication.factor", self._brokers())
         configs = dict(_COMPACTED)
         configs.update((key, str(config.get(source))) for key, source in from_broker.items())

@@ -1,8 +1,8 @@
-"""Compaction by the clock: the filthiest log first, one at a time, a step at a time beside the loop.
+"""Log compaction: the dirtiest log first, one log at a time, in steps off the event loop.
 
-One cleaning runs at once, whatever `log.cleaner.threads` says above 0: it is bound by the disk and the other
-core, and the memory for keys is then all its own. Between two steps the loop is asked nothing but to swap in
-a segment, so clients wait for some renames at most.
+One cleaning runs at a time, whatever `log.cleaner.threads` says above 0: it is bound by the disk and the
+other core, and can then use all memory for keys. Between two steps the event loop only swaps in a segment, so
+clients wait for a few renames at most.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ from ottla.storage.errors import CorruptLog, DiskFull, StorageError
 from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from collections.abc import Callable
+
+    from ottla.broker.randomness import Randomness
+    from ottla.broker.replicas.partition_table import PartitionTable
+    from ottla.config.load import BrokerConfig
+    from ottla.config.topic_config import ConfigLayers
     from ottla.storage.cleaning.job import CleanJob
     from ottla.storage.cleaning.plan import CleanPlan
     from ottla.storage.log import PartitionLog
+    from ottla.storage.manager.log_manager import LogManager
 
 log = logging.getLogger("ottla.cleaner")
 
@@ -28,22 +34,36 @@ BUFFER_BYTES_MAX = 2**31 - 1
 
 
 class Cleaner:
-    def __init__(self, broker: Node, executor: Executor) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: BrokerConfig,
+        layers: ConfigLayers,
+        logs: LogManager,
+        partitions: PartitionTable,
+        randomness: Randomness,
+        clock: Callable[[], int],
+        executor: Executor,
+    ) -> None:
+        self._config = config
+        self._layers = layers
+        self._logs = logs
+        self._partitions = partitions
+        self._randomness = randomness
+        self._clock = clock
         self._executor = executor
         self._task: asyncio.Task[None] | None = None
         self._job: CleanJob | None = None
         self._pause: asyncio.Future[None] | None = None
         self._stopping = False
-        # Logs that hold damaged batches: they are served as far as they can be read, and left alone.
+        # Logs with damaged batches: served as far as they can be read, and not cleaned.
         self._uncleanable: dict[PartitionLog, None] = {}
 
     def start(self) -> None:
-        if self._broker.config.get_bool("log.cleaner.enable"):
+        if self._config.get_bool("log.cleaner.enable"):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """The step under way is waited for: it owns files."""
+        """Wait for the running step: it owns files."""
         self._stopping = True
         if self._job is not None:
             self._job.abort()
@@ -53,14 +73,13 @@ class Cleaner:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        # Producers repeat what the last process did not answer: the batches that tell so stay for that long.
         worked = False
         while not self._stopping:
             if not worked:
                 await self._sleep(max(PAUSE_MS_MIN, self._value("log.cleaner.backoff.ms")))
             worked = False
             try:
-                found = self._filthiest() if self._value("log.cleaner.threads") else None
+                found = self._dirtiest() if self._value("log.cleaner.threads") else None
                 if found is not None:
                     worked = await self._clean(*found)
             except Exception:
@@ -79,26 +98,25 @@ class Cleaner:
             self._pause = None
 
     def _value(self, name: str) -> float:
-        value: float = self._broker.layers.broker_value(name)
+        value: float = self._layers.broker_value(name)
         return value
 
-    # -- which
+    # -- selection
 
-    def _filthiest(self) -> tuple[PartitionLog, CleanPlan] | None:
-        """Of the logs that are due the one with the largest share of what was not cleaned."""
+    def _dirtiest(self) -> tuple[PartitionLog, CleanPlan] | None:
+        """The log with the largest dirty ratio of those that are due."""
         from ottla.storage.cleaning.plan import plan_clean
 
-        broker = self._broker
-        now_ms = broker.clock()
+        now_ms = self._clock()
         best: tuple[PartitionLog, CleanPlan] | None = None
-        for candidate in broker.logs.logs.values():
+        for candidate in self._logs.logs.values():
             if not candidate.config.cleanup_compact or not self._may_be_cleaned(candidate):
                 continue
-            partition = broker.partitions.by_name(candidate.topic, candidate.partition)
+            partition = self._partitions.by_name(candidate.topic, candidate.partition)
             if partition is None or partition.log is not candidate:
                 continue
             try:
-                # The last stable offset may have to be read from the log: only where it matters.
+                # Compute the last stable offset only where it matters: it may have to be read from the log.
                 plan = plan_clean(candidate, partition.high_watermark, now_ms)
                 if not plan.is_due(candidate.config) or (best and plan.ratio <= best[1].ratio):
                     continue
@@ -117,25 +135,24 @@ class Cleaner:
             and candidate not in self._uncleanable
         )
 
-    # -- how
+    # -- cleaning
 
     async def _clean(self, partition_log: PartitionLog, plan: CleanPlan) -> bool:
-        """Returns whether it got anywhere."""
+        """Clean one log; returns whether the dirty part got smaller."""
         from ottla.storage.cleaning.job import CleaningAborted, CleanJob, CleanSettings
 
-        broker = self._broker
         settings = CleanSettings(
             buffer_bytes=min(BUFFER_BYTES_MAX, int(self._value("log.cleaner.dedupe.buffer.size"))),
             load_factor=self._value("log.cleaner.io.buffer.load.factor"),
             chunk_bytes=int(self._value("log.cleaner.io.buffer.size")) // 2,
-            secret=broker.random_uuid(),
+            secret=self._randomness.uuid(),
         )
-        began_ms = broker.clock()
+        began_ms = self._clock()
         job = self._job = partition_log.cleaning = CleanJob(partition_log, plan, settings, began_ms)
         try:
             await self._take_steps(partition_log, job)
         except CleaningAborted:
-            log.info("cleaning given up: partition=%s", _name(partition_log))
+            log.info("cleaning aborted: partition=%s", _name(partition_log))
             return False
         except StorageError as error:
             if not job.aborted:
@@ -154,7 +171,7 @@ class Cleaner:
             job.bytes_after,
             job.records_read,
             job.records_kept,
-            broker.clock() - began_ms,
+            self._clock() - began_ms,
         )
         return job.end_offset > plan.first_dirty
 
@@ -166,7 +183,7 @@ class Cleaner:
         began_s, moved_bytes = loop.time(), 0
         while (step := await loop.run_in_executor(self._executor, job.step)) is not DONE:
             if isinstance(step, CleanedGroup):
-                if not partition_log.replace_segments(step, self._broker.clock()):
+                if not partition_log.replace_segments(step, self._clock()):
                     job.abort()
                 continue
             moved_bytes += step.moved_bytes
@@ -178,9 +195,9 @@ class Cleaner:
         name = _name(partition_log)
         if isinstance(error, CorruptLog):
             self._uncleanable[partition_log] = None
-            log.error("cleaning: partition=%s is damaged and is not cleaned any more: %s", name, error)
+            log.error("cleaning: partition=%s is damaged and will not be cleaned: %s", name, error)
         elif isinstance(error, DiskFull):
-            log.warning("cleaning: partition=%s found no room: %s", name, error)
+            log.warning("cleaning: partition=%s disk is full: %s", name, error)
         else:
             log.error("cleaning: partition=%s error=%s", name, error)
             partition_log.log_dir.fail(error)

@@ -1,8 +1,7 @@
-"""A follower broker's copying from one leader broker: one connection, one plan, many partitions.
+"""Copying partitions from one leader broker: one connection, one fetch plan, many partitions.
 
-What to ask and what an answer means is decided by `FetchPlan` and `FollowerState`; here the requests go out
-and the answers are carried out on the logs. Nothing runs while there is nothing to do: the leader holds the
-request.
+`FetchPlan` and `FollowerState` decide what to request and what a response means. This module sends the
+requests and applies the responses to the logs. It uses no CPU while idle: the leader holds the request.
 """
 
 from __future__ import annotations
@@ -28,14 +27,19 @@ from ottla.replication.follower import (
 from ottla.storage.errors import DiskFull, OffsetOutOfRange, StorageError, UnexpectedAppendOffset
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
-    from ottla.broker.replicas.manager import ReplicaManager
+    from collections.abc import Callable
+
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.replicas.fetch_counters import FetchCounters
+    from ottla.broker.replicas.flusher import Flusher
     from ottla.broker.replicas.partition import Partition
+    from ottla.config.load import BrokerConfig
     from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
+    from ottla.replication.throttle import ReplicationQuota
 
 log = logging.getLogger("ottla.replicas")
 
-TURN_MAX_BYTES = 2 * 1024 * 1024  # appended before the loop does something else
+STEP_MAX_BYTES = 2 * 1024 * 1024  # appended before the event loop continues
 CONNECT_TIMEOUT_MS = 2000
 EARLIEST, LATEST = -2, -1
 
@@ -43,11 +47,21 @@ _Key = tuple[bytes, int]
 
 
 class ReplicaFetcher:
-    def __init__(self, broker: Node, replicas: ReplicaManager, leader_id: int) -> None:
-        self._broker = broker
-        self._replicas = replicas
+    def __init__(
+        self,
+        leader_id: int,
+        config: BrokerConfig,
+        identity: NodeIdentity,
+        flusher: Flusher,
+        clock: Callable[[], int],
+        quota: ReplicationQuota,
+        counters: FetchCounters,
+    ) -> None:
         self.leader_id = leader_id
-        config = broker.config
+        self._identity = identity
+        self._flusher = flusher
+        self._clock = clock
+        self._counters = counters
         limits = FetchLimits(
             max_wait_ms=config.get_int("replica.fetch.wait.max.ms"),
             min_bytes=config.get_int("replica.fetch.min.bytes"),
@@ -55,44 +69,44 @@ class ReplicaFetcher:
             partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
             backoff_ms_max=config.get_int("replica.fetch.backoff.ms"),
         )
-        self.plan = FetchPlan(broker.node_id, broker.broker_epoch, limits, replicas.follower_quota)
+        self.plan = FetchPlan(identity.node_id, identity.broker_epoch, limits, quota)
         self._partitions: dict[_Key, Partition] = {}
         self._address: tuple[str, int] | None = None
         self._leader_broker_epoch = -1
         self._link: PeerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._turn_due: asyncio.Handle | None = None
+        self._poll_due: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timeout_ms = config.get_int("replica.socket.timeout.ms")
-        self._answers_seen = -1
+        self._responses_seen = -1
         self._watchdog: asyncio.TimerHandle | None = None
-        self._taking = False  # an answer is being carried out
-        self.is_refused = False  # the leader's machine says that nobody listens there any more
+        self._applying = False  # a response is being applied
+        self.is_refused = False  # the last connection attempt was refused
         self._running = False
 
     def __len__(self) -> int:
         return len(self.plan)
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
         self._running = True
-        self.nudge()
+        self.poll_soon()
 
     def stop(self) -> None:
-        """No fetch from now on; an answer that comes is ignored."""
+        """Stop fetching; a late response is ignored."""
         self._running = False
-        for handle in (self._turn_due, self._timer, self._watchdog):
+        for handle in (self._poll_due, self._timer, self._watchdog):
             if handle is not None:
                 handle.cancel()
-        self._turn_due = self._timer = self._watchdog = None
+        self._poll_due = self._timer = self._watchdog = None
         if self._connecting is not None:
             self._connecting.cancel()
         if self._link is not None:
             self._link.close()
 
     def move_to(self, address: tuple[str, int] | None, leader_broker_epoch: int) -> None:
-        """Where the leader is found, None while it is not registered; and which incarnation it is."""
+        """Set the leader's address, None while it is not registered, and its incarnation."""
         if (address, leader_broker_epoch) != (self._address, self._leader_broker_epoch):
             self._address = address
             self._leader_broker_epoch = leader_broker_epoch
@@ -103,12 +117,12 @@ class ReplicaFetcher:
                 self._connecting = None
             if self._link is not None:
                 self._link.close()
-            self.nudge()
+            self.poll_soon()
 
     # -- which partitions
 
     def follow(self, partition: Partition, throttled: bool) -> None:
-        """Copy a partition from here; again when its follower has changed."""
+        """Copy a partition from this leader; call again after its FollowerState has changed."""
         key = (partition.topic_id, partition.index)
         follower = partition.follower
         assert follower is not None
@@ -118,31 +132,31 @@ class ReplicaFetcher:
             self._partitions[key] = partition
             self.plan.add(*key, follower)
         self.plan.set_throttled(*key, throttled)
-        self.nudge()
+        self.poll_soon()
 
     def unfollow(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         if self._partitions.pop(key, None) is not None:
             self.plan.remove(*key)
             if not self._partitions and self._link is not None:
-                self._link.close()  # nothing to fetch: the leader need not hold anything for us
+                self._link.close()  # nothing to fetch: free the session at the leader
 
     def touch(self, partition: Partition) -> None:
         self.plan.touch(partition.topic_id, partition.index)
-        self.nudge()
+        self.poll_soon()
 
-    def nudge(self) -> None:
-        """Look soon whether there is something to ask."""
-        if self._running and self._turn_due is None:
-            self._turn_due = asyncio.get_running_loop().call_soon(self._turn)
+    def poll_soon(self) -> None:
+        """Check soon whether there is something to request."""
+        if self._running and self._poll_due is None:
+            self._poll_due = asyncio.get_running_loop().call_soon(self._poll)
 
-    # -- asking
+    # -- requests
 
-    def _turn(self) -> None:
-        self._turn_due = None
-        if not self._running or self._taking:
-            return  # looks again when the answer is carried out
-        link, now_ms = self._link, self._broker.clock()
+    def _poll(self) -> None:
+        self._poll_due = None
+        if not self._running or self._applying:
+            return  # checks again after the response is applied
+        link, now_ms = self._link, self._clock()
         if link is None:
             if len(self.plan) and self._connecting is None and self._address is not None:
                 wake_at_ms = self.plan.paused_until_ms
@@ -152,11 +166,11 @@ class ReplicaFetcher:
                     loop = asyncio.get_running_loop()
                     self._connecting = loop.create_task(self._connect(self._address))
             return
-        self.plan.broker_epoch = self._broker.broker_epoch
+        self.plan.broker_epoch = self._identity.broker_epoch
         while (request := self.plan.next_request(now_ms)) is not None:
             link.send(request, FetchResponse, self._fetched)
             self._watch()
-        # What is under way ends when the next partition is due.
+        # A fetch in flight returns before the next partition is due.
         self._wake_at(None if self.plan.in_flight else self.plan.wake_at_ms(now_ms), now_ms)
 
     def _wake_at(self, at_ms: int | None, now_ms: int) -> None:
@@ -169,7 +183,7 @@ class ReplicaFetcher:
 
     def _timer_due(self) -> None:
         self._timer = None
-        self._turn()
+        self._poll()
 
     async def _connect(self, address: tuple[str, int]) -> None:
         loop = asyncio.get_running_loop()
@@ -178,7 +192,7 @@ class ReplicaFetcher:
         timer = loop.call_later(CONNECT_TIMEOUT_MS / 1000, task.cancel)
         link: PeerConnection | None = None
         try:
-            client_id = f"ottla-replica-{self._broker.node_id}"
+            client_id = f"ottla-replica-{self._identity.node_id}"
             _, link = await loop.create_connection(lambda: PeerConnection(client_id, self._lost), *address)
             self.is_refused = False
         except OSError as error:
@@ -189,73 +203,72 @@ class ReplicaFetcher:
             if self._connecting is task:
                 self._connecting = None
                 if link is None:
-                    self.plan.failed(self._broker.clock())
+                    self.plan.failed(self._clock())
                 else:
                     self._link = link
-                self.nudge()
+                self.poll_soon()
             elif link is not None:
                 link.close()
 
     def _lost(self, link: PeerConnection) -> None:
         if self._link is link:
             self._link = None
-            self._taking = False
-            self.plan.failed(self._broker.clock())
-            # Questions of single partitions went down with it.
+            self._applying = False
+            self.plan.failed(self._clock())
+            # Requests for single partitions were lost with it.
             for entry in list(self.plan.partitions()):
-                entry.follower.question_lost(self._broker.clock())
+                entry.follower.question_lost(self._clock())
                 self.plan.touch(entry.topic_id, entry.partition)
-            self.nudge()
+            self.poll_soon()
 
     def _watch(self) -> None:
-        """A leader that does not answer for replica.socket.timeout.ms is taken for gone."""
+        """Close the connection if the leader sends nothing for replica.socket.timeout.ms."""
         if self._watchdog is None:
             assert self._link is not None
-            self._answers_seen = self._link.responses
+            self._responses_seen = self._link.responses
             loop = asyncio.get_running_loop()
-            self._watchdog = loop.call_later(self._timeout_ms / 1000, self._look_for_life, self._link)
+            self._watchdog = loop.call_later(self._timeout_ms / 1000, self._check_progress, self._link)
 
-    def _look_for_life(self, link: PeerConnection) -> None:
+    def _check_progress(self, link: PeerConnection) -> None:
         self._watchdog = None
         if self._link is not None and self._link.is_waiting:
-            if link is self._link and link.responses == self._answers_seen:
-                log.warning("leader does not answer: leader=%d", self.leader_id)
+            if link is self._link and link.responses == self._responses_seen:
+                log.warning("leader does not respond: leader=%d", self.leader_id)
                 link.close()
             else:
                 self._watch()
 
-    # -- hearing
+    # -- responses
 
     def _fetched(self, response: FetchResponse) -> Iterator[None]:
-        """Carry out an answer, a few megabytes per turn of the loop."""
-        broker = self._broker
-        counting = self.plan.answered(response, broker.clock())
+        """Apply a response, a few megabytes per iteration of the event loop."""
+        entries = self.plan.answered(response, self._clock())
         link = self._link
         if response.error_code and link is not None and link.is_waiting:
-            link.close()  # the answers that follow are of the same lost session
+            link.close()  # later responses belong to the same lost session
             return
-        self._taking = True
-        turn_bytes = 0
-        for entry, data in counting:
-            if turn_bytes >= TURN_MAX_BYTES:
-                turn_bytes = 0
+        self._applying = True
+        step_bytes = 0
+        for entry, data in entries:
+            if step_bytes >= STEP_MAX_BYTES:
+                step_bytes = 0
                 yield
             if self.plan.has(entry) and entry.question_stands:
-                turn_bytes += len(data.records) if data.records else 0
-                self._carry_out_answer(entry, data)
-        self._taking = False
-        self._turn()
+                step_bytes += len(data.records) if data.records else 0
+                self._apply_response(entry, data)
+        self._applying = False
+        self._poll()
 
-    def _carry_out_answer(self, entry: PlannedPartition, data: PartitionData) -> None:
+    def _apply_response(self, entry: PlannedPartition, data: PartitionData) -> None:
         partition = self._partitions[entry.topic_id, entry.partition]
         follower = entry.follower
-        now_ms = self._broker.clock()
+        now_ms = self._clock()
         step = follower.answered(data, now_ms)
         if step is APPEND:
             self._append(partition, entry, data, now_ms)
         else:
             if data.error_code:
-                log.debug("leader refuses: %s error=%d then=%s", partition, data.error_code, step)
+                log.debug("fetch refused: %s error=%d then=%s", partition, data.error_code, step)
             self._carry_out(partition, entry, step)
 
     def _append(
@@ -272,13 +285,13 @@ class ReplicaFetcher:
                 code = getattr(error, "code", ErrorCode.CORRUPT_MESSAGE)
                 follower.append_failed(code, now_ms, may_pass=isinstance(error, DiskFull))
                 return
-            self._replicas.bytes_in += len(data.records)
+            self._counters.bytes_in += len(data.records)
         step = follower.appended(data.high_watermark, data.log_start_offset)
         if partition.high_watermark != follower.high_watermark:
             partition.commit(follower.high_watermark)
         if step is not None:
             self._carry_out(partition, entry, step)
-        if grew and plog.config.has_flush_policy and self._broker.flusher.after_append(partition):
+        if grew and plog.config.has_flush_policy and self._flusher.after_append(partition):
             follower.wait_for_disk()
 
     def _carry_out(self, partition: Partition, entry: PlannedPartition, step: Instruction) -> None:
@@ -299,8 +312,8 @@ class ReplicaFetcher:
         except (StorageError, OffsetOutOfRange) as error:
             log.error("replica not changed: partition=%s-%d: %s", partition.topic, partition.index, error)
             full = isinstance(error, DiskFull)
-            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._broker.clock(), may_pass=full)
-        partition.high_watermark = follower.high_watermark
+            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._clock(), may_pass=full)
+        partition.follow_high_watermark()
 
     def _truncated(self, partition: Partition, end_offset_before: int) -> None:
         log.info(
@@ -312,13 +325,12 @@ class ReplicaFetcher:
             self.leader_id,
             partition.leader_epoch,
         )
-        self._replicas.truncations += 1
+        self._counters.truncations += 1
 
-    # -- questions of single partitions
+    # -- requests for single partitions
 
     def _ask_offsets(self, partition: Partition, entry: PlannedPartition, step: AskOffsets) -> None:
-        """Where the leader's log begins and ends; one question after the other, as no request names a
-        partition twice."""
+        """Request the start and end of the leader's log; no request may name a partition twice."""
         from ottla.protocol.messages.list_offsets_request import (
             ListOffsetsPartition,
             ListOffsetsRequest,
@@ -335,7 +347,7 @@ class ReplicaFetcher:
             if len(found) == 2 and self._stands(partition, entry, step):
                 (first_error, start_offset), (second_error, end_offset) = found
                 answered = entry.follower.offsets_answered(
-                    first_error or second_error, start_offset, end_offset, self._broker.clock()
+                    first_error or second_error, start_offset, end_offset, self._clock()
                 )
                 self._carry_out(partition, entry, answered)
                 self.touch(partition)
@@ -345,7 +357,7 @@ class ReplicaFetcher:
                 partition_index=partition.index, current_leader_epoch=step.leader_epoch, timestamp=timestamp
             )
             topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
-            request = ListOffsetsRequest(replica_id=self._broker.node_id, topics=[topic])
+            request = ListOffsetsRequest(replica_id=self._identity.node_id, topics=[topic])
             self._link.send(request, ListOffsetsResponse, take)
 
     def _stands(self, partition: Partition, entry: PlannedPartition, question: AskOffsets) -> bool:

@@ -1,4 +1,4 @@
-"""fsync off the loop, grouped: while one flush of a log runs, everything that arrives shares the next one."""
+"""fsync off the event loop, in groups: while one flush of a log runs, all later appends share the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,22 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.replicas.partition import Partition
+    from typing import Protocol
+
+    from ottla.storage.log import PartitionLog
+
+    class Flushable(Protocol):
+        """What the flusher uses of `ottla.broker.replicas.partition.Partition`."""
+
+        topic: str
+        index: int
+        log: PartitionLog
+        deleted: bool
+
+        def flushed(self, offset: int, now_ms: int) -> None: ...
+
+        def commit_failed(self, error: BaseException) -> None: ...
+
 
 log = logging.getLogger("ottla.flusher")
 
@@ -23,15 +38,15 @@ class Flusher:
     def __init__(self, executor: Executor, clock: Callable[[], int]) -> None:
         self._executor = executor
         self._clock = clock
-        self._running: dict[Partition, asyncio.Task[None]] = {}
-        self._again: set[Partition] = set()
-        self._timers: dict[Partition, asyncio.TimerHandle] = {}
+        self._running: dict[Flushable, asyncio.Task[None]] = {}
+        self._again: set[Flushable] = set()
+        self._timers: dict[Flushable, asyncio.TimerHandle] = {}
 
-    def after_append(self, partition: Partition) -> bool:
-        """Start what the topic's flush policy asks for; True if the commit has to wait for the disk."""
+    def after_append(self, partition: Flushable) -> bool:
+        """Start the flush that the topic's policy requires; True if the commit has to wait for it."""
         config = partition.log.config
         if config.flush_messages != NEVER and partition in self._running:
-            return True  # the flush under way looks again when it is done
+            return True  # the running flush checks again when it ends
         due = partition.log.unflushed_messages >= config.flush_messages
         if due:
             self.flush(partition)
@@ -40,27 +55,27 @@ class Flusher:
             self._timers[partition] = loop.call_later(config.flush_ms / 1000, self._timer_due, partition)
         return due
 
-    def flush(self, partition: Partition) -> None:
-        """Bring everything appended so far to the disk, soon."""
+    def flush(self, partition: Flushable) -> None:
+        """Flush everything appended so far, soon."""
         if partition in self._running:
             self._again.add(partition)
         else:
             self._running[partition] = asyncio.get_running_loop().create_task(self._run(partition))
 
     async def drain(self) -> None:
-        """Wait for the flushes under way and drop the timers: the logs are about to be closed."""
+        """Wait for running flushes and cancel the timers, before the logs are closed."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
-    def _timer_due(self, partition: Partition) -> None:
+    def _timer_due(self, partition: Flushable) -> None:
         self._timers.pop(partition, None)
         if not partition.deleted:
             self.flush(partition)
 
-    async def _run(self, partition: Partition) -> None:
+    async def _run(self, partition: Flushable) -> None:
         loop = asyncio.get_running_loop()
         try:
             while not partition.deleted:
@@ -69,23 +84,23 @@ class Flusher:
                 if job is not None:
                     await loop.run_in_executor(self._executor, job.run)
                     partition.log.finish_flush(job, self._clock())
-                    # Not the job's end: the log may have been cut and written anew meanwhile.
+                    # Not the job's end: the log may have been truncated and appended to since it began.
                     partition.flushed(partition.log.recovery_point, self._clock())
                 if partition.log.unflushed_messages >= partition.log.config.flush_messages:
-                    continue  # what arrived meanwhile is due already
+                    continue  # later appends are due already
                 partition.flushed(partition.log.log_end_offset, self._clock())
                 if partition not in self._again:
                     break
         except Exception as error:
             log.error("flush failed: partition=%s-%d error=%s", partition.topic, partition.index, error)
             partition.commit_failed(error)
-            self._try_later(partition)
+            self._retry_later(partition)
         finally:
             self._again.discard(partition)
             del self._running[partition]
 
-    def _try_later(self, partition: Partition) -> None:
-        """A disk that was full may have room again; followers and commits wait for it."""
+    def _retry_later(self, partition: Flushable) -> None:
+        """Retry after a full disk: followers and commits wait for it."""
         if partition.log.log_dir.error is None and not partition.deleted and partition not in self._timers:
             loop = asyncio.get_running_loop()
             self._timers[partition] = loop.call_later(RETRY_MS / 1000, self._timer_due, partition)

@@ -1,7 +1,7 @@
-"""Changes of ISRs on their way to the controller: one request at a time, with all that has come together.
+"""ISR changes in flight to the controller: one AlterPartition request at a time, with all pending changes.
 
-A partition stands in here with the change that its `LeaderState` holds as pending, until the controller has
-answered. What may or may not have been applied is sent again after a pause.
+An entry is the change that a partition's `LeaderState` holds as pending, until the controller has answered. A
+change whose outcome is unknown is sent again after a pause.
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ from ottla.replication.isr_change import IsrChange, alter_partition_request
 from ottla.replication.leader import RETRY_ISR_CHANGE
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
-    from ottla.broker.replicas.manager import ReplicaManager
+    from collections.abc import Awaitable, Callable
+    from typing import Any, Protocol
+
+    from ottla.broker.identity import NodeIdentity
     from ottla.broker.replicas.partition import Partition
+    from ottla.protocol.message import Message
     from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData
     from ottla.replication.leader import LeaderState
+
+    class AskController(Protocol):
+        """Send a request to the active controller; `ControllerChannel.ask`."""
+
+        def __call__(self, message: Message, *, timeout_ms: int | None = None) -> Awaitable[Any]: ...
+
 
 log = logging.getLogger("ottla.replicas")
 
@@ -31,9 +40,10 @@ _Proposal = tuple["LeaderState", IsrChange]
 
 
 class IsrChanges:
-    def __init__(self, broker: Node, replicas: ReplicaManager) -> None:
-        self._broker = broker
-        self._replicas = replicas
+    def __init__(self, identity: NodeIdentity, clock: Callable[[], int], ask: AskController) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._ask = ask
         self._waiting: dict[Partition, _Proposal] = {}
         self._retry: dict[Partition, _Proposal] = {}
         self._retry_timer: asyncio.TimerHandle | None = None
@@ -44,7 +54,7 @@ class IsrChanges:
 
     def start(self) -> None:
         self._stopped = False
-        self._kick()
+        self._send_soon()
 
     async def stop(self) -> None:
         self._stopped = True
@@ -56,16 +66,16 @@ class IsrChanges:
             await asyncio.wait([task])
 
     def propose(self, partition: Partition) -> None:
-        """Send what the leader wants to change, if it still does."""
+        """Send the change that the leader wants, if it still does."""
         leader = partition.leader
         if leader is None:
             return
-        change = leader.isr_change_proposal(self._broker.clock())
+        change = leader.isr_change_proposal(self._clock())
         if change is not None:
             self._waiting[partition] = (leader, change)
-            self._kick()
+            self._send_soon()
 
-    def _kick(self) -> None:
+    def _send_soon(self) -> None:
         if self._waiting and self._task is None and not self._stopped:
             self._task = asyncio.get_running_loop().create_task(self._send_all(), name="isr-changes")
 
@@ -83,24 +93,24 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, batch: dict[Partition, _Proposal]) -> None:
-        broker = self._broker
+        identity = self._identity
         changes = [(partition.topic_id, partition.index, change) for partition, (_, change) in batch.items()]
-        request = alter_partition_request(broker.node_id, broker.broker_epoch, changes)
+        request = alter_partition_request(identity.node_id, identity.broker_epoch, changes)
         error: int = ErrorCode.NONE
-        answers: dict[tuple[bytes, int], PartitionData] = {}
+        results: dict[tuple[bytes, int], PartitionData] = {}
         try:
-            response: AlterPartitionResponse = await broker.controller.ask(request, timeout_ms=ASK_TIMEOUT_MS)
+            response: AlterPartitionResponse = await self._ask(request, timeout_ms=ASK_TIMEOUT_MS)
         except Exception as failure:
-            # Whatever it was, the change may have been made: the same again will tell.
+            # The change may have been made: the retry will find out.
             log.info("ISR changes not answered: partitions=%d error=%s", len(batch), failure)
             error = ErrorCode.REQUEST_TIMED_OUT
         else:
             error = response.error_code
             for topic in response.topics:
                 for data in topic.partitions:
-                    answers[topic.topic_id, data.partition_index] = data
+                    results[topic.topic_id, data.partition_index] = data
         for partition, proposal in batch.items():
-            self._answered(partition, proposal, error, answers.get((partition.topic_id, partition.index)))
+            self._answered(partition, proposal, error, results.get((partition.topic_id, partition.index)))
 
     def _answered(
         self, partition: Partition, proposal: _Proposal, error: int, data: PartitionData | None
@@ -108,7 +118,7 @@ class IsrChanges:
         leader, change = proposal
         if partition.leader is not leader:
             return
-        now_ms = self._broker.clock()
+        now_ms = self._clock()
         isr_before = leader.isr
         if error or data is None:
             flags = leader.alter_partition_result(change, error or ErrorCode.REQUEST_TIMED_OUT, now_ms)
@@ -128,10 +138,10 @@ class IsrChanges:
             if self._retry_timer is None and not self._stopped:
                 loop = asyncio.get_running_loop()
                 self._retry_timer = loop.call_later(RETRY_PAUSE_MS / 1000, self._retry_due)
-        self._replicas.react(partition, flags)
+        partition.react(flags)
 
     def changed(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-        """The controller has said so: count it."""
+        """Count and log a change that the controller has made."""
         lost, won = len([n for n in before if n not in after]), len([n for n in after if n not in before])
         self.shrinks += bool(lost)
         self.expands += bool(won)
@@ -148,4 +158,4 @@ class IsrChanges:
         self._retry_timer = None
         self._waiting.update(self._retry)
         self._retry.clear()
-        self._kick()
+        self._send_soon()

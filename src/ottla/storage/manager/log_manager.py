@@ -1,6 +1,7 @@
 """All partition logs of a node, in one or more log directories.
 
-    manager = LogManager(files, ["/var/lib/ottla"])       locks the directories, reads their checkpoints
+    manager = LogManager(files, ["/var/lib/ottla"])
+    manager.open()                                        locks the directories, reads their checkpoints
     manager.open_or_create("__cluster_metadata", 0, ...)  logs that are needed before the others
     manager.load(config_of, now_ms)                       opens every partition found in the directories
     ...
@@ -13,6 +14,7 @@ error: appends fail with DiskFull until there is space.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Self
 
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import TopicPartition
@@ -44,10 +46,6 @@ class LogManager:
     __slots__ = ("_checkpoints", "_due_removals", "_files", "corrupt", "dirs", "logs", "on_offline")
 
     def __init__(self, files: Files, paths: Iterable[str]) -> None:
-        """Lock the directories and read their checkpoints.
-
-        Raises DirectoryInUse if another process uses one of them, StorageError if none is usable.
-        """
         self._files = files
         self.logs: dict[TopicPartition, PartitionLog] = {}
         # Partitions that could not be opened because synced data is damaged, and the error.
@@ -57,9 +55,15 @@ class LogManager:
         self._due_removals: list[tuple[int, ManagedDir, str]] = []
         self.dirs = [ManagedDir(path) for path in paths]
         assert self.dirs, "no log directory"
+
+    def open(self) -> Self:
+        """Lock the directories and read their checkpoints.
+
+        Raises DirectoryInUse if another process uses one of them, StorageError if none is usable.
+        """
         try:
             for log_dir in self.dirs:
-                log_dir.open(files)
+                log_dir.open(self._files)
                 log_dir.on_offline = self._dir_failed
                 log_dir.on_recovery_point_lowered = self._checkpoints.write_recovery_points
         except BaseException:
@@ -70,6 +74,7 @@ class LogManager:
             assert error is not None
             self._release_locks()
             raise error
+        return self
 
     # -- directories
 

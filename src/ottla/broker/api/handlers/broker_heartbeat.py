@@ -17,5 +17,5 @@ API_KEY = 63
 
 
 async def handle(broker: Node, request: Request, message: BrokerHeartbeatRequest) -> Any:
-    broker.plane.heard_of(message.broker_id, message.broker_epoch, request.connection)
+    broker.controllers.heartbeat_received(message.broker_id, message.broker_epoch, request.connection)
     return await broker.change(request, message)

@@ -83,18 +83,12 @@ class _Deletion:
 
     def _settle(self, partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> None:
         """Answer for the partition if all who count have deleted the records."""
-        log_start_offset = partition.log.log_start_offset
-        leader = partition.leader
-        if leader is not None:
-            leader.log_start_moved(log_start_offset)
-            low_watermark = leader.low_watermark(self._broker.replicas.is_alive)
-            if low_watermark < offset:
-                self.waiting.append((partition, offset, result))
-                partition.when_low_watermark_moves(self._look)
-                partition.wake_followers()
-                return
-            log_start_offset = low_watermark
-        result.low_watermark = log_start_offset
+        low_watermark = partition.low_watermark(self._broker.replicas.is_alive)
+        if low_watermark < offset:
+            self.waiting.append((partition, offset, result))
+            partition.when_low_watermark_moves(self._look)
+        else:
+            result.low_watermark = low_watermark
 
     def when_done(
         self, answer: DeleteRecordsResponse, timeout_ms: int

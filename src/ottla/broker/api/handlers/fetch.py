@@ -1,6 +1,6 @@
 """Fetch (1): hands out batches as they lie in the log, or waits until there are enough of them.
 
-This is the way of consumers; followers are served by `replicas/fetch_service.py`.
+This is the way of consumers; followers are served by `replicas/follower_fetch.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger("ottla.fetch")
 def handle(broker: Node, request: Request, message: FetchRequest) -> Any:
     with_state = request.version >= FIRST_VERSION_WITH_REPLICA_STATE
     if (message.replica_state.replica_id if with_state else message.replica_id) >= 0:
-        return broker.replicas.service.serve(request, message)
+        return broker.replicas.follower_fetches.serve(request, message)
     uses_topic_ids = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
         context = broker.fetch_sessions.open(message, uses_topic_ids, broker.clock())
@@ -108,17 +108,15 @@ class _Fetch:
 
     def _read_partition(self, state: FetchPartitionState, left_bytes: int) -> PartitionData:
         index = state.key.partition
-        found = self._find(state)
+        found = self._broker.partitions.find(*state.key)
         if isinstance(found, ErrorCode):
             return self._error(index, found)
         partition = found
-        if not partition.is_leader and (
-            partition.follower is None or self._request.version < FIRST_VERSION_WITH_RACK
-        ):
-            return self._error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        wrong_epoch = partition.check_leader_epoch(state.current_leader_epoch)
-        if wrong_epoch:
-            return self._error(index, wrong_epoch)
+        refused = partition.check_fetch(
+            state.current_leader_epoch, from_follower=self._request.version >= FIRST_VERSION_WITH_RACK
+        )
+        if refused:
+            return self._error(index, refused)
         read_committed = self._message.isolation_level == READ_COMMITTED
         high_watermark = partition.high_watermark
         stable = partition.last_stable_offset
@@ -138,7 +136,10 @@ class _Fetch:
             and self._is_sent_away(partition, state, data)
         ):
             return data
-        if high_watermark < state.fetch_offset <= partition.log.log_end_offset and not _is_settled(partition):
+        if (
+            high_watermark < state.fetch_offset <= partition.log.log_end_offset
+            and not partition.offsets_are_settled
+        ):
             # The reader has it from somebody who knew more: to tell it an end before that would be wrong.
             data = PartitionData(partition_index=index, high_watermark=-1, records=b"")
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
@@ -159,24 +160,6 @@ class _Fetch:
             return self._error(index, ErrorCode.KAFKA_STORAGE_ERROR)
         return data
 
-    def _find(self, state: FetchPartitionState) -> Partition | ErrorCode:
-        topic, index = state.key
-        broker = self._broker
-        if isinstance(topic, bytes):
-            partition = broker.partitions.by_id(topic, index)
-            if partition is None:
-                known = broker.image.topics_by_id.get(topic)
-                if known is None:
-                    return ErrorCode.UNKNOWN_TOPIC_ID
-                return broker.why_not_hosted(known.name, index)
-        else:
-            partition = broker.partitions.by_name(topic, index)
-            if partition is None:
-                return broker.why_not_hosted(topic, index)
-        if partition.deleted:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return partition
-
     def _diverges(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
         """Does the reader's log end in an epoch that ended earlier here? Then tell where, and no records."""
         epoch, end_offset = partition.log.leader_epochs.end_offset_for(
@@ -192,7 +175,7 @@ class _Fetch:
     def _is_sent_away(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
         """Is there a replica nearer to the consumer? Then tell which, and no records (KIP-392)."""
         broker = self._broker
-        near = broker.replicas.nearest_replica(partition, self._message.rack_id, state.fetch_offset)
+        near = broker.read_replicas.nearest(partition, self._message.rack_id, state.fetch_offset)
         if near == broker.node_id:
             return False
         data.preferred_read_replica = near
@@ -216,7 +199,7 @@ class _Fetch:
         self._promise = Promise()
         self._deadline = loop.call_later(min(self._message.max_wait_ms, WAIT_MS_MAX) / 1000, self._time_is_up)
         for state in self._context.partitions:
-            found = self._find(state)
+            found = self._broker.partitions.find(*state.key)
             if not isinstance(found, ErrorCode):
                 found.watch(self._moved)
                 self._watched.append(found)
@@ -286,13 +269,6 @@ class _Fetch:
         ]
         if leaders and self._request.version >= FIRST_VERSION_WITH_ENDPOINTS:
             add_endpoints(self._broker, self._request.listener.name, answer, NodeEndpoint, leaders)
-
-
-def _is_settled(partition: Partition) -> bool:
-    """Is the high watermark at least what any former leader may have told? Never sure for a follower."""
-    if partition.leader is not None:
-        return partition.leader.offsets_are_settled
-    return partition.is_leader
 
 
 def _is_news(state: FetchPartitionState, data: PartitionData) -> bool:

@@ -41,7 +41,7 @@ async def _after_creation(
     if topic is not None:
         ours = sum(state.leader == broker.node_id for state in topic.partitions.values())
         hosted = broker.partitions.of_topic
-        await broker.plane.wait_until(
+        await broker.applier.wait_until(
             lambda: sum(each.is_leader for each in hosted(topic_name).values()) >= ours, HOSTED_WITHIN_MS
         )
     return _found(broker, request, message)

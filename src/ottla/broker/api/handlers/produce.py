@@ -152,19 +152,14 @@ class _Appends:
         if partition.topic in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
             reason = f"{partition.topic} is written by brokers alone"
             return self._failed(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        if not partition.is_leader:
-            return self._failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
-        leader = partition.leader
-        if acks == ACKS_ALL and leader is not None and leader.admit():
-            reason = f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {leader.min_isr}"
-            return self._failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, reason)
         try:
+            partition.check_append(acks_all=acks == ACKS_ALL)
             is_transactional = self._check_features(partition, records)
             result = partition.append(records, now_ms)
             if is_transactional and self.first_writes is not None:
                 self.first_writes.opened(partition, records)
         except RecordsError as error:
-            return self._failed(data.index, error.code, error.message, error.record_errors)
+            return self._failed(data.index, error.code, error.message or None, error.record_errors)
         except StorageError as error:
             log.error("append failed: partition=%s-%d error=%s", partition.topic, data.index, error)
             return self._failed(data.index, ErrorCode.KAFKA_STORAGE_ERROR, None)
@@ -176,10 +171,10 @@ class _Appends:
         )
         if acks:
             end_offset = result.last_offset + 1
-            all_replicas = acks == ACKS_ALL
-            committed = partition.committed(end_offset) if all_replicas else partition.written(end_offset)
-            if committed is not None:
-                self.waiting.append((committed, answer))
+            if end_offset > partition.high_watermark:
+                committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                if partition.when_committed(end_offset, committed, local=acks != ACKS_ALL):
+                    self.waiting.append((committed, answer))
         return answer
 
     def _check_features(self, partition: Partition, records: memoryview) -> bool:

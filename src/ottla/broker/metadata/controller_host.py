@@ -1,0 +1,148 @@
+"""The active controller: which node runs it, and, while this node leads the quorum, the controller itself.
+
+The controller starts once everything before its epoch is applied, with an image of its own, and ends with the
+leadership of the quorum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.metadata.controller_commands import QUORUM_KEYS, decision_of
+from ottla.broker.metadata.controller_loop import ControllerLoop, NotController
+from ottla.controller.controller import Controller
+from ottla.controller.decision import Decision
+from ottla.controller.features import bootstrap_records
+
+if TYPE_CHECKING:
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata.controller_duties import ControllerDuties
+    from ottla.broker.metadata.controller_loop import Decide
+    from ottla.broker.metadata.raft_driver import RaftDriver
+    from ottla.broker.metadata_cache import MetadataCache
+    from ottla.broker.randomness import Randomness
+    from ottla.config.load import BrokerConfig
+    from ottla.protocol.message import Message
+    from ottla.quorum.raft.voters import Endpoint
+
+log = logging.getLogger("ottla.metadata")
+
+
+class ControllerHost:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        identity: NodeIdentity,
+        metadata: MetadataCache,
+        randomness: Randomness,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._identity = identity
+        self._metadata = metadata
+        self._randomness = randomness
+        self._clock = clock
+        self.leader_id = -1
+        self.leader_endpoint: Endpoint | None = None
+        self.active: ControllerLoop | None = None  # while it runs on this node
+        self._raft: RaftDriver | None = None  # while this node leads the quorum
+        self._epoch = -1
+        self._start_offset = -1  # where the epoch begins
+        self._duties: ControllerDuties | None = None
+        self._change: asyncio.Future[None] | None = None
+
+    # -- queries
+
+    def next_change(self) -> asyncio.Future[None]:
+        """A future that is done when the controller moves, starts or ends."""
+        if self._change is None:
+            self._change = asyncio.get_running_loop().create_future()
+        return self._change
+
+    async def decide(self, message: Message) -> Any:
+        """The controller's response if it runs on this node, else NotController."""
+        if self.active is None or self._raft is None:
+            raise NotController(
+                "another node runs the controller" if self.leader_id >= 0 else "no controller"
+            )
+        if message.API_KEY in QUORUM_KEYS:
+            return await self._raft.request(message)
+        return await self.active.submit(decision_of(message, self._has_lost))
+
+    def _has_lost(self, broker_id: int) -> bool:
+        """Whether the heartbeat connection of this broker is closed, and it has not come back."""
+        return self._duties is not None and self._duties.has_lost(broker_id)
+
+    def heartbeat_received(self, broker_id: int, broker_epoch: int, connection: object) -> None:
+        """A heartbeat came over this connection (None: from this process)."""
+        if self._duties is not None:
+            self._duties.heartbeat_received(broker_id, broker_epoch, connection)
+
+    # -- events of the quorum
+
+    def leader_changed(self, leader_id: int, endpoint: Endpoint | None) -> None:
+        self.leader_id = leader_id
+        self.leader_endpoint = endpoint
+        self._notify()
+
+    def became_leader(self, raft: RaftDriver, epoch: int, start_offset: int) -> None:
+        """Activate as soon as `start_offset` is applied."""
+        self._raft, self._epoch, self._start_offset = raft, epoch, start_offset
+
+    def lost_leadership(self) -> None:
+        self._raft = None
+        if self.active is not None:
+            log.info("controller: epoch=%d is over", self.active.epoch)
+            assert self._duties is not None
+            self._duties.stop()
+            self._duties = None
+            self.active.end()
+            self.active = None
+            self._notify()
+
+    def applied(self, end_offset: int) -> None:
+        """Everything below `end_offset` is applied on this node."""
+        if self.active is not None:
+            self.active.applied(end_offset)
+
+    def caught_up(self, end_offset: int) -> None:
+        """Everything that is committed, up to `end_offset`, is applied on this node."""
+        if self._raft is not None and self.active is None and end_offset > self._start_offset:
+            self._activate(self._raft)
+
+    # -- inside
+
+    def _activate(self, raft: RaftDriver) -> None:
+        from ottla.broker.metadata.controller_duties import ControllerDuties
+
+        controller = Controller(
+            self._metadata.copy_image(),
+            self._config,
+            cluster_id=self._identity.cluster_id,
+            draw=self._randomness.draw,
+            new_uuid=self._randomness.uuid,
+        )
+        self.active = ControllerLoop(
+            controller, raft, self._epoch, clock=self._clock, committed_image=self._metadata.copy_image
+        )
+        if not self._metadata.image.features:
+            self._submit(lambda *_: Decision(bootstrap_records(), None))
+        self._submit(lambda controller, now_ms, _: controller.decide_settle_min_isr(now_ms))
+        log.info("controller: active in epoch=%d", self._epoch)
+        self._duties = ControllerDuties(self._config, self._metadata, self.active)
+        self._duties.start()
+        self._notify()
+
+    def _submit(self, decide: Decide[None]) -> None:
+        """Submit a decision that has no waiter; if the controller moves first, the next one repeats it."""
+        assert self.active is not None
+        future = self.active.submit(decide)
+        future.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
+
+    def _notify(self) -> None:
+        change, self._change = self._change, None
+        if change is not None and not change.done():
+            change.set_result(None)
