@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from ottla.cli.cluster import build_parser, check_ports, checked_settings, main, write_properties
-from ottla.cli.cluster_dir import ClusterDir, ClusterDirError
-from ottla.cli.cluster_events import Events, how_it_ended
-from ottla.cli.serve import UsageError
-from ottla.cli.supervisor import Supervisor
+from ottla.cli.broker.serve import UsageError
+from ottla.cli.cluster.commands import build_parser, check_ports, checked_settings, main, write_properties
+from ottla.cli.cluster.directory import ClusterDir, ClusterDirError
+from ottla.cli.cluster.events import Events, how_it_ended
+from ottla.cli.cluster.supervisor import Supervisor
 from ottla.config.load import load_broker_config
 from ottla.launch.local_cluster import (
     CONTROLLER_PORT_GAP,
@@ -184,7 +184,7 @@ def test_one_supervisor_at_a_time(tmp_path):
 
 
 def test_a_large_log_is_set_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr("ottla.cli.cluster_dir.LOG_BYTES_MAX", 10)
+    monkeypatch.setattr("ottla.cli.cluster.directory.LOG_BYTES_MAX", 10)
     directory = ClusterDir(str(tmp_path), 1)
     directory.prepare(0)
     log = tmp_path / "broker-0" / "broker.log"

@@ -15,7 +15,7 @@ import time
 import confluent_kafka
 import pytest
 
-from ottla.cli.group_plan import Shift, _step
+from ottla.cli.groups.reset_plan import Shift, _step
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 

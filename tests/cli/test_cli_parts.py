@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.consume import Line, time_text
 from ottla.cli.main import main
 from ottla.cli.output import human_bytes, plural
-from ottla.cli.produce import InputFormat, parse_line
-from ottla.cli.record_json import record_from_json, record_to_json
-from ottla.cli.start_point import LastN, parse_start
+from ottla.cli.records.consume import Line, time_text
+from ottla.cli.records.produce import InputFormat, parse_line
+from ottla.cli.records.record_json import record_from_json, record_to_json
+from ottla.cli.records.start_point import LastN, parse_start
 from ottla.client import ConsumedRecord
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

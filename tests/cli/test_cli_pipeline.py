@@ -8,7 +8,7 @@ import os
 import pytest
 
 from ottla.cli.main import main
-from ottla.cli.pipeline_view import JsonView, View, cell, facts_of, queries_table
+from ottla.cli.pipelines.view import JsonView, View, cell, facts_of, queries_table
 from ottla.pipeline.definition.validation import validate
 from ottla.pipeline.queries.progress import QueryProgress
 
@@ -126,7 +126,7 @@ def test_lines_and_tables(file, capsys):
 def test_what_a_terminal_shows(file):
     from rich.console import Console
 
-    from ottla.cli.pipeline_view import LiveView
+    from ottla.cli.pipelines.view import LiveView
 
     pipeline, _ = validate(str(file))
     assert pipeline is not None

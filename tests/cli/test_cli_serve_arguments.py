@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
+from ottla.cli.broker.serve import UsageError, build_parser, overrides_of, parse_settings, split_address
 from ottla.cli.main import main
-from ottla.cli.serve import UsageError, build_parser, overrides_of, parse_settings, split_address
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ottla.cli.app import run
-from ottla.cli.lake_table import type_text
+from ottla.cli.lake.table import type_text
 
 
 @pytest.fixture

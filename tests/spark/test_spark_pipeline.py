@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pipelines need pyspark: pip install ottla[pipeline]")
 
-from ottla.cli import pipeline_run
 from ottla.cli.main import main
+from ottla.cli.pipelines import run as pipeline_run
 from ottla.client import read_arrow, write_arrow
 from ottla.pipeline.definition.document import Problems
 from ottla.pipeline.definition.model import Pipeline
@@ -312,7 +312,7 @@ def until(what: Callable[[], bool], running: RunningPipeline, seconds: float = 1
 
 
 def pipelines(servers: str) -> list[dict[str, Any]]:
-    from ottla.cli.pipeline_list import list_queries
+    from ottla.cli.pipelines.registry import list_queries
     from ottla.client import Admin
 
     found: list[dict[str, Any]] = []

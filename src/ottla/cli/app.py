@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from ottla import __version__
-from ottla.cli import consume, format, groups, lake, partitions, pipeline, produce, topics, txn
+from ottla.cli.broker import format
+from ottla.cli.groups import commands as groups
+from ottla.cli.lake import commands as lake
+from ottla.cli.pipelines import commands as pipeline
+from ottla.cli.records import consume, produce
+from ottla.cli.topics import commands as topics
+from ottla.cli.topics import partitions
+from ottla.cli.transactions import commands as txn
 
 app = typer.Typer(
     name="ottla",
@@ -52,7 +59,7 @@ def root(
 )
 def serve(context: typer.Context) -> None:
     """The one parser of `serve` lives where no rich import slows it down."""
-    from ottla.cli.serve import main
+    from ottla.cli.broker.serve import main
 
     raise typer.Exit(main(context.args))
 
@@ -69,7 +76,7 @@ def serve(context: typer.Context) -> None:
 )
 def cluster(context: typer.Context) -> None:
     """As for `serve`."""
-    from ottla.cli.cluster import main
+    from ottla.cli.cluster.commands import main
 
     raise typer.Exit(main(context.args))
 

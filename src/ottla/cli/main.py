@@ -14,11 +14,11 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] == "serve":
-        from ottla.cli.serve import main as serve
+        from ottla.cli.broker.serve import main as serve
 
         return serve(arguments[1:])
     if arguments and arguments[0] == "cluster":
-        from ottla.cli.cluster import main as cluster
+        from ottla.cli.cluster.commands import main as cluster
 
         return cluster(arguments[1:])
     from ottla.cli.app import run

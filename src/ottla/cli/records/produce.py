@@ -16,8 +16,8 @@ import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, pairs
 from ottla.cli.output import connected, human_bytes, plural, print_json, run_command
-from ottla.cli.record_json import RecordLine, record_from_json
-from ottla.cli.stdin_lines import stdin_lines
+from ottla.cli.records.record_json import RecordLine, record_from_json
+from ottla.cli.records.stdin_lines import stdin_lines
 from ottla.client import Producer
 from ottla.client.errors import ClientError
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.group_plan import Shift, Step, Target, plan_reset, why_not_now
+from ottla.cli.groups.reset_plan import Shift, Step, Target, plan_reset, why_not_now
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, console, plural, print_json, run_command, table
-from ottla.cli.start_point import parse_start
+from ottla.cli.records.start_point import parse_start
 from ottla.client import Admin, GroupInfo
 from ottla.client.errors import ClientError, GroupNotEmptyError, UnknownGroupError
 from ottla.protocol.errors import ErrorCode
@@ -58,7 +58,7 @@ def list_groups(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import group_view
+    from ottla.cli.groups import view as group_view
 
     async def work() -> None:
         async with connected(bootstrap) as cluster:
@@ -99,7 +99,7 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import group_view
+    from ottla.cli.groups import view as group_view
 
     async def work() -> None:
         async with connected(bootstrap) as cluster, _suggesting(Admin(cluster)) as admin:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ottla.cli.start_point import LastN
+from ottla.cli.records.start_point import LastN
 from ottla.client import Admin
 from ottla.client.aio.consumer import Start, timestamp_ms_of
 from ottla.client.errors import ClientError

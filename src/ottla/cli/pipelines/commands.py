@@ -109,7 +109,7 @@ def run(
         bool, typer.Option("--json", help="Tell progress as JSON, one object per line.")
     ] = False,
 ) -> None:
-    from ottla.cli.pipeline_run import run_file
+    from ottla.cli.pipelines.run import run_file
 
     pipeline, problems = _checked(path, settings, master)
     for each in problems:
@@ -154,7 +154,7 @@ def state(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli.pipeline_state import show_state
+    from ottla.cli.pipelines.state import show_state
 
     pipeline, problems = _checked(path, settings)
     if pipeline is None or problems.errors:
@@ -193,7 +193,7 @@ def list_pipelines(*, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = 
     _need_extra()
 
     async def work() -> None:
-        from ottla.cli.pipeline_list import list_queries
+        from ottla.cli.pipelines.registry import list_queries
         from ottla.client import Admin
 
         async with connected(bootstrap) as cluster:
@@ -231,7 +231,7 @@ def _checked(
 
 
 def _deep(pipeline: Pipeline, problems: Problems, *, as_json: bool) -> None:
-    from ottla.cli.pipeline_run import quiet_spark
+    from ottla.cli.pipelines.run import quiet_spark
     from ottla.pipeline.queries.builder import analyse
 
     spark = quiet_spark(pipeline, as_json=as_json, local=True)

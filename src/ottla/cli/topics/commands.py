@@ -165,7 +165,7 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli.topic_view import describe_topics, show_topic
+    from ottla.cli.topics.view import describe_topics, show_topic
 
     async def work() -> None:
         async with connected(bootstrap) as cluster:

@@ -12,10 +12,10 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from ottla.cli.cluster_dir import ClusterDir
-from ottla.cli.cluster_events import Events
-from ottla.cli.serve import LOG_LEVELS, UsageError, parse_settings
-from ottla.cli.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
+from ottla.cli.broker.serve import LOG_LEVELS, UsageError, parse_settings
+from ottla.cli.cluster.directory import ClusterDir
+from ottla.cli.cluster.events import Events
+from ottla.cli.cluster.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
 from ottla.launch.local_cluster import (
     BROKERS_MAX,
     CONTROLLER_PORT_GAP,
@@ -168,7 +168,7 @@ def fail(code: int, message: object) -> int:
 
 def main(argv: Sequence[str]) -> int:
     if argv and argv[0] == "status":
-        from ottla.cli.cluster_status import run
+        from ottla.cli.cluster.status import run
 
         return run(argv[1:])
     parser = build_parser()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.cli.consume import time_text
-from ottla.cli.group_plan import host_of
+from ottla.cli.groups.reset_plan import host_of
 from ottla.cli.output import console, plural, table
+from ottla.cli.records.consume import time_text
 from ottla.client import Admin, GroupInfo, GroupMember, PartitionLag, Rebalance, RebalanceCause
 
 CAUSES_SHOWN_MAX = 4

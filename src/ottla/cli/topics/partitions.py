@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.cli import reassign as moves
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import EXIT_FAILED, connected, console, fail, plural, print_json, run_command, table
-from ottla.cli.reassign import Assignment, Progress
+from ottla.cli.topics import reassign as moves
+from ottla.cli.topics.reassign import Assignment, Progress
 from ottla.client import Admin
 from ottla.client.admin.cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
 from ottla.client.core.retry import Backoff, Deadline

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.cli.consume import time_text
 from ottla.cli.output import console, plural, table
+from ottla.cli.records.consume import time_text
 from ottla.client import Admin, HangingTransaction, TransactionInfo
 from ottla.client.errors import ClientError
 

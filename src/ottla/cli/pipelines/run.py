@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.output import CONNECT_TIMEOUT_MS, RETRY_TIMEOUT_MS, fail
-from ottla.cli.pipeline_view import View, view_for
+from ottla.cli.pipelines.view import View, view_for
 from ottla.client import ClusterClient
 from ottla.client.errors import ClientError
 from ottla.pipeline.definition.document import Problems

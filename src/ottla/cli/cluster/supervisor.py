@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from ottla.cli.cluster_dir import ClusterDir
-from ottla.cli.cluster_events import Events, how_it_ended
+from ottla.cli.cluster.directory import ClusterDir
+from ottla.cli.cluster.events import Events, how_it_ended
 from ottla.launch.local_cluster import HOST, Member, voter_count
 
 EXIT_OK = 0

@@ -69,7 +69,7 @@ def list_transactions(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import txn_view
+    from ottla.cli.transactions import view as txn_view
 
     longer_than_ms = -1 if longer_than is None else _duration_ms(longer_than, "--longer-than")
 
@@ -105,7 +105,7 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import txn_view
+    from ottla.cli.transactions import view as txn_view
 
     async def work() -> None:
         async with connected(bootstrap) as cluster, _suggesting(Admin(cluster)) as admin:
@@ -162,7 +162,7 @@ def abort(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import txn_view
+    from ottla.cli.transactions import view as txn_view
 
     place = (topic, partition, start_offset)
     if bool(names) == any(each is not None for each in place):
@@ -223,7 +223,7 @@ def hanging(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    from ottla.cli import txn_view
+    from ottla.cli.transactions import view as txn_view
 
     if partition and len(topic or ()) != 1:
         raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")

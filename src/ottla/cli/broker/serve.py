@@ -257,7 +257,7 @@ def main(argv: Sequence[str]) -> int:
         return fail(EXIT_USAGE, error)
 
     from ottla.broker.node import Node
-    from ottla.cli.log_setup import configure_logging
+    from ottla.cli.broker.log_setup import configure_logging
     from ottla.launch.event_loop import new_event_loop
 
     configure_logging(arguments.log_level.upper())

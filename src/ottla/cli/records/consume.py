@@ -13,8 +13,8 @@ import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, run_command
-from ottla.cli.record_json import record_to_json
-from ottla.cli.start_point import LastN, parse_start
+from ottla.cli.records.record_json import record_to_json
+from ottla.cli.records.start_point import LastN, parse_start
 from ottla.client import EARLIEST, LATEST, ConsumedRecord
 from ottla.client.aio.consumer import ISOLATION_LEVELS, Consumer, Start
 from ottla.client.core.retry import Deadline

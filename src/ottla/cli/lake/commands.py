@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.cli.lake_table import LakeError, compacted, described, lake_errors, opened, vacuumed
+from ottla.cli.lake.table import LakeError, compacted, described, lake_errors, opened, vacuumed
 from ottla.cli.options import Json, pairs
 from ottla.cli.output import console, fail, human_bytes, plural, print_json, table
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.cli.output import console, fail, print_json, table
-from ottla.cli.pipeline_run import quiet_spark
-from ottla.cli.pipeline_view import cell, plain
+from ottla.cli.pipelines.run import quiet_spark
+from ottla.cli.pipelines.view import cell, plain
 from ottla.pipeline.definition.model import Pipeline
 
 

@@ -1,0 +1,1 @@
+"""`ottla cluster`: several brokers on this machine, and the status of a cluster."""
