@@ -10,7 +10,7 @@ import pytest
 
 from ottla.config.load import broker_config
 from ottla.controller.controller import Controller
-from ottla.controller.decision import UncleanElection
+from ottla.controller.effects import UncleanElection
 from ottla.controller.features import SUPPORTED_FEATURES, bootstrap_records
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_parts import ImageDelta, PartitionImage
@@ -106,7 +106,7 @@ class Harness:
     def take(self, decision: Any) -> Any:
         """Takes a decision over; gives its reply, and keeps what was lost."""
         self.append(decision.records)
-        self.lost += decision.unclean_elections
+        self.lost += decision.effects
         return decision.reply
 
     def fence(self, broker_id: int) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.controller.decision import Refusal
 from ottla.controller.image_parts import BrokerImage
 from ottla.controller.placement import place_partitions
+from ottla.controller.refusal import Refusal
 from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
 
 

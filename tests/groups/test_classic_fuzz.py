@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.groups.classic.group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup
-from ottla.groups.outcome import Outcome, RequestContext
 from ottla.groups.record_codec import encode_record
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest

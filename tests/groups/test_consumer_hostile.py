@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.outcome import RequestContext
 from ottla.groups.shard import GroupShard
+from ottla.machines.outcome import RequestContext
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.groups.history import TRIGGERS_MAX, RebalanceHistory, Trigger
-from ottla.groups.outcome import RequestContext
+from ottla.machines.outcome import RequestContext
 from ottla.protocol.errors import ErrorCode
 from tests.support.groups.group_desk import GROUP, Desk, subscription
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from ottla.groups.outcome import Outcome
-from ottla.groups.timers import Action, Timer, Timers
+from ottla.machines.outcome import Outcome
+from ottla.machines.timers import Action, Timer, Timers
 
 
 def test_a_timer_that_is_put_off_stays_where_it_is_in_the_heap() -> None:

@@ -13,7 +13,7 @@ from ottla.protocol.messages.write_txn_markers_response import (
 )
 from ottla.transactions import marker_queue
 from ottla.transactions.marker_queue import ABSENT_MS, NO_LEADER, MarkerQueue, MarkerRequest
-from ottla.transactions.outcome import Markers, TopicPartition
+from ottla.transactions.markers import Markers, TopicPartition
 
 OWNER = 3
 

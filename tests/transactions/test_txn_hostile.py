@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn_request import (
@@ -17,7 +18,7 @@ from ottla.protocol.messages.add_partitions_to_txn_request import (
 )
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Outcome, RequestContext
+from ottla.transactions.markers import NEEDS_PRODUCER_ID
 from ottla.transactions.transaction import CLIENT_EPOCH_MAX, ONGOING, PREPARED
 from tests.support.transactions.desk import Desk, state_of
 
@@ -79,7 +80,7 @@ class Attacker:
     def decide(self, decide: Any, request: Any, ctx: RequestContext) -> Outcome:
         outcome: Outcome = decide(request, ctx, self.desk.now_ms)
         if outcome.reply is NEEDS_PRODUCER_ID:
-            assert not outcome.records and not outcome.markers
+            assert not outcome.records and not outcome.effects
             outcome = decide(request, ctx, self.desk.now_ms, next(self.fresh_ids))
         assert outcome.reply is not NEEDS_PRODUCER_ID
         return outcome

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ottla.machines.outcome import Outcome
 from ottla.transactions import end, init, partition, transaction
 from ottla.transactions.context import ShardContext
 from ottla.transactions.marker_queue import MarkerQueue
-from ottla.transactions.outcome import Outcome
 from tests.support.transactions import world
 from tests.support.transactions.clients import Crowd
 
@@ -22,7 +22,7 @@ def markers_before_the_commit(patch: Patch) -> None:
     take = world.Coordinator.take
 
     def hasty(self: Any, outcome: Outcome, answer: Any) -> None:
-        markers, outcome.markers = outcome.markers, []
+        markers, outcome.effects = outcome.effects, []
         for each in markers:
             self.queue.add(0, each, self.world.now_ms)
         take(self, outcome, answer)

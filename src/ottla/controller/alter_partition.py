@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.image_parts import LEADER_UNCHANGED, PartitionImage, TopicImage
 from ottla.controller.partition_change import RECOVERED, RECOVERING, PartitionChange
 from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -14,15 +15,13 @@ from ottla.protocol.messages.alter_partition_request import PartitionData as Ask
 from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 
 
-def decide_alter_partition(
-    context: Context, request: AlterPartitionRequest
-) -> Decision[AlterPartitionResponse]:
+def decide_alter_partition(context: Context, request: AlterPartitionRequest) -> Outcome:
     """Each partition for itself. The answer carries the state after the change, so that the leader need not
     wait for the record to reach it."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
-        return Decision([], AlterPartitionResponse(error_code=code))
+        return Outcome(AlterPartitionResponse(error_code=code))
     rules = PartitionRules(context)
     records: list[Message] = []
     reply = AlterPartitionResponse()
@@ -44,7 +43,7 @@ def decide_alter_partition(
                 answers.partitions.append(
                     PartitionData(partition_index=asked.partition_index, error_code=refusal.code)
                 )
-    return Decision(records, reply, rules.unclean_elections)
+    return Outcome(reply, records=records, effects=rules.unclean_elections)
 
 
 def _alter(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision
 from ottla.controller.directories import DIRECTORY_UNASSIGNED, is_online
 from ottla.controller.image_parts import TopicImage
 from ottla.controller.partition_change import PartitionChange
 from ottla.controller.partition_rules import PartitionRules
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
@@ -19,14 +19,12 @@ from ottla.protocol.messages.assign_replicas_to_dirs_response import (
 )
 
 
-def decide_assign_replicas_to_dirs(
-    context: Context, request: AssignReplicasToDirsRequest
-) -> Decision[AssignReplicasToDirsResponse]:
+def decide_assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Outcome:
     """Each replica for itself. One that is told to be in a directory which is offline cannot be used."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
-        return Decision([], AssignReplicasToDirsResponse(error_code=code))
+        return Outcome(AssignReplicasToDirsResponse(error_code=code))
     rules = PartitionRules(context)
     records: list[Message] = []
     seen: set[tuple[bytes, int]] = set()
@@ -49,7 +47,7 @@ def decide_assign_replicas_to_dirs(
                 if code == ErrorCode.NONE:
                     assert topic is not None
                     records += _assign(rules, topic, number, broker.broker_id, directory.id, online)
-    return Decision(records, reply, rules.unclean_elections)
+    return Outcome(reply, records=records, effects=rules.unclean_elections)
 
 
 def _problem(topic: TopicImage | None, number: int, broker_id: int) -> ErrorCode:

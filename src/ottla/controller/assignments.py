@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.controller.decision import Refusal
 from ottla.controller.directories import first_directory
 from ottla.controller.image_parts import BrokerImage
+from ottla.controller.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.partition_record import PartitionRecord
 

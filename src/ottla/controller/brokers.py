@@ -14,7 +14,6 @@ broker and tells commands of the past from those of the present.
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.directories import DIRECTORY_IDS_RESERVED, directory_of
 from ottla.controller.elections import (
     Changes,
@@ -26,6 +25,8 @@ from ottla.controller.elections import (
     must_hand_over,
 )
 from ottla.controller.image_parts import BrokerImage
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -47,7 +48,7 @@ def decide_register_broker(
     next_offset: int,
     *,
     lost_contact: bool = False,
-) -> Decision[BrokerRegistrationResponse]:
+) -> Outcome:
     """`next_offset` is where the first record of this decision will stand in the metadata log.
     `lost_contact`: the connection of the broker that is registered under this id is closed, so one that was
     killed and comes back with its directories need not wait for the end of its old session."""
@@ -55,7 +56,7 @@ def decide_register_broker(
         _check_registration(context, request)
         _check_duplicate(context, request, now_ms, lost_contact)
     except Refusal as refusal:
-        return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
+        return Outcome(BrokerRegistrationResponse(error_code=refusal.code))
     broker_id = request.broker_id
     existing = context.image.brokers.get(broker_id)
     record = _registration_record(request)
@@ -72,10 +73,12 @@ def decide_register_broker(
     if record.broker_epoch < 0:
         record.broker_epoch = next_offset + len(records)
     records.append(record)
-    context.last_contact_ms[broker_id] = now_ms
-    context.metadata_offset.pop(broker_id, None)
-    context.drained_offset.pop(broker_id, None)
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), unclean_elections)
+    context.soft.broker_registered(broker_id, now_ms)
+    return Outcome(
+        BrokerRegistrationResponse(broker_epoch=record.broker_epoch),
+        records=records,
+        effects=unclean_elections,
+    )
 
 
 def _check_duplicate(
@@ -89,7 +92,7 @@ def _check_duplicate(
         return
     if lost_contact and not set(existing.log_dirs).isdisjoint(request.log_dirs):
         return  # a directory is locked by its broker: who has it now is the only one
-    last_ms = context.last_contact_ms.get(request.broker_id)
+    last_ms = context.soft.last_contact_ms.get(request.broker_id)
     session_ms = context.config.get_int("broker.session.timeout.ms")
     if last_ms is not None and now_ms - last_ms < session_ms:
         text = f"Another broker {request.broker_id} is alive."
@@ -151,16 +154,16 @@ def _registration_record(request: BrokerRegistrationRequest) -> RegisterBrokerRe
 
 def decide_broker_heartbeat(
     context: Context, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
-) -> Decision[BrokerHeartbeatResponse]:
+) -> Outcome:
     """Renews the session, and moves the broker on in its life as it wishes and can. With `next_offset`,
     the end of the metadata log, a broker that shuts down waits until the others know who leads now."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
-        return Decision([], BrokerHeartbeatResponse(error_code=code))
+        return Outcome(BrokerHeartbeatResponse(error_code=code))
     broker_id = broker.broker_id
-    context.last_contact_ms[broker_id] = now_ms
-    context.metadata_offset[broker_id] = request.current_metadata_offset
+    context.soft.last_contact_ms[broker_id] = now_ms
+    context.soft.metadata_offset[broker_id] = request.current_metadata_offset
     caught_up = request.current_metadata_offset >= broker.epoch
     reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=broker.fenced)
     changes: Changes = ([], [])
@@ -179,7 +182,7 @@ def decide_broker_heartbeat(
         # What the directories need waits for the next heartbeat if the broker itself changed now.
         changes = _directories(context, broker, request)
         reply.is_fenced = reply.is_fenced or _all_offline(broker, request)
-    return Decision(changes[0], reply, changes[1])
+    return Outcome(reply, records=changes[0], effects=changes[1])
 
 
 def _shut_down(
@@ -197,12 +200,12 @@ def _shut_down(
             return [_change(broker, fenced=FENCE, in_controlled_shutdown=1), *records], unclean_elections
         records.insert(0, _change(broker, in_controlled_shutdown=1))
         if next_offset is not None:
-            context.drained_offset[broker_id] = next_offset + len(records) - 1
+            context.soft.drained_offset[broker_id] = next_offset + len(records) - 1
         return records, unclean_elections
     if must_hand_over(context.image, broker_id):
         return broker_leaves(context, broker_id, keep_single=True)
-    drained = context.drained_offset.get(broker_id, -1)
-    known = context.metadata_offset
+    drained = context.soft.drained_offset.get(broker_id, -1)
+    known = context.soft.metadata_offset
     if any(known.get(each, -1) < drained for each in context.image.active_brokers()):
         return [], []
     reply.should_shut_down = True
@@ -239,7 +242,7 @@ def _all_offline(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(request.offline_log_dirs)
 
 
-def decide_fence_silent(context: Context, now_ms: int) -> Decision[list[int]]:
+def decide_fence_silent(context: Context, now_ms: int) -> Outcome:
     """Fences a broker whose session is over; the reply names it. To be called until it names nobody: one at
     a time, because the next must see what this one changed in the partitions."""
     session_ms = context.config.get_int("broker.session.timeout.ms")
@@ -247,36 +250,33 @@ def decide_fence_silent(context: Context, now_ms: int) -> Decision[list[int]]:
         if broker.fenced:
             continue
         # A controller that has just begun has heard of nobody: sessions begin when it first looks.
-        last_ms = context.last_contact_ms.setdefault(broker.broker_id, now_ms)
+        last_ms = context.soft.last_contact_ms.setdefault(broker.broker_id, now_ms)
         if now_ms - last_ms >= session_ms:
             records, unclean_elections = _fence(context, broker)
-            return Decision(records, [broker.broker_id], unclean_elections)
-    return Decision([], [])
+            return Outcome([broker.broker_id], records=records, effects=unclean_elections)
+    return Outcome([])
 
 
-def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> Decision[bool]:
+def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> Outcome:
     """Fences a broker that is known to be gone, without waiting for the end of its session. The reply says
     whether it was fenced: a broker that registered again, or is fenced, is left alone."""
     broker = context.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
-        return Decision([], False)
+        return Outcome(False)
     records, unclean_elections = _fence(context, broker)
-    return Decision(records, True, unclean_elections)
+    return Outcome(True, records=records, effects=unclean_elections)
 
 
-def decide_unregister_broker(
-    context: Context, request: UnregisterBrokerRequest
-) -> Decision[UnregisterBrokerResponse]:
+def decide_unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Outcome:
     broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered."
         code = ErrorCode.BROKER_ID_NOT_REGISTERED
-        return Decision([], UnregisterBrokerResponse(error_code=code, error_message=text))
+        return Outcome(UnregisterBrokerResponse(error_code=code, error_message=text))
     records, unclean_elections = broker_leaves(context, broker.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch))
-    for known in (context.last_contact_ms, context.metadata_offset, context.drained_offset):
-        known.pop(broker.broker_id, None)
-    return Decision(records, UnregisterBrokerResponse(error_message=None), unclean_elections)
+    context.soft.forget_broker(broker.broker_id)
+    return Outcome(UnregisterBrokerResponse(error_message=None), records=records, effects=unclean_elections)
 
 
 def _fence(context: Context, broker: BrokerImage) -> Changes:

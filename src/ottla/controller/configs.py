@@ -11,12 +11,13 @@ from ottla.config.definitions import ConfigError, is_number
 from ottla.config.topic import TOPIC_PROPERTIES
 from ottla.config.topic_config import check_dynamic_broker_config, check_topic_configs, is_list
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import Changes
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from ottla.controller.min_isr import check_min_isr_change, elr_after
+from ottla.controller.refusal import Refusal
 from ottla.controller.topic_names import check_topic_name
 from ottla.controller.unclean import elections_after
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -32,22 +33,20 @@ VALUE_CHARS_MAX = 32767
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
+def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Outcome:
     """What is given replaces all that was set on the resource."""
     (records, elections), answers = _each_resource(context, request.resources, _replaced)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**answer) for answer in answers])
-    return Decision([], reply) if request.validate_only else Decision(records, reply, elections)
+    return Outcome(reply) if request.validate_only else Outcome(reply, records=records, effects=elections)
 
 
-def decide_incremental_alter_configs(
-    context: Context, request: IncrementalAlterConfigsRequest
-) -> Decision[IncrementalAlterConfigsResponse]:
+def decide_incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Outcome:
     """Single properties are set, removed, or have items added to or taken from their list."""
     (records, elections), answers = _each_resource(context, request.resources, _changed)
     reply = IncrementalAlterConfigsResponse(
         responses=[IncrementalResourceResponse(**answer) for answer in answers]
     )
-    return Decision([], reply) if request.validate_only else Decision(records, reply, elections)
+    return Outcome(reply) if request.validate_only else Outcome(reply, records=records, effects=elections)
 
 
 def _each_resource(

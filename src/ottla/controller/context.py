@@ -1,4 +1,4 @@
-"""What every decision of the controller may look at: image, configuration, and chance from outside."""
+"""What every decision of the controller may use: image, configuration, soft state, injected randomness."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ from collections.abc import Callable
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image import ClusterImage
+from ottla.controller.soft_state import SoftState
 
-# In one request: what a controller takes on at once, so that a single request cannot fill the memory.
+# Per request: bounds the memory that a single request can take.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 
 
 class Context:
-    """Shared by the decisions; only the sessions of brokers change in it without a record."""
+    """Shared by all decisions. Decisions change nothing in it but `soft`."""
 
-    __slots__ = (
-        "cluster_id",
-        "config",
-        "drained_offset",
-        "draw",
-        "image",
-        "last_contact_ms",
-        "metadata_offset",
-        "new_uuid",
-    )
+    __slots__ = ("cluster_id", "config", "draw", "image", "new_uuid", "soft")
 
     def __init__(
         self,
@@ -40,12 +32,7 @@ class Context:
         self.cluster_id = cluster_id
         self.draw = draw
         self.new_uuid = new_uuid
-        # When each broker was last heard of. Not in the log: a new controller gives everyone a fresh session.
-        self.last_contact_ms: dict[int, int] = {}
-        # How far each broker has read the metadata, by its heartbeats; and for brokers in controlled
-        # shutdown, how far the others must have read to know that it leads nothing any more.
-        self.metadata_offset: dict[int, int] = {}
-        self.drained_offset: dict[int, int] = {}
+        self.soft = SoftState()
 
     def layers(self) -> ConfigLayers:
         """The configuration below topics, as it is set for the cluster."""

@@ -14,50 +14,30 @@ from typing import TYPE_CHECKING
 
 from ottla.config.load import BrokerConfig
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_parts import ImageDelta
+from ottla.machines.outcome import Outcome
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
-    from ottla.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
-    from ottla.protocol.messages.alter_configs_response import AlterConfigsResponse
     from ottla.protocol.messages.alter_partition_reassignments_request import (
         AlterPartitionReassignmentsRequest,
     )
-    from ottla.protocol.messages.alter_partition_reassignments_response import (
-        AlterPartitionReassignmentsResponse,
-    )
     from ottla.protocol.messages.alter_partition_request import AlterPartitionRequest
-    from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse
     from ottla.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
-    from ottla.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
     from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-    from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
     from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest
-    from ottla.protocol.messages.broker_registration_response import BrokerRegistrationResponse
     from ottla.protocol.messages.controller_registration_request import ControllerRegistrationRequest
-    from ottla.protocol.messages.controller_registration_response import ControllerRegistrationResponse
     from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest
-    from ottla.protocol.messages.create_partitions_response import CreatePartitionsResponse
     from ottla.protocol.messages.create_topics_request import CreateTopicsRequest
-    from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
     from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
-    from ottla.protocol.messages.delete_topics_response import DeleteTopicsResponse
     from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest
-    from ottla.protocol.messages.elect_leaders_response import ElectLeadersResponse
     from ottla.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-    from ottla.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
     from ottla.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
-    from ottla.protocol.messages.list_partition_reassignments_response import (
-        ListPartitionReassignmentsResponse,
-    )
     from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-    from ottla.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
     from ottla.protocol.messages.update_features_request import UpdateFeaturesRequest
-    from ottla.protocol.messages.update_features_response import UpdateFeaturesResponse
 
 
 class Controller:
@@ -88,44 +68,34 @@ class Controller:
             self.image.apply(record, delta)
         return delta
 
-    def decide_create_topics(
-        self, request: CreateTopicsRequest, now_ms: int
-    ) -> Decision[CreateTopicsResponse]:
+    def decide_create_topics(self, request: CreateTopicsRequest, now_ms: int) -> Outcome:
         from ottla.controller.topics import decide_create_topics
 
         return decide_create_topics(self._context, request)
 
-    def decide_delete_topics(
-        self, request: DeleteTopicsRequest, now_ms: int
-    ) -> Decision[DeleteTopicsResponse]:
+    def decide_delete_topics(self, request: DeleteTopicsRequest, now_ms: int) -> Outcome:
         from ottla.controller.topics import decide_delete_topics
 
         return decide_delete_topics(self._context, request)
 
-    def decide_create_partitions(
-        self, request: CreatePartitionsRequest, now_ms: int
-    ) -> Decision[CreatePartitionsResponse]:
+    def decide_create_partitions(self, request: CreatePartitionsRequest, now_ms: int) -> Outcome:
         from ottla.controller.create_partitions import decide_create_partitions
 
         return decide_create_partitions(self._context, request)
 
-    def decide_alter_configs(
-        self, request: AlterConfigsRequest, now_ms: int
-    ) -> Decision[AlterConfigsResponse]:
+    def decide_alter_configs(self, request: AlterConfigsRequest, now_ms: int) -> Outcome:
         from ottla.controller.configs import decide_alter_configs
 
         return decide_alter_configs(self._context, request)
 
     def decide_incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, now_ms: int
-    ) -> Decision[IncrementalAlterConfigsResponse]:
+    ) -> Outcome:
         from ottla.controller.configs import decide_incremental_alter_configs
 
         return decide_incremental_alter_configs(self._context, request)
 
-    def decide_allocate_producer_ids(
-        self, request: AllocateProducerIdsRequest, now_ms: int
-    ) -> Decision[AllocateProducerIdsResponse]:
+    def decide_allocate_producer_ids(self, request: AllocateProducerIdsRequest, now_ms: int) -> Outcome:
         from ottla.controller.producer_ids import decide_allocate_producer_ids
 
         return decide_allocate_producer_ids(self._context, request)
@@ -137,95 +107,83 @@ class Controller:
         next_offset: int,
         *,
         lost_contact: bool = False,
-    ) -> Decision[BrokerRegistrationResponse]:
+    ) -> Outcome:
         from ottla.controller.brokers import decide_register_broker
 
         return decide_register_broker(self._context, request, now_ms, next_offset, lost_contact=lost_contact)
 
     def decide_broker_heartbeat(
         self, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
-    ) -> Decision[BrokerHeartbeatResponse]:
+    ) -> Outcome:
         from ottla.controller.brokers import decide_broker_heartbeat
 
         return decide_broker_heartbeat(self._context, request, now_ms, next_offset)
 
-    def decide_fence_silent_brokers(self, now_ms: int) -> Decision[list[int]]:
+    def decide_fence_silent_brokers(self, now_ms: int) -> Outcome:
         from ottla.controller.brokers import decide_fence_silent
 
         return decide_fence_silent(self._context, now_ms)
 
-    def decide_fence_broker(self, broker_id: int, broker_epoch: int, now_ms: int) -> Decision[bool]:
+    def decide_fence_broker(self, broker_id: int, broker_epoch: int, now_ms: int) -> Outcome:
         from ottla.controller.brokers import decide_fence_broker
 
         return decide_fence_broker(self._context, broker_id, broker_epoch)
 
-    def decide_unregister_broker(
-        self, request: UnregisterBrokerRequest, now_ms: int
-    ) -> Decision[UnregisterBrokerResponse]:
+    def decide_unregister_broker(self, request: UnregisterBrokerRequest, now_ms: int) -> Outcome:
         from ottla.controller.brokers import decide_unregister_broker
 
         return decide_unregister_broker(self._context, request)
 
-    def decide_alter_partition(
-        self, request: AlterPartitionRequest, now_ms: int
-    ) -> Decision[AlterPartitionResponse]:
+    def decide_alter_partition(self, request: AlterPartitionRequest, now_ms: int) -> Outcome:
         from ottla.controller.alter_partition import decide_alter_partition
 
         return decide_alter_partition(self._context, request)
 
-    def decide_elect_leaders(
-        self, request: ElectLeadersRequest, now_ms: int
-    ) -> Decision[ElectLeadersResponse]:
+    def decide_elect_leaders(self, request: ElectLeadersRequest, now_ms: int) -> Outcome:
         from ottla.controller.elect_leaders import decide_elect_leaders
 
         return decide_elect_leaders(self._context, request)
 
     def decide_alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest, now_ms: int
-    ) -> Decision[AlterPartitionReassignmentsResponse]:
+    ) -> Outcome:
         from ottla.controller.reassignments import decide_alter_partition_reassignments
 
         return decide_alter_partition_reassignments(self._context, request)
 
     def decide_list_partition_reassignments(
         self, request: ListPartitionReassignmentsRequest, now_ms: int
-    ) -> Decision[ListPartitionReassignmentsResponse]:
+    ) -> Outcome:
         from ottla.controller.reassignments import decide_list_partition_reassignments
 
         return decide_list_partition_reassignments(self._context, request)
 
-    def decide_update_features(
-        self, request: UpdateFeaturesRequest, now_ms: int
-    ) -> Decision[UpdateFeaturesResponse]:
+    def decide_update_features(self, request: UpdateFeaturesRequest, now_ms: int) -> Outcome:
         from ottla.controller.update_features import decide_update_features
 
         return decide_update_features(self._context, request)
 
-    def decide_assign_replicas_to_dirs(
-        self, request: AssignReplicasToDirsRequest, now_ms: int
-    ) -> Decision[AssignReplicasToDirsResponse]:
+    def decide_assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest, now_ms: int) -> Outcome:
         from ottla.controller.assign_directories import decide_assign_replicas_to_dirs
 
         return decide_assign_replicas_to_dirs(self._context, request)
 
-    def decide_register_controller(
-        self, request: ControllerRegistrationRequest, now_ms: int
-    ) -> Decision[ControllerRegistrationResponse]:
+    def decide_register_controller(self, request: ControllerRegistrationRequest, now_ms: int) -> Outcome:
         from ottla.controller.controllers import decide_register_controller
 
         return decide_register_controller(self._context, request)
 
-    def decide_balance_leaders(self, now_ms: int) -> Decision[list[tuple[str, int]]]:
+    def decide_balance_leaders(self, now_ms: int) -> Outcome:
         from ottla.controller.elect_leaders import decide_balance_leaders
 
         return decide_balance_leaders(self._context)
 
-    def decide_elect_unclean(self, now_ms: int) -> Decision[int]:
+    def decide_elect_unclean(self, now_ms: int) -> Outcome:
         from ottla.controller.unclean import decide_elect_unclean
 
         return decide_elect_unclean(self._context)
 
-    def decide_settle_min_isr(self, now_ms: int) -> Decision[None]:
+    def decide_settle_min_isr(self, now_ms: int) -> Outcome:
         from ottla.controller.min_isr import decide_settle_min_isr
 
         return decide_settle_min_isr(self._context)

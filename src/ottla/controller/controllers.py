@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from ottla.protocol.messages.controller_registration_response import ControllerRegistrationResponse
@@ -14,9 +14,7 @@ from ottla.protocol.messages.register_controller_record import (
 )
 
 
-def decide_register_controller(
-    context: Context, request: ControllerRegistrationRequest
-) -> Decision[ControllerRegistrationResponse]:
+def decide_register_controller(context: Context, request: ControllerRegistrationRequest) -> Outcome:
     """A registration replaces the one before; the same again writes nothing."""
     offered = {
         each.name: (each.min_supported_version, each.max_supported_version) for each in request.features
@@ -26,7 +24,7 @@ def decide_register_controller(
         if not low <= level <= high:
             text = f"The controller supports {name} from {low} to {high}; the cluster has {level}."
             code = ErrorCode.UNSUPPORTED_VERSION
-            return Decision([], ControllerRegistrationResponse(error_code=code, error_message=text))
+            return Outcome(ControllerRegistrationResponse(error_code=code, error_message=text))
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -43,4 +41,6 @@ def decide_register_controller(
         ],
     )
     known = context.image.controllers.get(request.controller_id)
-    return Decision([] if known == record else [record], ControllerRegistrationResponse(error_message=None))
+    return Outcome(
+        ControllerRegistrationResponse(error_message=None), records=[] if known == record else [record]
+    )

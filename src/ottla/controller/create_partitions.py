@@ -6,8 +6,9 @@ from collections import Counter
 
 from ottla.controller.assignments import check_replicas, new_partition_record
 from ottla.controller.context import PARTITIONS_PER_REQUEST_MAX, Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.placement import place_partitions
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -17,9 +18,7 @@ from ottla.protocol.messages.create_partitions_response import (
 )
 
 
-def decide_create_partitions(
-    context: Context, request: CreatePartitionsRequest
-) -> Decision[CreatePartitionsResponse]:
+def decide_create_partitions(context: Context, request: CreatePartitionsRequest) -> Outcome:
     """Each topic for itself; partitions are only ever added."""
     named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
@@ -38,7 +37,7 @@ def decide_create_partitions(
             result.error_code = refusal.code
             result.error_message = refusal.message
         reply.results.append(result)
-    return Decision([] if request.validate_only else records, reply)
+    return Outcome(reply, records=[] if request.validate_only else records)
 
 
 def _more_partitions(context: Context, topic: CreatePartitionsTopic, room: int) -> list[Message]:

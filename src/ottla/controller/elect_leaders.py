@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import all_partitions, has_leader
 from ottla.controller.image_parts import NO_LEADER, TopicImage
 from ottla.controller.partition_change import PREFERRED, UNCLEAN, PartitionChange
 from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -22,11 +23,11 @@ ELECTIONS_PER_PASS = 1000
 IMBALANCE_PERCENT_DEFAULT = 10
 
 
-def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Outcome:
     """For the partitions named, or for all: then those that need no election are not told of. Who asks for an
     unclean election takes the loss upon himself, so the topic's configuration is not asked."""
     if request.election_type not in (TYPE_PREFERRED, TYPE_UNCLEAN):
-        return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return Outcome(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     image = context.image
     asked: list[tuple[str, list[int]]]
     if request.topic_partitions is None:
@@ -54,7 +55,7 @@ def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Deci
                 )
         if result.partition_result:
             reply.replica_election_results.append(result)
-    return Decision(records, reply, rules.unclean_elections)
+    return Outcome(reply, records=records, effects=rules.unclean_elections)
 
 
 def _elect(rules: PartitionRules, topic: TopicImage | None, number: int, election_type: int) -> Message:
@@ -76,12 +77,12 @@ def _elect(rules: PartitionRules, topic: TopicImage | None, number: int, electio
     return record
 
 
-def decide_balance_leaders(context: Context) -> Decision[list[tuple[str, int]]]:
+def decide_balance_leaders(context: Context) -> Outcome:
     """Elections of preferred leaders, for brokers that do not lead what they should by more than
     `leader.imbalance.per.broker.percentage`. The reply names the partitions; after a full pass
     (`ELECTIONS_PER_PASS`) there may be more."""
     if not context.config.get_bool("auto.leader.rebalance.enable"):
-        return Decision([], [])
+        return Outcome([])
     image = context.image
     wanted: dict[int, int] = {}
     missing: dict[int, list[tuple[TopicImage, int]]] = {}
@@ -106,4 +107,4 @@ def decide_balance_leaders(context: Context) -> Decision[list[tuple[str, int]]]:
             if record is not None and change.leader == broker_id:
                 records.append(record)
                 moved.append((topic.name, number))
-    return Decision(records, moved)
+    return Outcome(moved, records=records)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.controller.context import Context
-from ottla.controller.decision import UncleanElection
 from ottla.controller.directories import DIRECTORY_UNASSIGNED
+from ottla.controller.effects import UncleanElection
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_parts import NO_LEADER, PartitionImage, TopicImage
 from ottla.controller.partition_change import PartitionChange

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import all_partitions
 from ottla.controller.features import ELR_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from ottla.controller.partition_rules import MIN_ISR, Configs
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
@@ -88,7 +89,8 @@ def min_isr_records(context: Context) -> list[Message]:
     return records
 
 
-def decide_settle_min_isr(context: Context) -> Decision[None]:
+def decide_settle_min_isr(context: Context) -> Outcome:
     """To be asked when a controller becomes active: brokers' files may differ in the minimum, and a leader
     that commits with a smaller ISR than the controller assumes would betray eligible leaders."""
-    return Decision(min_isr_records(context) if elr_is_on(context) else [], None)
+    records = min_isr_records(context) if elr_is_on(context) else []
+    return Outcome(len(records), records=records)

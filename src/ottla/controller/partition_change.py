@@ -16,8 +16,8 @@ copy is known to be complete. With them, members of the ISR that fall out while 
 
 from __future__ import annotations
 
-from ottla.controller.decision import UncleanElection
 from ottla.controller.directories import DIRECTORY_UNASSIGNED, first_directory
+from ottla.controller.effects import UncleanElection
 from ottla.controller.image_parts import LEADER_UNCHANGED, NO_LEADER, PartitionImage, TopicImage
 from ottla.controller.partition_rules import PartitionRules
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord

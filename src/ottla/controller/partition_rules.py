@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.context import Context
-from ottla.controller.decision import UncleanElection
 from ottla.controller.directories import directory_of, is_online
+from ottla.controller.effects import UncleanElection
 from ottla.controller.features import ELR_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from ottla.controller.image_parts import PartitionImage

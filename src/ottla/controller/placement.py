@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.controller.decision import Refusal
 from ottla.controller.image_parts import BrokerImage
+from ottla.controller.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ottla.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -13,9 +13,7 @@ BLOCK_IDS = 1000
 ID_MAX = 2**63 - 1
 
 
-def decide_allocate_producer_ids(
-    context: Context, request: AllocateProducerIdsRequest
-) -> Decision[AllocateProducerIdsResponse]:
+def decide_allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest) -> Outcome:
     broker = context.image.brokers.get(request.broker_id)
     start = context.image.next_producer_id
     code = ErrorCode.NONE
@@ -26,8 +24,10 @@ def decide_allocate_producer_ids(
     elif start > ID_MAX - BLOCK_IDS:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
     if code != ErrorCode.NONE:
-        return Decision([], AllocateProducerIdsResponse(error_code=code))
+        return Outcome(AllocateProducerIdsResponse(error_code=code))
     record = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=start + BLOCK_IDS
     )
-    return Decision([record], AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_IDS))
+    return Outcome(
+        AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_IDS), records=[record]
+    )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from ottla.controller.assignments import check_replicas
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.image_parts import TopicImage
 from ottla.controller.partition_change import UNCLEAN, PartitionChange
 from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -31,7 +32,7 @@ from ottla.protocol.messages.list_partition_reassignments_response import (
 
 def decide_alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
-) -> Decision[AlterPartitionReassignmentsResponse]:
+) -> Outcome:
     """Each partition for itself: a new target, or none to take the reassignment back."""
     rules = PartitionRules(context)
     records: list[Message] = []
@@ -64,7 +65,7 @@ def decide_alter_partition_reassignments(
             except Refusal as refusal:
                 answer.error_code = refusal.code
                 answer.error_message = refusal.message
-    return Decision(records, reply, rules.unclean_elections)
+    return Outcome(reply, records=records, effects=rules.unclean_elections)
 
 
 def _take_back(rules: PartitionRules, change: PartitionChange, topic: TopicImage) -> None:
@@ -112,7 +113,7 @@ def _aim(rules: PartitionRules, change: PartitionChange, target: list[int], may_
 
 def decide_list_partition_reassignments(
     context: Context, request: ListPartitionReassignmentsRequest
-) -> Decision[ListPartitionReassignmentsResponse]:
+) -> Outcome:
     """What is under way, of the partitions named or of all. Changes nothing."""
     image = context.image
     reply = ListPartitionReassignmentsResponse(error_message=None)
@@ -138,4 +139,4 @@ def decide_list_partition_reassignments(
                 )
         if ongoing.partitions:
             reply.topics.append(ongoing)
-    return Decision([], reply)
+    return Outcome(reply)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.controller.decision import Refusal
+from ottla.controller.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
 
 NAME_CHARS_MAX = 249  # with the partition's number and "-delete" it must fit a file name of 255

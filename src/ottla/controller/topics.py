@@ -9,10 +9,11 @@ from ottla.config.definitions import ConfigError
 from ottla.config.topic_config import check_topic_configs
 from ottla.controller.assignments import check_replicas, new_partition_record
 from ottla.controller.context import PARTITIONS_PER_REQUEST_MAX, Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.image import RESOURCE_TOPIC
 from ottla.controller.placement import place_partitions
+from ottla.controller.refusal import Refusal
 from ottla.controller.topic_names import METADATA_TOPIC, check_topic_name
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
@@ -29,7 +30,7 @@ from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.uuids import ZERO_UUID
 
 
-def decide_create_topics(context: Context, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
+def decide_create_topics(context: Context, request: CreateTopicsRequest) -> Outcome:
     """Each topic for itself: those that cannot be created do not keep the others from it."""
     records: list[Message] = []
     reply = CreateTopicsResponse()
@@ -60,7 +61,7 @@ def decide_create_topics(context: Context, request: CreateTopicsRequest) -> Deci
             else:
                 records += created
         reply.topics.append(result)
-    return Decision(records, reply)
+    return Outcome(reply, records=records)
 
 
 def _partitions_asked(context: Context, topics: Iterable[CreatableTopic]) -> int:
@@ -172,7 +173,7 @@ def _placed(context: Context, topic: CreatableTopic) -> list[list[int]]:
     return place_partitions(context.image.brokers.values(), count, factor, context.draw)
 
 
-def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Outcome:
     """By name (topic_names, or topics with a name) or by id; naming a topic twice deletes nothing of it."""
     asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
@@ -182,7 +183,7 @@ def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Deci
             reply.responses.append(
                 _not_deleted(name, topic_id, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             )
-        return Decision([], reply)
+        return Outcome(reply)
     image = context.image
     counted = Counter(asked)
     records: list[Message] = []
@@ -212,7 +213,7 @@ def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Deci
         gone.add(topic.topic_id)
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         reply.responses.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
-    return Decision(records, reply)
+    return Outcome(reply, records=records)
 
 
 def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: str) -> DeletableTopicResult:

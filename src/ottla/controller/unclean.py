@@ -8,20 +8,20 @@ just begun, more partitions than one pass takes) is found by the clock.
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision
 from ottla.controller.elect_leaders import ELECTIONS_PER_PASS
 from ottla.controller.elections import Changes, all_partitions
 from ottla.controller.image_parts import NO_LEADER
 from ottla.controller.partition_change import PartitionChange
 from ottla.controller.partition_rules import UNCLEAN, Configs, PartitionRules
+from ottla.machines.outcome import Outcome
 from ottla.protocol.message import Message
 
 
-def decide_elect_unclean(context: Context) -> Decision[int]:
+def decide_elect_unclean(context: Context) -> Outcome:
     """The reply tells how many partitions have a leader again."""
     rules = PartitionRules(context)
     records = _elections(rules)
-    return Decision(records, len(records), rules.unclean_elections)
+    return Outcome(len(records), records=records, effects=rules.unclean_elections)
 
 
 def elections_after(context: Context, changed: Configs) -> Changes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, Refusal
 from ottla.controller.elections import all_partitions
 from ottla.controller.features import (
     ELR_METADATA_VERSION_MIN,
@@ -14,6 +13,8 @@ from ottla.controller.features import (
     SUPPORTED_FEATURES,
 )
 from ottla.controller.min_isr import min_isr_records
+from ottla.controller.refusal import Refusal
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -24,9 +25,7 @@ from ottla.protocol.messages.update_features_response import UpdatableFeatureRes
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def decide_update_features(
-    context: Context, request: UpdateFeaturesRequest
-) -> Decision[UpdateFeaturesResponse]:
+def decide_update_features(context: Context, request: UpdateFeaturesRequest) -> Outcome:
     """Levels that stay as they are are no error and no record. Version 0 of the request says
     `allow_downgrade` where later ones have a type of upgrade."""
     levels = dict(context.image.features)
@@ -43,7 +42,7 @@ def decide_update_features(
             raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, text)
     except Refusal as refusal:
         text = f"The update failed for all features, because of this one: {refusal.message}"
-        return Decision([], UpdateFeaturesResponse(error_code=refusal.code, error_message=text))
+        return Outcome(UpdateFeaturesResponse(error_code=refusal.code, error_message=text))
     for name in names:
         if levels[name] != context.image.features.get(name, 0):
             if name == ELR_VERSION:
@@ -51,7 +50,7 @@ def decide_update_features(
             records.append(FeatureLevelRecord(name=name, feature_level=levels[name]))
     results = [UpdatableFeatureResult(feature=name, error_message=None) for name in names]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
-    return Decision([] if request.validate_only else records, reply)
+    return Outcome(reply, records=[] if request.validate_only else records)
 
 
 def _check(context: Context, update: FeatureUpdateKey, current: int) -> None:

@@ -8,7 +8,7 @@ from ottla.groups.classic.group import DEAD, STABLE, ClassicGroup
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.context import ShardContext
 from ottla.groups.offsets.commit import Commit
-from ottla.groups.outcome import Outcome
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember

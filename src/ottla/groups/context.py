@@ -9,9 +9,9 @@ from ottla.groups.config import GroupsConfig
 from ottla.groups.group import Group
 from ottla.groups.history import RebalanceHistory
 from ottla.groups.offsets.table import GroupOffsets
-from ottla.groups.outcome import Outcome
-from ottla.groups.timers import Timers
 from ottla.groups.topics_view import TopicsView
+from ottla.machines.outcome import Outcome
+from ottla.machines.timers import Timers
 from ottla.protocol.message import Message
 
 # Applies one record: key, value or None, and the time of its batch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from ottla.groups.history import RebalanceHistory
-from ottla.groups.outcome import Record
+from ottla.machines.outcome import Record
 from ottla.protocol.errors import ErrorCode
 
 CLASSIC: Final = "Classic"

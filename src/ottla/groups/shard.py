@@ -23,9 +23,9 @@ from ottla.groups.offsets.expiry import Expiry
 from ottla.groups.offsets.fetch import Fetch
 from ottla.groups.offsets.load import OffsetLoader
 from ottla.groups.offsets.records import OffsetRecords
-from ottla.groups.outcome import Outcome, RequestContext, Token
 from ottla.groups.record_codec import decode_record
 from ottla.groups.topics_view import TopicsView
+from ottla.machines.outcome import Outcome, RequestContext, Token
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerDescribedGroup

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -23,7 +24,7 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.transactions.context import ShardContext
-from ottla.transactions.outcome import Outcome, RequestContext, TopicPartition
+from ottla.transactions.markers import TopicPartition
 from ottla.transactions.transaction import (
     AT_REST,
     ONGOING,

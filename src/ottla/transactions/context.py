@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ottla.machines.outcome import Outcome
 from ottla.protocol.message import Message
 from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import TransactionLogValue
 from ottla.transactions.config import TransactionsConfig
 from ottla.transactions.deadlines import Deadlines
-from ottla.transactions.outcome import Markers, Outcome
+from ottla.transactions.markers import Markers
 from ottla.transactions.transaction import (
     DEAD,
     ONGOING,
@@ -50,7 +51,7 @@ class ShardContext:
         self.watch(written)
         if written.state in PREPARED:
             assert written.partitions, "nothing to mark"
-            outcome.markers.append(self.markers_of(written))
+            outcome.effects.append(self.markers_of(written))
         return written
 
     def remove(self, outcome: Outcome, transactional_id: str) -> None:

@@ -10,11 +10,12 @@ refused by its epoch.
 
 from __future__ import annotations
 
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.end_txn_response import EndTxnResponse
 from ottla.transactions.context import ShardContext
-from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Markers, Outcome, RequestContext
+from ottla.transactions.markers import NEEDS_PRODUCER_ID, Markers
 from ottla.transactions.transaction import (
     CLIENT_EPOCH_MAX,
     COMPLETE_ABORT,
@@ -165,7 +166,7 @@ class End:
             if transaction.state not in PREPARED:
                 self.context.watch(transaction)
             elif transaction.partitions:
-                outcome.markers.append(self.context.markers_of(transaction))
+                outcome.effects.append(self.context.markers_of(transaction))
             else:
                 self._complete(outcome, transaction, now_ms)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from ottla.machines.outcome import Outcome
 from ottla.transactions.context import ShardContext
-from ottla.transactions.outcome import Outcome
 from ottla.transactions.transaction import AT_REST
 
 # At one step.

@@ -11,13 +11,14 @@ compare it with what its other resource has noted.
 
 from __future__ import annotations
 
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.context import ShardContext
 from ottla.transactions.end import End
-from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Outcome, RequestContext
+from ottla.transactions.markers import NEEDS_PRODUCER_ID
 from ottla.transactions.transaction import (
     CLIENT_EPOCH_MAX,
     EMPTY,

@@ -20,7 +20,7 @@ from ottla.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from ottla.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
-from ottla.transactions.outcome import Markers, TopicPartition
+from ottla.transactions.markers import Markers, TopicPartition
 
 BACKOFF_MS = 20
 BACKOFF_MAX_MS = 1_000

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from ottla.machines.outcome import Outcome, RequestContext, Token
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -27,7 +28,7 @@ from ottla.transactions.context import ShardContext
 from ottla.transactions.end import End
 from ottla.transactions.expiry import Expiry
 from ottla.transactions.init import Init
-from ottla.transactions.outcome import Markers, Outcome, RequestContext, Token, TopicPartition
+from ottla.transactions.markers import Markers, TopicPartition
 from ottla.transactions.record_codec import decode_record
 from ottla.transactions.transaction import Transaction
 

@@ -16,7 +16,7 @@ from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ottla.transactions.config import NO_TIMEOUT_MS
-from ottla.transactions.outcome import TopicPartition
+from ottla.transactions.markers import TopicPartition
 
 EMPTY = 0
 ONGOING = 1

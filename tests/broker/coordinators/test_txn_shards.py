@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.records.control import end_txn_marker
 from ottla.storage.errors import DiskFull
-from ottla.transactions.outcome import Outcome
 from tests.support.broker.adder import NOW, Desk, play, turns
 
 PRODUCER = (7, 0)
@@ -28,7 +28,7 @@ def notes_of(desk: Desk) -> list[Any]:
 def deciding(*markers: str, records: tuple[int, ...] = (1,)) -> Any:
     outcome: Any = Outcome()
     outcome.records += records
-    outcome.markers += markers
+    outcome.effects += markers
     outcome.reply = "done"
     return outcome
 

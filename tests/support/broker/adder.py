@@ -14,7 +14,7 @@ from ottla.broker.replicas.topic_settings import TopicSettings
 from ottla.config.load import broker_config
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image_parts import PartitionImage
-from ottla.groups.outcome import Outcome
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.replication.leader import LeaderState

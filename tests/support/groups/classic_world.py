@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from ottla.groups.classic.group import EMPTY, STABLE, ClassicGroup
-from ottla.groups.outcome import Outcome, RequestContext
 from ottla.groups.record_codec import encode_record
 from ottla.groups.shard import GroupShard
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -9,9 +9,9 @@ from typing import Any
 from ottla.config.load import broker_config
 from ottla.groups.config import GroupsConfig
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.outcome import Outcome, RequestContext
 from ottla.groups.record_codec import encode_record
 from ottla.groups.shard import GroupShard
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_heartbeat_request import (

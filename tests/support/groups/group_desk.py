@@ -7,9 +7,9 @@ from typing import Any
 
 from ottla.config.load import broker_config
 from ottla.groups.config import GroupsConfig
-from ottla.groups.outcome import Outcome, RequestContext
 from ottla.groups.record_codec import encode_record
 from ottla.groups.shard import GroupShard
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -207,7 +207,7 @@ class Desk:
         outcome = self.shard.decide_heartbeat(request, ctx, self.now_ms)
         assert not outcome.records and not outcome.replies
         assert outcome.reply is not None
-        return ErrorCode(outcome.reply.error_code)  # type: ignore[attr-defined]
+        return ErrorCode(outcome.reply.error_code)
 
     def leave(self, who: str, *, reason: str | None = None, version: int = 5) -> Any:
         member_id = self.ids[who]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from itertools import count
 from typing import Any
 
+from ottla.machines.outcome import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
@@ -13,7 +14,7 @@ from ottla.protocol.messages.add_partitions_to_txn_request import (
 )
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from ottla.transactions.outcome import RequestContext, TopicPartition
+from ottla.transactions.markers import TopicPartition
 from tests.support.transactions.world import Answer, Txn, World
 
 NO_PAIR = (-1, -1)

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from ottla.config.load import broker_config
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message, Struct
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -18,7 +19,7 @@ from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.transactions.add import response_of, transactions_of
 from ottla.transactions.config import TransactionsConfig
-from ottla.transactions.outcome import NEEDS_PRODUCER_ID, Markers, Outcome, RequestContext
+from ottla.transactions.markers import NEEDS_PRODUCER_ID, Markers
 from ottla.transactions.record_codec import encode_record
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.transaction import STATE_NAMES, Transaction
@@ -60,8 +61,8 @@ class Desk:
         for key, value in outcome.records:
             self.log.append(encode_record(key, value))
             self.lines.append(_record_line(key, value))
-        self.markers += outcome.markers
-        for markers in outcome.markers:
+        self.markers += outcome.effects
+        for markers in outcome.effects:
             result = "commit" if markers.committed else "abort"
             where = " ".join(f"{topic}-{partition}" for topic, partition in markers.partitions)
             self.lines.append(
@@ -102,7 +103,7 @@ class Desk:
         decide = getattr(self.shard, f"decide_{api}")
         outcome = decide(request, ctx, self.now_ms)
         if outcome.reply is NEEDS_PRODUCER_ID:
-            assert not outcome.records and not outcome.markers
+            assert not outcome.records and not outcome.effects
             outcome = decide(request, ctx, self.now_ms, fresh_id=next(self.ids))
         reply = self.take(outcome)
         assert isinstance(reply, Message)

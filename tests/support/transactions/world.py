@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from ottla.config.load import broker_config
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
@@ -30,12 +31,7 @@ from ottla.storage.producers.state import ProducerState
 from ottla.transactions import partition as partition_rules
 from ottla.transactions.config import TransactionsConfig
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest
-from ottla.transactions.outcome import (
-    NEEDS_PRODUCER_ID,
-    Outcome,
-    RequestContext,
-    TopicPartition,
-)
+from ottla.transactions.markers import NEEDS_PRODUCER_ID, TopicPartition
 from ottla.transactions.partition import Ticket, Tickets
 from ottla.transactions.record_codec import decode_record, encode_record
 from ottla.transactions.shard import TransactionShard
@@ -191,7 +187,7 @@ class Coordinator:
     def release(self) -> None:
         while self.pending and self.pending[0][0] <= self.world.committed:
             _, outcome, answer = self.pending.popleft()
-            for markers in outcome.markers:
+            for markers in outcome.effects:
                 self.queue.add(OWNER, markers, self.world.now_ms)
             answer(outcome.reply)
         self.pump()

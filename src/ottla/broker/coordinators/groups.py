@@ -17,7 +17,7 @@ from ottla.broker.coordinators.image_topics import ImageTopics
 from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.controller.features import GROUP_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -284,7 +284,7 @@ class HostedShard:
         wake_ms = machine.next_wake_ms
         if wake_ms is not None and wake_ms < self._wake_ms:
             self._arm(wake_ms, now_ms)
-        if outcome.records or outcome.replies or outcome.markers:
+        if outcome.records or outcome.replies or outcome.effects:
             self._take(outcome, now_ms, None)
 
     @property
@@ -327,8 +327,8 @@ class HostedShard:
         if ticket is not None and outcome.reply is not None:
             turn.replies.append((ticket, outcome.reply))
         turn.replies += outcome.replies
-        if outcome.markers:
-            turn.markers += outcome.markers
+        if outcome.effects:
+            turn.markers += outcome.effects
 
     def append_marker(self, batch: bytearray, producer_id: int, committed: bool) -> None:
         """The end of a producer's transaction, behind everything that was decided before it came.

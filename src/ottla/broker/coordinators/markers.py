@@ -15,7 +15,7 @@ from ottla.broker.coordinators.marker_writer import write_markers
 from ottla.broker.net.peer import PeerLost
 from ottla.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest
-from ottla.transactions.outcome import Markers
+from ottla.transactions.markers import Markers
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
     from ottla.controller.image_parts import ImageDelta
+    from ottla.machines.outcome import Outcome
     from ottla.transactions.config import TransactionsConfig
-    from ottla.transactions.outcome import Markers, Outcome
+    from ottla.transactions.markers import Markers
     from ottla.transactions.shard import TransactionShard
 
 WRITE_TIMEOUT_MS = 5000
@@ -127,7 +128,7 @@ class TransactionCoordinator(Coordinator):
         fresh_id: int,
     ) -> tuple[Any, bool]:
         """(None, False) if a fresh producer id is needed; else the answer, and whether it came too early."""
-        from ottla.transactions.outcome import NEEDS_PRODUCER_ID
+        from ottla.transactions.markers import NEEDS_PRODUCER_ID
 
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
@@ -202,7 +203,7 @@ class TransactionCoordinator(Coordinator):
 
 
 def _looked(shard: HostedShard, see: Callable[[Any, int], Any], refuse: Callable[[int], Any]) -> Any:
-    from ottla.transactions.outcome import Outcome
+    from ottla.machines.outcome import Outcome
 
     return shard.submit(lambda machine, ticket, now_ms: Outcome(see(machine, now_ms)), refuse, writes=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.protocol.message import Message
 
@@ -37,7 +37,7 @@ QUORUM_KEYS = frozenset((55, 80, 81))
 COMMAND_KEYS = frozenset(_DECISIONS)
 
 
-def decision_of(message: Message, lost_contact: Callable[[int], bool]) -> Decide[Any]:
+def decision_of(message: Message, lost_contact: Callable[[int], bool]) -> Decide:
     """How the controller decides on this request. `lost_contact` tells whether the connection of a broker is
     known to be closed."""
     name = _DECISIONS[message.API_KEY]

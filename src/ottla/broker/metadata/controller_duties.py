@@ -114,7 +114,7 @@ class ControllerDuties:
             await self._decide(lambda c, now_ms, _: c.decide_elect_unclean(now_ms))
             await asyncio.sleep(self._unclean_check_ms / 1000)
 
-    async def _decide(self, decide: Decide[Any]) -> Any:
+    async def _decide(self, decide: Decide) -> Any:
         try:
             return await self._controller.submit(decide)
         except (NotController, StorageError) as error:

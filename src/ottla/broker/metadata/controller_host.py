@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.metadata.controller_commands import QUORUM_KEYS, decision_of
 from ottla.broker.metadata.controller_loop import ControllerLoop, NotController
 from ottla.controller.controller import Controller
-from ottla.controller.decision import Decision
 from ottla.controller.features import bootstrap_records
+from ottla.machines.outcome import Outcome
 
 if TYPE_CHECKING:
     from ottla.broker.identity import NodeIdentity
@@ -129,14 +129,14 @@ class ControllerHost:
             controller, raft, self._epoch, clock=self._clock, committed_image=self._metadata.copy_image
         )
         if not self._metadata.image.features:
-            self._submit(lambda *_: Decision(bootstrap_records(), None))
+            self._submit(lambda *_: Outcome(True, records=bootstrap_records()))
         self._submit(lambda controller, now_ms, _: controller.decide_settle_min_isr(now_ms))
         log.info("controller: active in epoch=%d", self._epoch)
         self._duties = ControllerDuties(self._config, self._metadata, self.active)
         self._duties.start()
         self._notify()
 
-    def _submit(self, decide: Decide[None]) -> None:
+    def _submit(self, decide: Decide) -> None:
         """Submit a decision that has no waiter; if the controller moves first, the next one repeats it."""
         assert self.active is not None
         future = self.active.submit(decide)

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.metadata.raft_driver import NotLeader
 from ottla.protocol.message import Message
@@ -24,17 +24,16 @@ from ottla.storage.errors import DiskFull, StorageError
 if TYPE_CHECKING:
     from ottla.broker.metadata.raft_driver import RaftDriver
     from ottla.controller.controller import Controller
-    from ottla.controller.decision import Decision
     from ottla.controller.image import ClusterImage
+    from ottla.machines.outcome import Outcome
 
 QUEUE_MAX = 1000
 GROUP_MAX = 64  # commands that share one append
 
 log = logging.getLogger("ottla.controller")
 
-Reply = TypeVar("Reply")
 # (controller, now_ms, the offset of the decision's first record)
-Decide = Callable[["Controller", int, int], "Decision[Reply]"]
+Decide = Callable[["Controller", int, int], "Outcome"]
 _Waiting = tuple[asyncio.Future[Any], Any]
 
 
@@ -60,15 +59,15 @@ class ControllerLoop:
         self._quorum = quorum
         self._clock = clock
         self._committed_image = committed_image
-        self._queue: deque[tuple[Decide[Any], asyncio.Future[Any]]] = deque()
+        self._queue: deque[tuple[Decide, asyncio.Future[Any]]] = deque()
         self._uncommitted: deque[tuple[int, list[_Waiting]]] = deque()  # (offset that follows, who waits)
         self._scheduled = False
         self._over = False
         self._stepping_back = False
 
-    def submit(self, decide: Decide[Reply]) -> asyncio.Future[Reply]:
+    def submit(self, decide: Decide) -> asyncio.Future[Any]:
         """A future of the reply to a command, once its records are committed and applied here."""
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._over:
             future.set_exception(NotController("the controller has moved"))
         elif len(self._queue) >= QUEUE_MAX:
@@ -134,13 +133,13 @@ class ControllerLoop:
         else:
             self._uncommitted.append((last_offset + 1, decided))
 
-    def _decide(self, decide: Decide[Reply], records: list[Message]) -> Reply:
+    def _decide(self, decide: Decide, records: list[Message]) -> Any:
         next_offset = self._quorum.log.end_offset + len(records)
         decision = decide(self._controller, self._clock(), next_offset)
         for record in decision.records:
             self._controller.image.apply(record)
         records += decision.records
-        for election in decision.unclean_elections:
+        for election in decision.effects:
             self.unclean_elections += 1
             text = "unclean election, acknowledged records may be lost: partition=%s-%d leader=%d epoch=%d"
             log.error(text, *election)

@@ -19,8 +19,8 @@ from ottla.groups.classic.member import ClassicMember, Protocols
 from ottla.groups.classic.subscription import subscribed_topics
 from ottla.groups.group import CLASSIC, Group
 from ottla.groups.history import RebalanceHistory
-from ottla.groups.outcome import Record
-from ottla.groups.timers import Timer
+from ottla.machines.outcome import Record
+from ottla.machines.timers import Timer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.group_metadata_key import GroupMetadataKey
 

@@ -20,7 +20,7 @@ from ottla.groups.history import (
     STATIC_MEMBER_REPLACED,
     SUBSCRIPTION_CHANGED,
 )
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_request import JoinGroupRequest
 from ottla.protocol.messages.join_group_response import JoinGroupResponse

@@ -6,7 +6,7 @@ from ottla.groups.classic.group import PREPARING, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancing, member_trigger
 from ottla.groups.context import ShardContext
 from ottla.groups.history import MEMBER_LEFT, MEMBER_REMOVED, Trigger
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse

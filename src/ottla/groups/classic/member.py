@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.groups.outcome import Token
-from ottla.groups.timers import Timer
+from ottla.machines.outcome import Token
+from ottla.machines.timers import Timer
 
 # (name, metadata) in the order in which the member likes them.
 Protocols = tuple[tuple[str, bytes], ...]

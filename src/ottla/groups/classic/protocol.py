@@ -9,7 +9,7 @@ from ottla.groups.classic.rebalance import Rebalancing, sync_response
 from ottla.groups.classic.records import apply_group
 from ottla.groups.context import ShardContext
 from ottla.groups.history import GROUP_TOO_LARGE, Trigger
-from ottla.groups.outcome import Outcome, RequestContext, Token
+from ottla.machines.outcome import Outcome, RequestContext, Token
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.group_metadata_key import GroupMetadataKey

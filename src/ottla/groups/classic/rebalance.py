@@ -9,8 +9,8 @@ from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.records import group_record
 from ottla.groups.context import ShardContext
 from ottla.groups.history import REBALANCE_TIMED_OUT, SESSION_TIMED_OUT, SYNC_TIMED_OUT, Trigger
-from ottla.groups.outcome import Outcome, RequestContext
-from ottla.groups.timers import Timer
+from ottla.machines.outcome import Outcome, RequestContext
+from ottla.machines.timers import Timer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse

@@ -31,7 +31,7 @@ from ottla.groups.history import (
     SUBSCRIPTION_CHANGED,
     Trigger,
 )
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from ottla.protocol.messages.consumer_group_member_metadata_value import (

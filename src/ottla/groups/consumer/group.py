@@ -8,8 +8,8 @@ from ottla.groups.consumer.member import Member
 from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.group import CONSUMER, Group
 from ottla.groups.history import RebalanceHistory
-from ottla.groups.outcome import Record
-from ottla.groups.timers import Timer
+from ottla.machines.outcome import Record
+from ottla.machines.timers import Timer
 from ottla.protocol.errors import ErrorCode
 
 EMPTY: Final = "Empty"

@@ -26,7 +26,7 @@ from ottla.groups.consumer.settings import (
 )
 from ottla.groups.group import CLASSIC
 from ottla.groups.history import MEMBER_JOINED, MEMBER_LEFT, SUBSCRIPTION_CHANGED, Trigger
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.consumer_group_heartbeat_response import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from ottla.groups.timers import Timer
+from ottla.machines.timers import Timer
 from ottla.protocol.messages.consumer_group_member_metadata_value import ClassicMemberMetadata
 
 # How far a member is, as the log has it.

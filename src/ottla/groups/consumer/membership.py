@@ -22,8 +22,8 @@ from ottla.groups.consumer.settings import assignment_interval_ms, session_timeo
 from ottla.groups.consumer.target import compute_targets, metadata_hash, supported_assignors, topic_hashes
 from ottla.groups.context import ShardContext
 from ottla.groups.history import REBALANCE_TIMED_OUT, SESSION_TIMED_OUT, TOPICS_CHANGED, Trigger
-from ottla.groups.outcome import Outcome, Record
-from ottla.groups.timers import Action
+from ottla.machines.outcome import Outcome, Record
+from ottla.machines.timers import Action
 
 # How often a group looks whether its patterns have new topics, when topics change all the time.
 REGEX_LOOK_INTERVAL_MS = 1000

@@ -32,7 +32,7 @@ from ottla.groups.consumer.records import (
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
 from ottla.groups.history import PROTOCOL_CHANGED, Trigger
-from ottla.groups.outcome import Outcome, Record
+from ottla.machines.outcome import Outcome, Record
 from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,

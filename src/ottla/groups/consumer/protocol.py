@@ -12,7 +12,7 @@ from ottla.groups.consumer.membership import Membership
 from ottla.groups.consumer.migration import Migration
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
-from ottla.groups.outcome import Outcome, RequestContext, Token
+from ottla.machines.outcome import Outcome, RequestContext, Token
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.consumer_group_describe_response import DescribedGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.groups.consumer.member import Assigned
-from ottla.groups.outcome import Record
+from ottla.machines.outcome import Record
 from ottla.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )

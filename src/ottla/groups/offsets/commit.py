@@ -7,7 +7,7 @@ from ottla.groups.classic.protocol import ClassicProtocol
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
 from ottla.groups.offsets.records import OffsetRecords
-from ottla.groups.outcome import Outcome, RequestContext
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
 from ottla.protocol.messages.offset_commit_request import (

@@ -13,8 +13,8 @@ from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
 from ottla.groups.offsets.commit import Commit
 from ottla.groups.offsets.table import COMMIT_MS, EXPIRE_MS, CommittedOffset, GroupOffsets
-from ottla.groups.outcome import Outcome
-from ottla.groups.timers import Timer
+from ottla.machines.outcome import Outcome
+from ottla.machines.timers import Timer
 
 # At one step. More than this many offsets of one group are looked at nevertheless: groups are not cut.
 LOOKS_MAX = 5_000

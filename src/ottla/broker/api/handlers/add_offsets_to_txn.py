@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.refusals import refused
 from ottla.broker.metadata.topic_creator import GROUP_TOPIC
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from ottla.transactions.outcome import Outcome, RequestContext
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:

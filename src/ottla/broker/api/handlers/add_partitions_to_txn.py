@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.groups import together
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -14,7 +15,6 @@ from ottla.protocol.messages.add_partitions_to_txn_request import (
 )
 from ottla.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResult
 from ottla.transactions.add import FIRST_VERSION_OF_BROKERS, response_of, result_of, transactions_of
-from ottla.transactions.outcome import Outcome, RequestContext
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:

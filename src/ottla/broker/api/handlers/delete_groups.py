@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.writing import Ticket
     from ottla.broker.net.request import Request
     from ottla.broker.node import Node
-    from ottla.groups.outcome import Outcome
     from ottla.groups.shard import GroupShard
+    from ottla.machines.outcome import Outcome
 
 API_KEY = 42
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.refusals import refused
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
-from ottla.transactions.outcome import Outcome, RequestContext
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:

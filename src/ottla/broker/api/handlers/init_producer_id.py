@@ -32,7 +32,7 @@ async def _after_allocation(broker: Node) -> InitProducerIdResponse:
 
 
 def _transactional(broker: Node, request: Request, message: InitProducerIdRequest) -> Any:
-    from ottla.transactions.outcome import Outcome, RequestContext
+    from ottla.machines.outcome import Outcome, RequestContext
 
     transactional_id = message.transactional_id
     if not transactional_id:

@@ -15,7 +15,7 @@ from ottla.broker.coordinators.first_writes import take_ticket
 from ottla.broker.coordinators.groups import context_of
 from ottla.broker.coordinators.transactions import in_background
 from ottla.broker.coordinators.verification import question
-from ottla.groups.outcome import Outcome
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from ottla.transactions.partition import needs_ticket, refusal_of_write

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from ottla.groups.outcome import Outcome
+from ottla.machines.outcome import Outcome
 
 Action: TypeAlias = Callable[[Outcome, int], None]
 
