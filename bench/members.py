@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from bench.broker import BenchError
 from bench.wire import CLIENT_ID, Server
-from ottla.client.groups.wire import read_assignment, write_assignment, write_subscription
+from ottla.client.core.group_wire import read_assignment, write_assignment, write_subscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_request, read_response_header
 from ottla.protocol.message import Message

@@ -14,12 +14,13 @@ from ottla.client import (
     ArrowWriter,
     BrokerError,
     ClientError,
+    ProducerId,
     SyncCluster,
     SyncTransactions,
     end_transactions,
     read_arrow,
 )
-from ottla.client.blocking import transactions as module
+from ottla.client.core import transaction_api as module
 from ottla.client.errors import RecordTooLargeError, UnknownTopicError
 from ottla.testing import Cluster
 
@@ -276,12 +277,10 @@ def test_a_writer_whose_identity_is_given_never_takes_another(with_stub):
         assert stub.asked("InitProducerId") == []
 
     def write(servers: str) -> None:
-        from ottla.client.blocking.deliverer import Identity
-
         cluster = SyncCluster(servers)
         with (
             pytest.raises(BrokerError, match="OUT_OF_ORDER"),
-            ArrowWriter(cluster, "t", identity=Identity(7, 0)) as writer,
+            ArrowWriter(cluster, "t", identity=ProducerId(7, 0)) as writer,
         ):
             writer.write(rows(0))
         cluster.close()

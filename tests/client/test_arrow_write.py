@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client import ArrowWriter, ClusterOptions, read_arrow, shared_cluster, write_arrow
+from ottla.client import ArrowWriter, ClusterOptions, ProducerId, read_arrow, shared_cluster, write_arrow
 from ottla.client.blocking.arrow_write import partitions_of
-from ottla.client.blocking.deliverer import Identity
 from ottla.client.core.partitioner import partition_for_key
 from ottla.client.errors import BrokerError, RecordTooLargeError, UnknownTopicError
 from ottla.records.arrow import _column
@@ -209,19 +208,19 @@ def test_what_does_not_pass_is_raised_at_once(with_stub):
     with_stub(scenario)
 
 
-def test_rows_of_a_transaction(with_stub):
-    identity = Identity(producer_id=7, producer_epoch=2, transactional_id="tx")
+def test_a_given_producer_id_is_never_replaced(with_stub):
+    identity = ProducerId(id=7, epoch=2)
 
     async def scenario(stub):
         stub.add_topic("t")
         await asyncio.to_thread(write_to_stub, stub, VALUES, identity=identity)
         headers = [read_header(batch) for batch in stub.logs["t", 0]]
-        assert all((h.is_transactional, h.producer_id, h.producer_epoch) == (True, 7, 2) for h in headers)
-        assert {request.transactional_id for request in stub.asked("Produce")} == {"tx"}
-        # A producer that was fenced must not go on under another name.
+        assert all((h.producer_id, h.producer_epoch) == (7, 2) for h in headers)
+        # A producer that was fenced must not continue under another id.
         stub.plans["Produce"].append(lambda request: stub.produce(request, error=47))
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_EPOCH"):
             await asyncio.to_thread(write_to_stub, stub, VALUES, identity=identity)
+        assert stub.asked("InitProducerId") == []
 
     with_stub(scenario)
 

@@ -16,10 +16,10 @@ from ottla.client import (
     RequestTimeoutError,
     UnsupportedApiError,
 )
-from ottla.client.aio.cluster import parse_bootstrap
 from ottla.client.blocking.connection import SyncConnection
 from ottla.client.core.frame_receiver import BUFFER_BYTES, FrameReceiver
 from ottla.client.errors import STALE_METADATA
+from ottla.client.options import parse_bootstrap
 from ottla.protocol.errors import RETRIABLE, DecodeError
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ottla.client.clock import backoff_between
+from ottla.client.core.retry import Backoff
 from ottla.client.groups.consumer_protocol import ConsumerProtocol
 from ottla.client.groups.membership import GroupOptions, Membership, Subscription
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -21,8 +23,6 @@ Shares = dict[bytes, list[int]]
 class PlayedCluster:
     """Answers heartbeats with the assignments that it was given, then with none; notes what it was told."""
 
-    retry_backoff_ms = retry_backoff_max_ms = 1
-
     def __init__(self, *assignments: Shares | None) -> None:
         self.assignments = [*assignments]
         self.told: list[Shares | None] = []
@@ -31,6 +31,13 @@ class PlayedCluster:
     @property
     def view(self) -> PlayedCluster:
         return self
+
+    @property
+    def core(self) -> PlayedCluster:
+        return self
+
+    def backoff(self) -> Backoff:
+        return backoff_between(1, 1)
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self.names.get(topic_id)
@@ -63,8 +70,7 @@ def told_by_a_member(*assignments: Shares | None) -> list[Shares | None]:
     cluster = PlayedCluster(*assignments)
 
     async def play() -> None:
-        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)))  # type: ignore[arg-type]
-        membership.coordinators = cluster  # type: ignore[assignment]
+        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster)  # type: ignore[arg-type]
         running = asyncio.create_task(ConsumerProtocol(membership).run())
         async with asyncio.timeout(10):
             while len(cluster.told) < 10:

@@ -90,7 +90,7 @@ def test_speaks_the_version_of_the_cluster(servers, topic, txn_version):
                 pairs.append(producer._transactions.producer)
             # In the second version every transaction has an epoch of its own.
             assert len(set(pairs)) == (3 if txn_version == 2 else 1)
-            assert producer._transactions.is_second_version == (txn_version == 2)
+            assert producer._transactions.handle.is_second_version == (txn_version == 2)
         assert await values_of(servers, topic) == [b"0", b"1", b"2"]
 
     run(scenario)
@@ -131,7 +131,7 @@ def test_readers_of_committed_data_wait_for_the_end(servers, topic):
             assert await consumer.poll(timeout_ms=1_000) == []
             assert consumer.last_stable_offset(topic, 0) == 0
             assert consumer.high_watermark(topic, 0) == 1
-            assert await consumer._resolve({(topic, 0): "end"}) == {(topic, 0): 0}
+            assert await consumer._fetcher.resolve({(topic, 0): "end"}) == {(topic, 0): 0}
             await producer.commit_transaction()
             found = await consumer.poll(timeout_ms=5_000)
             assert [record.value for record in found] == [b"open"]

@@ -213,7 +213,7 @@ def test_a_commit_without_an_answer_is_not_aborted_but_asked_for_again(with_stub
         await producer.begin_transaction()
         await producer.send("t", b"x", partition=0)
         stub.plans["EndTxn"].extend([stub.CLOSE] * 1000)
-        producer.cluster.retry_timeout_ms = 100
+        producer.cluster.core.options = producer.cluster.options.changed(retry_timeout_ms=100)
         with pytest.raises(ClientError):
             await producer.commit_transaction()
         with pytest.raises(ClientError, match="may be committed already"):
@@ -229,7 +229,7 @@ def test_a_commit_without_an_answer_is_not_aborted_but_asked_for_again(with_stub
 def test_an_abort_of_what_the_coordinator_never_heard_of(with_stub):
     async def scenario(stub, coordinator, producer):
         stub.plans["AddPartitionsToTxn"].extend([stub.CLOSE] * 1000)
-        producer.cluster.retry_timeout_ms = 100
+        producer.cluster.core.options = producer.cluster.options.changed(retry_timeout_ms=100)
         await producer.begin_transaction()
         await producer.send("t", b"x", partition=0)
         with pytest.raises(TransactionFailedError):

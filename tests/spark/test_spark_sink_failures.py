@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
 from ottla.client import SyncTransactions, read_arrow, write_arrow
-from ottla.client.blocking import transactions as sync_transactions
+from ottla.client.core import transaction_api
 from ottla.client.errors import BrokerError, RequestTimeoutError
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
@@ -222,7 +222,7 @@ def test_the_driver_is_killed(stage, monkeypatch, owner, name, call, before, kno
 
 
 def test_brokers_with_the_first_version_of_the_protocol(stage, monkeypatch):
-    monkeypatch.setattr(sync_transactions, "SECOND_VERSION", 3)
+    monkeypatch.setattr(transaction_api, "SECOND_VERSION", 3)
     stage.batch(0, range(10))
     stage.task(1, 0, range(10, 15))
     messages = [stage.task(1, 0, range(10, 15), attempt=1), stage.task(1, 1, range(15, 20))]

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         CreatedTopic,
         LogDirInfo,
         NewTopic,
-        OffsetAt,
         PartitionState,
         QuorumInfo,
         QuorumReplica,
@@ -61,14 +60,25 @@ if TYPE_CHECKING:
     from ottla.client.aio.consumer import Consumer, Start
     from ottla.client.aio.producer import Producer
     from ottla.client.aio.record_batches import Delivery
-    from ottla.client.aio.transactions import PreparedTransaction
     from ottla.client.blocking.arrow_read import read_arrow
     from ottla.client.blocking.arrow_write import ArrowWriter, Written, write_arrow
-    from ottla.client.blocking.cluster import ClusterOptions, SyncCluster, shared_cluster
-    from ottla.client.blocking.transactions import SyncTransactions, TransactionHandle, end_transactions
+    from ottla.client.blocking.cluster import SyncCluster, shared_cluster
+    from ottla.client.blocking.groups import SyncGroup
+    from ottla.client.blocking.transactions import SyncTransactions, end_transactions
+    from ottla.client.core.batches import ProducerId
     from ottla.client.core.consumer_state import ConsumedRecord, CorruptRecordsError
+    from ottla.client.core.group_types import (
+        CommittedOffset,
+        GroupInfo,
+        GroupListing,
+        GroupMember,
+        PartitionLag,
+        Rebalance,
+        RebalanceCause,
+    )
     from ottla.client.core.metadata import Node, PartitionInfo, TopicInfo
-    from ottla.client.core.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+    from ottla.client.core.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAt
+    from ottla.client.core.transaction_api import PreparedTransaction, TransactionHandle
     from ottla.client.core.transaction_types import (
         HangingTransaction,
         ProducerState,
@@ -94,15 +104,7 @@ if TYPE_CHECKING:
         UnsupportedApiError,
     )
     from ottla.client.groups.membership import RebalanceListener
-    from ottla.client.groups.types import (
-        CommittedOffset,
-        GroupInfo,
-        GroupListing,
-        GroupMember,
-        PartitionLag,
-        Rebalance,
-        RebalanceCause,
-    )
+    from ottla.client.options import ClientOptions, ClusterOptions, Partitioner
 
 _HOMES = {
     "admin.client": ("Admin",),
@@ -113,7 +115,6 @@ _HOMES = {
         "CreatedTopic",
         "LogDirInfo",
         "NewTopic",
-        "OffsetAt",
         "PartitionState",
         "QuorumInfo",
         "QuorumReplica",
@@ -126,6 +127,7 @@ _HOMES = {
     "aio.cluster": ("ClusterClient",),
     "aio.connection": ("Connection",),
     "aio.consumer": ("Consumer", "Start"),
+    "core.batches": ("ProducerId",),
     "core.consumer_state": ("ConsumedRecord", "CorruptRecordsError"),
     "errors": (
         "BrokerError",
@@ -145,7 +147,7 @@ _HOMES = {
         "UnknownTransactionalIdError",
         "UnsupportedApiError",
     ),
-    "groups.types": (
+    "core.group_types": (
         "CommittedOffset",
         "GroupInfo",
         "GroupListing",
@@ -156,12 +158,14 @@ _HOMES = {
     ),
     "groups.membership": ("RebalanceListener",),
     "core.metadata": ("Node", "PartitionInfo", "TopicInfo"),
-    "core.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP"),
+    "core.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAt"),
     "aio.producer": ("Producer",),
     "aio.record_batches": ("Delivery",),
-    "blocking.cluster": ("ClusterOptions", "SyncCluster", "shared_cluster"),
-    "blocking.transactions": ("SyncTransactions", "TransactionHandle", "end_transactions"),
-    "aio.transactions": ("PreparedTransaction",),
+    "blocking.cluster": ("SyncCluster", "shared_cluster"),
+    "options": ("ClientOptions", "ClusterOptions", "Partitioner"),
+    "blocking.groups": ("SyncGroup",),
+    "blocking.transactions": ("SyncTransactions", "end_transactions"),
+    "core.transaction_api": ("PreparedTransaction", "TransactionHandle"),
     "core.transaction_types": (
         "HangingTransaction",
         "ProducerState",
@@ -184,6 +188,7 @@ __all__ = [
     "ArrowWriter",
     "BrokerError",
     "ClientError",
+    "ClientOptions",
     "ClosedError",
     "ClusterClient",
     "ClusterInfo",
@@ -211,9 +216,11 @@ __all__ = [
     "PartitionInfo",
     "PartitionLag",
     "PartitionState",
+    "Partitioner",
     "PreparedTransaction",
     "Producer",
     "ProducerFencedError",
+    "ProducerId",
     "ProducerState",
     "QuorumInfo",
     "QuorumReplica",
@@ -226,6 +233,7 @@ __all__ = [
     "RequestTimeoutError",
     "Start",
     "SyncCluster",
+    "SyncGroup",
     "SyncTransactions",
     "TopicExistsError",
     "TopicInfo",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ottla.client import Admin, GroupInfo
-from ottla.client.core.retry import Backoff, Deadline
+from ottla.client.aio.pause import pause
+from ottla.client.clock import backoff_between, deadline_in
 from ottla.client.errors import UnknownGroupError
 from ottla.testing.topics import run_apart
 
@@ -62,8 +63,8 @@ def _wait(servers: str, look: Callable[[Admin], Awaitable[str | None]], what: st
     """Look until there is nothing to complain about."""
 
     async def work() -> None:
-        deadline = Deadline(timeout_s * 1000)
-        backoff = Backoff(POLL_FIRST_MS, POLL_MAX_MS)
+        deadline = deadline_in(timeout_s * 1000)
+        backoff = backoff_between(POLL_FIRST_MS, POLL_MAX_MS)
         async with Admin(servers, client_id="ottla-testing") as admin:
             while True:
                 complaint = await look(admin)
@@ -71,7 +72,7 @@ def _wait(servers: str, look: Callable[[Admin], Awaitable[str | None]], what: st
                     return
                 if deadline.passed:
                     raise TimeoutError(f"{what} after {timeout_s:g} s: {complaint}")
-                await backoff.pause(deadline)
+                await pause(backoff, deadline)
 
     run_apart(work)
 

@@ -17,7 +17,7 @@ from ottla.cli.records.record_json import record_to_json
 from ottla.cli.records.start_point import LastN, parse_start
 from ottla.client import EARLIEST, LATEST, ConsumedRecord
 from ottla.client.aio.consumer import ISOLATION_LEVELS, Consumer, Start
-from ottla.client.core.retry import Deadline
+from ottla.client.clock import deadline_in
 
 HELP = """Print the records of a topic and wait for more.
 
@@ -249,7 +249,7 @@ async def pump(
     """Write records until there are enough, the ends are reached, or nothing came for a while."""
     left = count_max
     silence_ms = float("inf") if silence_s is None else silence_s * 1000
-    silence = Deadline(silence_ms)
+    silence = deadline_in(silence_ms)
     while left is None or left > 0:
         if ends is not None and is_at_end(consumer, ends):
             return
@@ -260,7 +260,7 @@ async def pump(
         if records:
             write(records)
             left = None if left is None else left - len(records)
-            silence = Deadline(silence_ms)
+            silence = deadline_in(silence_ms)
         elif silence.passed:
             return
 

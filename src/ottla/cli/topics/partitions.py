@@ -15,7 +15,8 @@ from ottla.cli.topics import reassign as moves
 from ottla.cli.topics.reassign import Assignment, Progress
 from ottla.client import Admin
 from ottla.client.admin.cluster import ELECT_PREFERRED, ELECT_UNCLEAN, PartitionKey
-from ottla.client.core.retry import Backoff, Deadline
+from ottla.client.aio.pause import pause
+from ottla.client.clock import backoff_between, deadline_in
 from ottla.client.errors import BrokerError
 from ottla.protocol.errors import ErrorCode
 
@@ -402,8 +403,8 @@ def _not_needed(error: BrokerError | None) -> bool:
 async def _leaders(admin: Admin, keys: list[PartitionKey], kind: Kind) -> dict[PartitionKey, int]:
     """Who leads now. The broker we ask may not have heard of it yet: the preferred one is known without it,
     another is waited for."""
-    deadline = Deadline(LEADERS_TIMEOUT_MS)
-    backoff = Backoff(20, 200)
+    deadline = deadline_in(LEADERS_TIMEOUT_MS)
+    backoff = backoff_between(20, 200)
     while keys:
         topics = await admin.describe_topics(sorted({topic for topic, _ in keys}))
         rows = {(topic.name, number): row for topic in topics for number, row in topic.partitions.items()}
@@ -412,7 +413,7 @@ async def _leaders(admin: Admin, keys: list[PartitionKey], kind: Kind) -> dict[P
         found = {key: rows[key].leader for key in keys if key in rows and rows[key].leader >= 0}
         if len(found) == len(keys) or deadline.passed:
             return found
-        await backoff.pause(deadline)
+        await pause(backoff, deadline)
     return {}
 
 

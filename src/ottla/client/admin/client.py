@@ -1,152 +1,134 @@
-"""The admin client: topics and partitions, their configs and sizes; groups, transactions and the cluster."""
+"""The admin client: one method per operation, delegated to a part per subject."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from types import TracebackType
+from typing import Self
 
-from ottla.client.admin.cluster import ClusterAdmin
+from ottla.client.admin.cluster import UPGRADE, ClusterAdmin, PartitionKey
+from ottla.client.admin.configs import ConfigAdmin
 from ottla.client.admin.groups import GroupAdmin
-from ottla.client.admin.transactions import TransactionAdmin
+from ottla.client.admin.topics import TopicAdmin
+from ottla.client.admin.transactions import FENCING_TIMEOUT_MS, MAX_TIMEOUT_MS, TransactionAdmin
 from ottla.client.admin.types import (
-    RESOURCE_BROKER,
-    RESOURCE_TOPIC,
+    ClusterInfo,
     ConfigEntry,
     CreatedTopic,
     LogDirInfo,
     NewTopic,
-    ReplicaSize,
+    QuorumInfo,
+    Reassignment,
+    TopicState,
+)
+from ottla.client.aio.cluster import ClusterClient, ClusterHandle
+from ottla.client.core.batches import ProducerId
+from ottla.client.core.group_types import (
+    CommittedOffset,
+    GroupInfo,
+    GroupListing,
+    PartitionLag,
+    TopicPartition,
 )
 from ottla.client.core.metadata import TopicInfo
-from ottla.client.core.offsets import EARLIEST, LATEST
-from ottla.client.core.retry import Backoff, Deadline
-from ottla.client.errors import broker_error, raise_for
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message import Message
-from ottla.protocol.messages import (
-    create_partitions_request,
-    create_topics_request,
-    delete_records_request,
-    describe_configs_request,
-    incremental_alter_configs_request,
+from ottla.client.core.offsets import OffsetAt
+from ottla.client.core.transaction_types import (
+    HangingTransaction,
+    ProducerState,
+    TransactionInfo,
+    TransactionListing,
 )
-from ottla.protocol.messages.create_partitions_response import CreatePartitionsResponse
-from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
-from ottla.protocol.messages.delete_records_response import DeleteRecordsResponse
-from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from ottla.protocol.messages.delete_topics_response import DeleteTopicsResponse
-from ottla.protocol.messages.describe_configs_response import DescribeConfigsResponse
-from ottla.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
-from ottla.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
-from ottla.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-
-OPERATION_SET = 0
-OPERATION_DELETE = 1
-
-Response = TypeVar("Response", bound=Message)
+from ottla.client.errors import BrokerError
+from ottla.client.options import ClientOptions
 
 
-class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
+class Admin:
     """Changes and describes a cluster.
 
     async with Admin("localhost:9092") as admin:
         await admin.create_topics([NewTopic("orders", partitions=3)])
     """
 
+    def __init__(
+        self,
+        cluster: ClusterClient | ClientOptions | str | Sequence[str],
+        *,
+        client_id: str | None = None,
+    ) -> None:
+        self._handle = ClusterHandle(cluster, client_id=client_id)
+        self.cluster = self._handle.cluster
+        self._topics = TopicAdmin(self.cluster)
+        self._configs = ConfigAdmin(self.cluster)
+        self._groups = GroupAdmin(self.cluster)
+        self._transactions = TransactionAdmin(self.cluster)
+        self._replicas = ClusterAdmin(self.cluster)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._handle.close()
+
+    # Offsets.
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAt]:
+        """For each (topic, partition) the offset at a timestamp in ms, EARLIEST, LATEST or MAX_TIMESTAMP.
+
+        Offset -1 means that no record is as late as the timestamp. With `read_committed`, LATEST is the last
+        stable offset.
+        """
+        return await self.cluster.list_offsets(wanted, read_committed=read_committed)
+
     # Topics.
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 30_000
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 30000
     ) -> list[CreatedTopic]:
         """Create topics. Raises the error of the first that could not be made; the others are made."""
-        wire = create_topics_request
-        request = wire.CreateTopicsRequest(
-            topics=[
-                wire.CreatableTopic(
-                    name=topic.name,
-                    num_partitions=-1 if topic.assignments else topic.partitions,
-                    replication_factor=-1 if topic.assignments else topic.replication_factor,
-                    assignments=[
-                        wire.CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
-                        for index, nodes in topic.assignments.items()
-                    ],
-                    configs=[wire.CreatableTopicConfig(name=k, value=v) for k, v in topic.configs.items()],
-                )
-                for topic in topics
-            ],
-            timeout_ms=timeout_ms,
-            validate_only=validate_only,
-        )
-        response = await self._change(request, CreateTopicsResponse)
-        for row in response.topics:
-            self.cluster.view.forget(row.name)
-        for row in response.topics:
-            raise_for(row.error_code, topic=row.name, detail=row.error_message)
-        return [
-            CreatedTopic(row.name, row.topic_id, row.num_partitions, row.replication_factor)
-            for row in response.topics
-        ]
+        return await self._topics.create_topics(topics, validate_only=validate_only, timeout_ms=timeout_ms)
 
-    async def wait_for_topic(
-        self, name: str, partitions: int = 1, *, timeout_ms: float = 30_000
-    ) -> TopicInfo:
+    async def wait_for_topic(self, name: str, partitions: int = 1, *, timeout_ms: float = 30000) -> TopicInfo:
         """Wait until a topic has that many partitions and each has a leader."""
-        deadline = Deadline(timeout_ms)
-        backoff = Backoff(5, 250)
-        while True:
-            errors = await self.cluster.refresh([name])
-            info = self.cluster.view.topics.get(name)
-            led = [row for row in info.partitions.values() if row.leader >= 0] if info is not None else []
-            if info is not None and len(led) == len(info.partitions) >= partitions:
-                return info
-            if deadline.passed:
-                raise broker_error(errors.get(name, ErrorCode.LEADER_NOT_AVAILABLE), topic=name)
-            await backoff.pause(deadline)
+        return await self._topics.wait_for_topic(name, partitions, timeout_ms=timeout_ms)
 
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicInfo]:
         """Every topic, by name."""
-        await self.cluster.retrying(lambda: self.cluster.refresh(None))
-        topics = self.cluster.view.topics
-        return [topics[name] for name in sorted(topics) if include_internal or not topics[name].is_internal]
+        return await self._topics.list_topics(include_internal=include_internal)
 
     async def describe_topics(self, names: Sequence[str]) -> list[TopicInfo]:
         """The topics as they are now. Raises UnknownTopicError for the first that does not exist."""
-        errors = await self.cluster.retrying(lambda: self.cluster.refresh(names))
-        for name in names:
-            raise_for(errors.get(name, 0), topic=name)
-        return [await self.cluster.topic(name) for name in names]
+        return await self._topics.describe_topics(names)
 
-    async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = 30_000) -> None:
+    async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = 30000) -> None:
         """Delete topics. Raises the error of the first that could not be deleted; the others are gone."""
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in names],
-            topic_names=list(names),
-            timeout_ms=timeout_ms,
-        )
-        connection = await self.cluster.controller_connection()
-        if connection.version_for(request.API_KEY) < 6:
-            request.topics = []
-        response = await self.cluster.ask(connection, request, DeleteTopicsResponse)
-        for name in names:
-            self.cluster.view.forget(name)
-        for row in response.responses:
-            raise_for(row.error_code, topic=row.name, detail=row.error_message)
+        await self._topics.delete_topics(names, timeout_ms=timeout_ms)
 
     async def create_partitions(
-        self, topic: str, total: int, *, validate_only: bool = False, timeout_ms: int = 30_000
+        self, topic: str, total: int, *, validate_only: bool = False, timeout_ms: int = 30000
     ) -> None:
         """Raise the number of partitions of a topic to `total`."""
-        wire = create_partitions_request
-        request = wire.CreatePartitionsRequest(
-            topics=[wire.CreatePartitionsTopic(name=topic, count=total, assignments=None)],
-            timeout_ms=timeout_ms,
-            validate_only=validate_only,
-        )
-        response = await self._change(request, CreatePartitionsResponse)
-        self.cluster.view.forget(topic)
-        for row in response.results:
-            raise_for(row.error_code, topic=row.name, detail=row.error_message)
+        await self._topics.create_partitions(topic, total, validate_only=validate_only, timeout_ms=timeout_ms)
+
+    async def delete_records(
+        self, topic: str, before: Mapping[int, int], *, timeout_ms: int = 30000
+    ) -> dict[int, int]:
+        """Delete what lies before an offset (-1: everything) of each partition; the new start offsets."""
+        return await self._topics.delete_records(topic, before, timeout_ms=timeout_ms)
+
+    async def describe_log_dirs(self, topics: Mapping[str, Sequence[int]] | None = None) -> list[LogDirInfo]:
+        """The log directories of every broker with the sizes of these partitions (None: of all)."""
+        return await self._topics.describe_log_dirs(topics)
+
+    async def offsets_of(self, topic: str) -> dict[int, tuple[int, int]]:
+        """The earliest and the latest offset of every partition."""
+        return await self._topics.offsets_of(topic)
 
     # Configs.
 
@@ -154,52 +136,13 @@ class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
         self, names: Sequence[str], keys: Sequence[str] | None = None, *, documentation: bool = False
     ) -> dict[str, list[ConfigEntry]]:
         """The configs of topics, defaults included, by topic."""
-        return await self._describe_configs(RESOURCE_TOPIC, names, keys, documentation)
+        return await self._configs.describe_topic_configs(names, keys, documentation=documentation)
 
     async def describe_broker_configs(
         self, node_id: int, keys: Sequence[str] | None = None, *, documentation: bool = False
     ) -> list[ConfigEntry]:
         """The configs of one broker, asked of that broker itself."""
-        name = str(node_id)
-        return (await self._describe_configs(RESOURCE_BROKER, [name], keys, documentation))[name]
-
-    async def _describe_configs(
-        self, kind: int, names: Sequence[str], keys: Sequence[str] | None, documentation: bool
-    ) -> dict[str, list[ConfigEntry]]:
-        wire = describe_configs_request
-        request = wire.DescribeConfigsRequest(
-            resources=[
-                wire.DescribeConfigsResource(
-                    resource_type=kind,
-                    resource_name=name,
-                    configuration_keys=None if keys is None else list(keys),
-                )
-                for name in names
-            ],
-        )
-        if kind == RESOURCE_BROKER:
-            connection = await self.cluster.connection_to(int(names[0]))
-        else:
-            connection = await self.cluster.any_connection()
-        request.include_documentation = documentation and connection.version_for(request.API_KEY) >= 3
-        response = await self.cluster.ask(connection, request, DescribeConfigsResponse)
-        for row in response.results:
-            topic = row.resource_name if kind == RESOURCE_TOPIC else None
-            raise_for(row.error_code, topic=topic, detail=row.error_message)
-        return {
-            row.resource_name: [
-                ConfigEntry(
-                    entry.name,
-                    entry.value,
-                    entry.config_source,
-                    entry.read_only,
-                    entry.is_sensitive,
-                    entry.documentation,
-                )
-                for entry in row.configs
-            ]
-            for row in response.results
-        }
+        return await self._configs.describe_broker_configs(node_id, keys, documentation=documentation)
 
     async def alter_topic_configs(
         self,
@@ -210,111 +153,212 @@ class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
         validate_only: bool = False,
     ) -> None:
         """Set some configs of a topic and give others back to their default; what is not named stays."""
-        await self._alter_configs(RESOURCE_TOPIC, topic, dict(values or {}), list(unset), validate_only)
+        await self._configs.alter_topic_configs(
+            topic, values=values, unset=unset, validate_only=validate_only
+        )
 
     async def alter_broker_configs(
         self, node_id: int, *, values: Mapping[str, str] | None = None, unset: Iterable[str] = ()
     ) -> None:
         """Set dynamic configs of one broker."""
-        await self._alter_configs(RESOURCE_BROKER, str(node_id), dict(values or {}), list(unset), False)
+        await self._configs.alter_broker_configs(node_id, values=values, unset=unset)
 
-    async def _alter_configs(
-        self, kind: int, name: str, values: dict[str, str], unset: list[str], validate_only: bool
+    # Groups.
+
+    async def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """The groups of the cluster by name; only those in one of these states and of one of these types.
+
+        States are Kafka's ("Stable", "Empty", ...), types "classic" and "consumer"; case does not matter.
+        """
+        return await self._groups.list_groups(states, types)
+
+    async def describe_groups(self, group_ids: Sequence[str], *, missing_ok: bool = False) -> list[GroupInfo]:
+        """Members, assignments and state of groups, whatever their type.
+
+        Raises UnknownGroupError for the first that does not exist, unless `missing_ok` leaves it out.
+        """
+        return await self._groups.describe_groups(group_ids, missing_ok=missing_ok)
+
+    async def describe_group(self, group_id: str) -> GroupInfo:
+        return await self._groups.describe_group(group_id)
+
+    async def delete_groups(self, group_ids: Sequence[str]) -> None:
+        """Delete groups with their offsets. Raises the error of the first that could not be deleted.
+
+        GroupNotEmptyError: it has members; UnknownGroupError: there is none.
+        """
+        await self._groups.delete_groups(group_ids)
+
+    async def group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Where a group stands in these partitions (None: in all it has committed for).
+
+        A group that does not exist stands nowhere: the answer is empty, as Kafka's is.
+        """
+        return await self._groups.group_offsets(group_id, partitions)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
     ) -> None:
-        wire = incremental_alter_configs_request
-        changes = [
-            wire.AlterableConfig(name=key, config_operation=OPERATION_SET, value=value)
-            for key, value in values.items()
-        ]
-        changes += [
-            wire.AlterableConfig(name=key, config_operation=OPERATION_DELETE, value=None) for key in unset
-        ]
-        request = wire.IncrementalAlterConfigsRequest(
-            resources=[wire.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)],
-            validate_only=validate_only,
+        """Set where a group stands. It must have no members: GroupNotEmptyError else.
+
+        A group that does not exist is made by it.
+        """
+        await self._groups.alter_group_offsets(group_id, offsets)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget where a group stands in partitions that none of its members read."""
+        await self._groups.delete_group_offsets(group_id, partitions)
+
+    async def group_lag(
+        self, group_id: str, *, members_read: Iterable[TopicPartition] = (), read_committed: bool = False
+    ) -> list[PartitionLag]:
+        """What a group has still to read, by partition: of what it has committed for, and of `members_read`.
+
+        With `read_committed` partitions end where their first open transaction begins.
+        """
+        return await self._groups.group_lag(
+            group_id, members_read=members_read, read_committed=read_committed
         )
-        if kind == RESOURCE_BROKER:
-            response = await self.cluster.ask_node(int(name), request, IncrementalAlterConfigsResponse)
-        else:
-            response = await self._change(request, IncrementalAlterConfigsResponse)
-        for row in response.responses:
-            topic = name if kind == RESOURCE_TOPIC else None
-            raise_for(row.error_code, topic=topic, detail=row.error_message)
 
-    # Records and disks.
+    async def group_lags(
+        self, groups: Mapping[str, Iterable[TopicPartition]], *, read_committed: bool = False
+    ) -> dict[str, list[PartitionLag]]:
+        """The same for several groups; the ends of partitions are asked for once."""
+        return await self._groups.group_lags(groups, read_committed=read_committed)
 
-    async def delete_records(
-        self, topic: str, before: Mapping[int, int], *, timeout_ms: int = 30_000
-    ) -> dict[int, int]:
-        """Delete what lies before an offset (-1: everything) of each partition; the new start offsets."""
-        wire = delete_records_request
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The ends of partitions, without those that do not exist or have no leader."""
+        return await self._groups.end_offsets(partitions, read_committed)
 
-        async def attempt() -> dict[int, int]:
-            starts: dict[int, int] = {}
-            leaders = await self.cluster.leaders_of((topic, partition) for partition in before)
-            for node_id, owned in leaders.items():
-                rows = [
-                    wire.DeleteRecordsPartition(partition_index=partition, offset=before[partition])
-                    for _, partition in owned
-                ]
-                request = wire.DeleteRecordsRequest(
-                    topics=[wire.DeleteRecordsTopic(name=topic, partitions=rows)], timeout_ms=timeout_ms
-                )
-                response = await self.cluster.ask_node(node_id, request, DeleteRecordsResponse)
-                for result in response.topics[0].partitions if response.topics else []:
-                    raise_for(result.error_code, topic=topic, partition=result.partition_index)
-                    starts[result.partition_index] = result.low_watermark
-            return starts
+    async def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets of partitions, without those that do not exist or have no leader."""
+        return await self._groups.start_offsets(partitions)
 
-        return await self.cluster.retrying(attempt)
+    # Transactions.
 
-    async def describe_log_dirs(self, topics: Mapping[str, Sequence[int]] | None = None) -> list[LogDirInfo]:
-        """The log directories of every broker with the sizes of these partitions (None: of all)."""
-        rows = None
-        if topics is not None:
-            rows = [
-                DescribableLogDirTopic(topic=topic, partitions=list(partitions))
-                for topic, partitions in topics.items()
-            ]
-        if not self.cluster.view.nodes:
-            await self.cluster.refresh([])
-        request = DescribeLogDirsRequest(topics=rows)
-        node_ids = sorted(self.cluster.view.nodes)
-        answers = await asyncio.gather(
-            *(self.cluster.ask_node(node_id, request, DescribeLogDirsResponse) for node_id in node_ids)
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Transactional ids by name; only those in one of these states ("Ongoing", ...; in any case),
+        with one of these producer ids, whose transaction is open for longer, whose name matches."""
+        return await self._transactions.list_transactions(
+            states=states, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
         )
-        found = []
-        for node_id, answer in zip(node_ids, answers, strict=True):
-            raise_for(answer.error_code, detail=f"broker {node_id} refused to describe its log directories")
-            found += [_log_dir(node_id, row) for row in answer.results]
-        return found
 
-    async def offsets_of(self, topic: str) -> dict[int, tuple[int, int]]:
-        """The earliest and the latest offset of every partition."""
-        info = await self.cluster.topic(topic)
-        keys = [(topic, partition) for partition in info.partitions]
-        earliest = await self.list_offsets(dict.fromkeys(keys, EARLIEST))
-        latest = await self.list_offsets(dict.fromkeys(keys, LATEST))
-        return {
-            partition: (earliest[key].offset, latest[key].offset) for key in keys for partition in key[1:]
-        }
+    async def describe_transactions(
+        self, transactional_ids: Sequence[str], *, missing_ok: bool = False
+    ) -> list[TransactionInfo]:
+        """Raises UnknownTransactionalIdError for the first that does not exist, unless `missing_ok` leaves it
+        out."""
+        return await self._transactions.describe_transactions(transactional_ids, missing_ok=missing_ok)
 
-    async def _change(self, request: Message, response: type[Response]) -> Response:
-        return await self.cluster.ask_controller(request, response)
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """The producers that the leaders of these partitions remember."""
+        return await self._transactions.describe_producers(partitions)
 
+    async def fence_producers(
+        self, transactional_ids: Sequence[str], *, timeout_ms: int = FENCING_TIMEOUT_MS
+    ) -> dict[str, ProducerId]:
+        """Abort what is open under these ids, and let none of their producers go on; the pairs that nobody
+        has now. An id that does not exist is made."""
+        return await self._transactions.fence_producers(transactional_ids, timeout_ms=timeout_ms)
 
-def _log_dir(node_id: int, row: DescribeLogDirsResult) -> LogDirInfo:
-    replicas = [
-        ReplicaSize(
-            node_id,
-            row.log_dir,
-            topic.name,
-            partition.partition_index,
-            partition.partition_size,
-            partition.offset_lag,
-            partition.is_future_key,
+    async def abort_transaction(self, topic: str, partition: int, producer: ProducerState) -> None:
+        """End a hanging transaction in one partition, over the head of the coordinator.
+
+        `producer` is as `describe_producers` gave it. Only for transactions that no coordinator will end:
+        elsewhere it tears a transaction apart. See `find_hanging_transactions`; `fence_producers` for others.
+        """
+        await self._transactions.abort_transaction(topic, partition, producer)
+
+    async def find_hanging_transactions(
+        self, partitions: Iterable[TopicPartition] | None = None, *, max_timeout_ms: int = MAX_TIMEOUT_MS
+    ) -> list[HangingTransaction]:
+        """Transactions that are open in these partitions (None: in all) though nobody will ever end them.
+
+        That is: nothing was written in them for longer than any transaction may last, and no coordinator has
+        the partition in a transaction of that producer.
+        """
+        return await self._transactions.find_hanging_transactions(partitions, max_timeout_ms=max_timeout_ms)
+
+    async def owner_of(self, producer_id: int) -> TransactionInfo | None:
+        """The transactional id whose producer has this id."""
+        return await self._transactions.owner_of(producer_id)
+
+    # Cluster, replicas, features.
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterInfo:
+        """The brokers of the cluster; with `include_fenced` those too that are registered but not served."""
+        return await self._replicas.describe_cluster(include_fenced=include_fenced)
+
+    async def describe_quorum(self) -> QuorumInfo:
+        """The metadata quorum as its leader, the active controller, sees it."""
+        return await self._replicas.describe_quorum()
+
+    async def describe_topic_partitions(self, names: Sequence[str]) -> dict[str, TopicState]:
+        """Leaders, replicas and who may lead, by topic; page by page where there are many.
+
+        Raises UnknownTopicError for the first topic that does not exist, UnsupportedApiError where the
+        brokers are too old (before Kafka 3.7).
+        """
+        return await self._replicas.describe_topic_partitions(names)
+
+    async def elect_leaders(
+        self, kind: int, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30000
+    ) -> dict[PartitionKey, BrokerError | None]:
+        """Elect leaders: ELECT_PREFERRED (the first replica) or ELECT_UNCLEAN (any live one, at a loss).
+
+        None: all partitions, of which the answer holds those that were elected or failed. Each comes with
+        its error or None; ELECTION_NOT_NEEDED means that nothing had to change.
+        """
+        return await self._replicas.elect_leaders(kind, partitions, timeout_ms=timeout_ms)
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[PartitionKey, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout_ms: int = 30000,
+    ) -> dict[PartitionKey, BrokerError | None]:
+        """Move partitions to these brokers, the preferred leader first; None cancels a move under way.
+
+        Returns at once: `list_partition_reassignments` shows what is still moving. Each partition comes with
+        its error or None.
+        """
+        return await self._replicas.alter_partition_reassignments(
+            targets, allow_replication_factor_change=allow_replication_factor_change, timeout_ms=timeout_ms
         )
-        for topic in row.topics
-        for partition in topic.partitions
-    ]
-    return LogDirInfo(node_id, row.log_dir, row.error_code, row.total_bytes, row.usable_bytes, replicas)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30000
+    ) -> dict[PartitionKey, Reassignment]:
+        """The moves under way, of these partitions or (None) of all."""
+        return await self._replicas.list_partition_reassignments(partitions, timeout_ms=timeout_ms)
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade_type: int = UPGRADE,
+        validate_only: bool = False,
+        timeout_ms: int = 30000,
+    ) -> None:
+        """Raise (or with another `upgrade_type` lower) feature levels of the cluster: all of them or none."""
+        await self._replicas.update_features(
+            levels, upgrade_type=upgrade_type, validate_only=validate_only, timeout_ms=timeout_ms
+        )
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Forget a broker that is gone for good; it must not run any more."""
+        await self._replicas.unregister_broker(node_id)

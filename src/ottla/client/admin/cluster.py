@@ -12,8 +12,9 @@ from ottla.client.admin.types import (
     Reassignment,
     TopicState,
 )
-from ottla.client.aio.cluster import ClusterUser
+from ottla.client.aio.cluster import ClusterClient
 from ottla.client.core.metadata import Node
+from ottla.client.core.negotiation import Negotiated
 from ottla.client.errors import BrokerError, UnsupportedApiError, broker_error, raise_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (
@@ -37,6 +38,11 @@ from ottla.protocol.messages.list_partition_reassignments_response import ListPa
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ottla.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from ottla.protocol.messages.update_features_response import UpdateFeaturesResponse
+from ottla.protocol.versions import (
+    ALTER_PARTITION_REASSIGNMENTS_KEEP_FACTOR_SINCE,
+    DESCRIBE_CLUSTER_FENCED_BROKERS_SINCE,
+    UPDATE_FEATURES_VALIDATE_ONLY_SINCE,
+)
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -58,19 +64,26 @@ def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
     return found
 
 
-class ClusterAdmin(ClusterUser):
+class ClusterAdmin:
     """Describes and changes how a cluster keeps its replicas."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterInfo:
         """The brokers of the cluster; with `include_fenced` those too that are registered but not served."""
-        request = DescribeClusterRequest()
+
+        def build(peer: Negotiated) -> DescribeClusterRequest:
+            request = DescribeClusterRequest()
+            supported = peer.version_for(request.API_KEY) >= DESCRIBE_CLUSTER_FENCED_BROKERS_SINCE
+            request.include_fenced_brokers = include_fenced and supported
+            return request
+
         try:
-            connection = await self.cluster.any_connection()
-            request.include_fenced_brokers = include_fenced and connection.version_for(request.API_KEY) >= 2
-            response = await self.cluster.ask(connection, request, DescribeClusterResponse)
+            response = await self._cluster.ask_any(build, DescribeClusterResponse)
         except UnsupportedApiError:
-            await self.cluster.refresh([])
-            view = self.cluster.view
+            await self._cluster.refresh([])
+            view = self._cluster.view
             return ClusterInfo(view.cluster_id or "", view.controller_id, list(view.nodes.values()))
         raise_for(response.error_code, detail=response.error_message)
         nodes = [Node(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in response.brokers]
@@ -86,7 +99,7 @@ class ClusterAdmin(ClusterUser):
         )
 
         async def attempt() -> QuorumInfo:
-            response = await self.cluster.ask_any(request, describe_quorum_response.DescribeQuorumResponse)
+            response = await self._cluster.ask_any(request, describe_quorum_response.DescribeQuorumResponse)
             raise_for(response.error_code, detail=response.error_message or None)
             for topic in response.topics:
                 for row in topic.partitions:
@@ -96,7 +109,7 @@ class ClusterAdmin(ClusterUser):
                 ErrorCode.UNKNOWN_SERVER_ERROR, detail="the answer tells nothing of the quorum"
             )
 
-        return await self.cluster.retrying(attempt)
+        return await self._cluster.retrying(attempt)
 
     async def describe_topic_partitions(self, names: Sequence[str]) -> dict[str, TopicState]:
         """Leaders, replicas and who may lead, by topic; page by page where there are many.
@@ -111,7 +124,7 @@ class ClusterAdmin(ClusterUser):
             request = wire.DescribeTopicPartitionsRequest(
                 topics=[wire.TopicRequest(name=name) for name in sorted(names)], cursor=cursor
             )
-            response = await self.cluster.ask_any(
+            response = await self._cluster.ask_any(
                 request, describe_topic_partitions_response.DescribeTopicPartitionsResponse
             )
             for topic in response.topics:
@@ -141,11 +154,11 @@ class ClusterAdmin(ClusterUser):
                 for topic, numbers in by_topic(partitions).items()
             ]
         request = wire.ElectLeadersRequest(election_type=kind, topic_partitions=rows, timeout_ms=timeout_ms)
-        response = await self.cluster.ask_controller(request, ElectLeadersResponse)
+        response = await self._cluster.ask_controller(request, ElectLeadersResponse)
         raise_for(response.error_code)
         found: dict[PartitionKey, BrokerError | None] = {}
         for topic in response.replica_election_results:
-            self.cluster.view.expire(topic.topic)
+            self._cluster.view.expire(topic.topic)
             for row in topic.partition_result:
                 found[topic.topic, row.partition_id] = _error_of(row, topic.topic, row.partition_id)
         return found
@@ -174,15 +187,20 @@ class ClusterAdmin(ClusterUser):
                     )
                 )
             topics.append(wire.ReassignableTopic(name=topic, partitions=rows))
-        request = wire.AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
-        connection = await self.cluster.controller_connection()
-        if connection.version_for(request.API_KEY) >= 1:
-            request.allow_replication_factor_change = allow_replication_factor_change
-        response = await self.cluster.ask(connection, request, AlterPartitionReassignmentsResponse)
+
+        def build(
+            peer: Negotiated,
+        ) -> alter_partition_reassignments_request.AlterPartitionReassignmentsRequest:
+            request = wire.AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+            if peer.version_for(request.API_KEY) >= ALTER_PARTITION_REASSIGNMENTS_KEEP_FACTOR_SINCE:
+                request.allow_replication_factor_change = allow_replication_factor_change
+            return request
+
+        response = await self._cluster.ask_controller(build, AlterPartitionReassignmentsResponse)
         raise_for(response.error_code, detail=response.error_message or None)
         found: dict[PartitionKey, BrokerError | None] = {}
         for answered in response.responses:
-            self.cluster.view.expire(answered.name)
+            self._cluster.view.expire(answered.name)
             for result in answered.partitions:
                 index = result.partition_index
                 found[answered.name, index] = _error_of(result, answered.name, index)
@@ -200,7 +218,7 @@ class ClusterAdmin(ClusterUser):
                 for topic, numbers in by_topic(partitions).items()
             ]
         request = wire.ListPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
-        response = await self.cluster.ask_controller(request, ListPartitionReassignmentsResponse)
+        response = await self._cluster.ask_controller(request, ListPartitionReassignmentsResponse)
         raise_for(response.error_code, detail=response.error_message or None)
         return {
             (topic.name, row.partition_index): Reassignment(
@@ -220,22 +238,23 @@ class ClusterAdmin(ClusterUser):
     ) -> None:
         """Raise (or with another `upgrade_type` lower) feature levels of the cluster: all of them or none."""
         wire = update_features_request
-        connection = await self.cluster.controller_connection()
-        request = wire.UpdateFeaturesRequest(timeout_ms=timeout_ms)
-        version = connection.version_for(request.API_KEY)
-        if validate_only and version < 1:
-            raise UnsupportedApiError(
-                f"{connection.address}: the broker is too old to only validate features"
-            )
-        request.validate_only = validate_only
-        for name, level in levels.items():
-            row = wire.FeatureUpdateKey(feature=name, max_version_level=level)
-            if version >= 1:
-                row.upgrade_type = upgrade_type
-            else:
-                row.allow_downgrade = upgrade_type != UPGRADE
-            request.feature_updates.append(row)
-        response = await self.cluster.ask(connection, request, UpdateFeaturesResponse)
+
+        def build(peer: Negotiated) -> update_features_request.UpdateFeaturesRequest:
+            request = wire.UpdateFeaturesRequest(timeout_ms=timeout_ms)
+            has_types = peer.version_for(request.API_KEY) >= UPDATE_FEATURES_VALIDATE_ONLY_SINCE
+            if validate_only and not has_types:
+                raise UnsupportedApiError(f"{peer.address}: the broker is too old to only validate features")
+            request.validate_only = validate_only
+            for name, level in levels.items():
+                row = wire.FeatureUpdateKey(feature=name, max_version_level=level)
+                if has_types:
+                    row.upgrade_type = upgrade_type
+                else:
+                    row.allow_downgrade = upgrade_type != UPGRADE
+                request.feature_updates.append(row)
+            return request
+
+        response = await self._cluster.ask_controller(build, UpdateFeaturesResponse)
         raise_for(response.error_code, detail=response.error_message or None)
         for result in response.results:
             detail = f"feature {result.feature}: {result.error_message or 'refused'}"
@@ -244,7 +263,7 @@ class ClusterAdmin(ClusterUser):
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good; it must not run any more."""
         request = UnregisterBrokerRequest(broker_id=node_id)
-        response = await self.cluster.ask_controller(request, UnregisterBrokerResponse)
+        response = await self._cluster.ask_controller(request, UnregisterBrokerResponse)
         raise_for(response.error_code, detail=f"broker {node_id}: {response.error_message or 'refused'}")
 
 

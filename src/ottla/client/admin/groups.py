@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
-from ottla.client.aio.cluster import ClusterUser
+from ottla.client.aio.cluster import ClusterClient
 from ottla.client.aio.connection import Connection
 from ottla.client.aio.coordinators import Coordinators
-from ottla.client.core.offsets import EARLIEST, LATEST, OffsetQueries
+from ottla.client.core.group_offsets import commit_offsets, fetch_offsets
+from ottla.client.core.group_types import (
+    CommittedOffset,
+    GroupInfo,
+    GroupListing,
+    PartitionLag,
+    TopicPartition,
+)
+from ottla.client.core.group_wire import classic_group, consumer_group, partitions_by_topic
+from ottla.client.core.negotiation import Negotiated
+from ottla.client.core.offsets import EARLIEST, LATEST
 from ottla.client.errors import (
     BrokerError,
     ClientError,
@@ -20,15 +30,6 @@ from ottla.client.errors import (
     broker_error,
     raise_for,
 )
-from ottla.client.groups.offsets import commit_offsets, fetch_offsets
-from ottla.client.groups.types import (
-    CommittedOffset,
-    GroupInfo,
-    GroupListing,
-    PartitionLag,
-    TopicPartition,
-)
-from ottla.client.groups.wire import classic_group, consumer_group, partitions_by_topic
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import offset_delete_request
 from ottla.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -40,9 +41,8 @@ from ottla.protocol.messages.describe_groups_response import DescribeGroupsRespo
 from ottla.protocol.messages.list_groups_request import ListGroupsRequest
 from ottla.protocol.messages.list_groups_response import ListGroupsResponse
 from ottla.protocol.messages.offset_delete_response import OffsetDeleteResponse
+from ottla.protocol.versions import LIST_GROUPS_STATES_SINCE, LIST_GROUPS_TYPES_SINCE
 
-STATES_FROM = 4
-TYPES_FROM = 5
 DEAD = "Dead"
 # So many groups are asked about at once: enough to keep the brokers busy, too few to flood them.
 AT_ONCE_MAX = 50
@@ -56,12 +56,12 @@ _OF_MEMBERS_ONLY = (
 Result = TypeVar("Result")
 
 
-class GroupAdmin(OffsetQueries, ClusterUser):
+class GroupAdmin:
     """Lists, describes and changes consumer groups, of the classic protocol and of KIP-848's."""
 
-    @cached_property
-    def _coordinators(self) -> Coordinators:
-        return Coordinators(self.cluster)
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+        self._coordinators = Coordinators(cluster)
 
     # Groups.
 
@@ -70,18 +70,20 @@ class GroupAdmin(OffsetQueries, ClusterUser):
 
         States are Kafka's ("Stable", "Empty", ...), types "classic" and "consumer"; case does not matter.
         """
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        states, types = list(states), list(types)
+
+        def build(peer: Negotiated) -> ListGroupsRequest:
+            request = ListGroupsRequest()
+            version = peer.version_for(request.API_KEY)
+            if version >= LIST_GROUPS_STATES_SINCE:
+                request.states_filter = states
+            if version >= LIST_GROUPS_TYPES_SINCE:
+                request.types_filter = types
+            return request
 
         async def attempt(node_id: int) -> list[GroupListing]:
-            connection = await self.cluster.connection_to(node_id)
-            version = connection.version_for(request.API_KEY)
-            asked = ListGroupsRequest()
-            if version >= STATES_FROM:
-                asked.states_filter = request.states_filter
-            if version >= TYPES_FROM:
-                asked.types_filter = request.types_filter
-            response = await self.cluster.ask(connection, asked, ListGroupsResponse)
-            raise_for(response.error_code, detail=f"broker {node_id} does not tell its groups")
+            response = await self._cluster.ask_node(node_id, build, ListGroupsResponse)
+            raise_for(response.error_code, detail=f"broker {node_id} does not list its groups")
             return [
                 GroupListing(
                     row.group_id, row.group_state, row.group_type.lower(), row.protocol_type, node_id
@@ -89,9 +91,12 @@ class GroupAdmin(OffsetQueries, ClusterUser):
                 for row in response.groups
             ]
 
-        await self.cluster.retrying(lambda: self.cluster.refresh([]))
+        await self._cluster.retrying(lambda: self._cluster.refresh([]))
         answers = await asyncio.gather(
-            *(self.cluster.retrying(partial(attempt, node_id)) for node_id in sorted(self.cluster.view.nodes))
+            *(
+                self._cluster.retrying(partial(attempt, node_id))
+                for node_id in sorted(self._cluster.view.nodes)
+            )
         )
         found = {row.group_id: row for rows in answers for row in rows}
         for row in found.values():
@@ -126,7 +131,7 @@ class GroupAdmin(OffsetQueries, ClusterUser):
 
         async def attempt(group_id: str, connection: Connection) -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
-            response = await self.cluster.ask(connection, request, DeleteGroupsResponse)
+            response = await self._cluster.ask(connection, request, DeleteGroupsResponse)
             for row in response.results:
                 raise_for(row.error_code, group=group_id)
 
@@ -144,13 +149,7 @@ class GroupAdmin(OffsetQueries, ClusterUser):
 
         A group that does not exist stands nowhere: the answer is empty, as Kafka's is.
         """
-        asked = None if partitions is None else list(partitions)
-        return await self._coordinators.retrying(
-            group_id,
-            lambda connection: fetch_offsets(
-                connection, group_id, asked, timeout_ms=self.cluster.request_timeout_ms
-            ),
-        )
+        return await self._cluster.run(fetch_offsets(self._coordinators.core, group_id, partitions))
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
@@ -160,11 +159,8 @@ class GroupAdmin(OffsetQueries, ClusterUser):
         A group that does not exist is made by it.
         """
 
-        async def attempt(connection: Connection) -> None:
-            await commit_offsets(connection, group_id, offsets, timeout_ms=self.cluster.request_timeout_ms)
-
         try:
-            await self._coordinators.retrying(group_id, attempt)
+            await self._cluster.run(commit_offsets(self._coordinators.core, group_id, offsets))
         except BrokerError as error:
             if error.code in _OF_MEMBERS_ONLY:
                 raise GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP, group=group_id) from error
@@ -185,7 +181,7 @@ class GroupAdmin(OffsetQueries, ClusterUser):
         )
 
         async def attempt(connection: Connection) -> None:
-            response = await self.cluster.ask(connection, request, OffsetDeleteResponse)
+            response = await self._cluster.ask(connection, request, OffsetDeleteResponse)
             raise_for(response.error_code, group=group_id)
             for topic in response.topics:
                 for row in topic.partitions:
@@ -233,17 +229,17 @@ class GroupAdmin(OffsetQueries, ClusterUser):
         self, partitions: Iterable[TopicPartition], edge: int, read_committed: bool
     ) -> dict[TopicPartition, int]:
         wanted = partitions_by_topic(partitions)
-        await self.cluster.retrying(lambda: self.cluster.refresh(list(wanted)))
+        await self._cluster.retrying(lambda: self._cluster.refresh(list(wanted)))
         there = {}
         for topic, numbers in wanted.items():
-            info = self.cluster.view.topics.get(topic)
+            info = self._cluster.view.topics.get(topic)
             for number in numbers:
                 row = None if info is None else info.partitions.get(number)
                 if row is not None and row.leader >= 0:
                     there[topic, number] = edge
         if not there:
             return {}
-        found = await self.list_offsets(there, read_committed=read_committed)
+        found = await self._cluster.list_offsets(there, read_committed=read_committed)
         return {key: at.offset for key, at in found.items()}
 
     # Inside.
@@ -253,7 +249,7 @@ class GroupAdmin(OffsetQueries, ClusterUser):
             coordinator = await self._coordinators.find(group_id)
             try:
                 asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_rebalances=True)
-                response = await self.cluster.ask(connection, asked, ConsumerGroupDescribeResponse)
+                response = await self._cluster.ask(connection, asked, ConsumerGroupDescribeResponse)
                 (row,) = response.groups
                 raise_for(row.error_code, group=group_id)
                 return consumer_group(row, coordinator)
@@ -263,7 +259,7 @@ class GroupAdmin(OffsetQueries, ClusterUser):
                 if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                     raise
             request = DescribeGroupsRequest(groups=[group_id], include_rebalances=True)
-            answer = await self.cluster.ask(connection, request, DescribeGroupsResponse)
+            answer = await self._cluster.ask(connection, request, DescribeGroupsResponse)
             (described,) = answer.groups
             raise_for(described.error_code, group=group_id)
             if described.group_state == DEAD:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 
-from ottla.client.aio.cluster import ClusterUser
-from ottla.client.aio.connection import Connection
-from ottla.client.aio.coordinators import TRANSACTION, Coordinators
-from ottla.client.aio.record_batches import ProducerId
+from ottla.client.aio.cluster import ClusterClient
+from ottla.client.core.batches import ProducerId
+from ottla.client.core.group_wire import partitions_by_topic
+from ottla.client.core.negotiation import Negotiated
+from ottla.client.core.transaction_api import TransactionApi
 from ottla.client.core.transaction_types import (
     STATES,
     HangingTransaction,
@@ -18,32 +19,24 @@ from ottla.client.core.transaction_types import (
     TopicPartition,
     TransactionInfo,
     TransactionListing,
-    info_of,
 )
 from ottla.client.errors import (
     ClientError,
-    UnknownTransactionalIdError,
     UnsupportedApiError,
     broker_error,
     raise_for,
 )
-from ottla.client.groups.wire import partitions_by_topic
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (
     describe_producers_request,
-    describe_transactions_response,
     write_txn_markers_request,
 )
 from ottla.protocol.messages.describe_producers_response import DescribeProducersResponse
-from ottla.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
-from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ottla.protocol.messages.list_transactions_response import ListTransactionsResponse
 from ottla.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from ottla.protocol.versions import LIST_TRANSACTIONS_DURATION_SINCE, LIST_TRANSACTIONS_PATTERN_SINCE
 
-DURATION_FROM = 1
-PATTERN_FROM = 2
 # transaction.max.timeout.ms of Kafka: no transaction may last longer.
 MAX_TIMEOUT_MS = 900_000
 FENCING_TIMEOUT_MS = 60_000
@@ -51,12 +44,12 @@ AT_ONCE_MAX = 50
 PARTITIONS_PER_REQUEST = 1_000
 
 
-class TransactionAdmin(ClusterUser):
-    """Lists and describes transactions, and ends those that nobody else ends."""
+class TransactionAdmin:
+    """Lists and describes transactions, and ends those that no client ends."""
 
-    @cached_property
-    def _txn_coordinators(self) -> Coordinators:
-        return Coordinators(self.cluster, TRANSACTION)
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+        self._api = TransactionApi(cluster.core)
 
     async def list_transactions(
         self,
@@ -75,13 +68,16 @@ class TransactionAdmin(ClusterUser):
             transactional_id_pattern=pattern,
         )
 
+        needed = LIST_TRANSACTIONS_DURATION_SINCE if longer_than_ms >= 0 else 0
+        needed = needed if pattern is None else LIST_TRANSACTIONS_PATTERN_SINCE
+
+        def build(peer: Negotiated) -> ListTransactionsRequest:
+            if peer.version_for(wanted.API_KEY) < needed:
+                raise UnsupportedApiError(f"{peer.address}: the broker is too old for this filter")
+            return wanted
+
         async def attempt(node_id: int) -> list[TransactionListing]:
-            connection = await self.cluster.connection_to(node_id)
-            version = connection.version_for(wanted.API_KEY)
-            needed = PATTERN_FROM if pattern is not None else DURATION_FROM if longer_than_ms >= 0 else 0
-            if version < needed:
-                raise UnsupportedApiError(f"{connection.address}: the broker is too old for this filter")
-            response = await self.cluster.ask(connection, wanted, ListTransactionsResponse)
+            response = await self._cluster.ask_node(node_id, build, ListTransactionsResponse)
             detail = None if pattern is None else f"pattern {pattern!r}"
             raise_for(response.error_code, detail=detail)
             return [
@@ -89,13 +85,16 @@ class TransactionAdmin(ClusterUser):
                 for row in response.transaction_states
             ]
 
-        await self.cluster.retrying(lambda: self.cluster.refresh([]))
+        await self._cluster.retrying(lambda: self._cluster.refresh([]))
         answers = await asyncio.gather(
-            *(self.cluster.retrying(partial(attempt, node_id)) for node_id in sorted(self.cluster.view.nodes))
+            *(
+                self._cluster.retrying(partial(attempt, node_id))
+                for node_id in sorted(self._cluster.view.nodes)
+            )
         )
         found = {row.transactional_id: row for rows in answers for row in rows}
         for row in found.values():
-            self._txn_coordinators.learn(row.transactional_id, row.coordinator)
+            self._api.coordinators.learn(row.transactional_id, row.coordinator)
         return [found[name] for name in sorted(found)]
 
     async def describe_transactions(
@@ -105,25 +104,14 @@ class TransactionAdmin(ClusterUser):
         out."""
         at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
-        async def attempt(name: str, connection: Connection) -> TransactionInfo:
-            request = DescribeTransactionsRequest(transactional_ids=[name])
-            response = await self.cluster.ask(
-                connection, request, describe_transactions_response.DescribeTransactionsResponse
-            )
-            if not response.transaction_states:
-                raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, detail=f"no answer about {name!r}")
-            row = response.transaction_states[0]
-            raise_for(row.error_code, detail=_missing(name, row.error_code))
-            return info_of(row, await self._txn_coordinators.find(name))
-
         async def describe(name: str) -> TransactionInfo | None:
             async with at_once:
-                try:
-                    return await self._txn_coordinators.retrying(name, partial(attempt, name))
-                except UnknownTransactionalIdError:
-                    if missing_ok:
-                        return None
-                    raise
+                info = await self._cluster.run(self._api.describe(name))
+            if info is None and not missing_ok:
+                raise broker_error(
+                    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, detail=f"there is no transactional id {name!r}"
+                )
+            return info
 
         found = await asyncio.gather(*map(describe, transactional_ids))
         return [info for info in found if info is not None]
@@ -143,7 +131,7 @@ class TransactionAdmin(ClusterUser):
                     for topic, numbers in partitions_by_topic(chosen).items()
                 ]
             )
-            response = await self.cluster.ask_node(node_id, request, DescribeProducersResponse)
+            response = await self._cluster.ask_node(node_id, request, DescribeProducersResponse)
             for topic in response.topics:
                 for row in topic.partitions:
                     raise_for(row.error_code, topic=topic.name, partition=row.partition_index)
@@ -160,12 +148,12 @@ class TransactionAdmin(ClusterUser):
                     ]
 
         async def attempt() -> None:
-            leaders = await self.cluster.leaders_of(key for key in keys if key not in found)
+            leaders = await self._cluster.leaders_of(key for key in keys if key not in found)
             for node_id, owned in leaders.items():
                 for at in range(0, len(owned), PARTITIONS_PER_REQUEST):
                     await ask(node_id, owned[at : at + PARTITIONS_PER_REQUEST])
 
-        await self.cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
         return {key: found[key] for key in keys}
 
     # Ending.
@@ -176,14 +164,8 @@ class TransactionAdmin(ClusterUser):
         """Abort what is open under these ids, and let none of their producers go on; the pairs that nobody
         has now. An id that does not exist is made."""
 
-        async def attempt(name: str, connection: Connection) -> ProducerId:
-            request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
-            response = await self.cluster.ask(connection, request, InitProducerIdResponse)
-            raise_for(response.error_code, detail=f"transactional id {name!r}")
-            return ProducerId(response.producer_id, response.producer_epoch)
-
         return {
-            name: await self._txn_coordinators.retrying(name, partial(attempt, name))
+            name: (await self._cluster.run(self._api.init(name, timeout_ms))).handle.producer
             for name in transactional_ids
         }
 
@@ -204,14 +186,14 @@ class TransactionAdmin(ClusterUser):
         request = wire.WriteTxnMarkersRequest(markers=[marker])
 
         async def attempt() -> None:
-            leader = (await self.cluster.partition(topic, partition)).leader
-            response = await self.cluster.ask_node(leader, request, WriteTxnMarkersResponse)
+            leader = (await self._cluster.partition(topic, partition)).leader
+            response = await self._cluster.ask_node(leader, request, WriteTxnMarkersResponse)
             for answered in response.markers:
                 for row in answered.topics:
                     for each in row.partitions:
                         raise_for(each.error_code, topic=row.name, partition=each.partition_index)
 
-        await self.cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
 
     async def find_hanging_transactions(
         self,
@@ -258,19 +240,14 @@ class TransactionAdmin(ClusterUser):
         return {info.producer_id: info for info in described}
 
     async def _all_partitions(self) -> list[TopicPartition]:
-        await self.cluster.retrying(lambda: self.cluster.refresh(None))
-        topics = self.cluster.view.topics
+        await self._cluster.retrying(lambda: self._cluster.refresh(None))
+        topics = self._cluster.view.topics
         return [
             (name, row.partition)
             for name in sorted(topics)
             for row in topics[name].partitions.values()
             if row.leader >= 0
         ]
-
-
-def _missing(name: str, code: int) -> str:
-    text = f"transactional id {name!r}"
-    return f"there is no {text}" if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND else text
 
 
 def _state_named(text: str) -> str:

@@ -60,14 +60,6 @@ class ConfigEntry(NamedTuple):
         return SOURCE_NAMES.get(self.source, "unknown")
 
 
-class OffsetAt(NamedTuple):
-    """The answer to "which offset": -1 when no record is as late as asked."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
-
-
 class ReplicaSize(NamedTuple):
     """How much of a partition lies where."""
 

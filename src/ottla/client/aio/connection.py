@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeVar, cast
 from ottla.client.core.frame_receiver import FrameReceiver
 from ottla.client.core.negotiation import (
     API_VERSIONS_KEY,
+    CORRELATION_ID_MAX,
+    RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
     version_to_ask_again,
@@ -25,9 +27,6 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_request
 from ottla.protocol.message import Message
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
-
-RESPONSE_BYTES_MAX = 512 * 1024 * 1024
-CORRELATION_ID_MAX = 2**31 - 1
 
 Response = TypeVar("Response", bound=Message)
 

@@ -1,55 +1,59 @@
-"""The producer: takes records, batches them per partition, delivers them in order."""
+"""The producer: takes records, gathers them in batches per partition, delivers them in order."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Protocol, Self
 
-from ottla.client.aio.cluster import ClusterClient
-from ottla.client.aio.record_batches import Batch, Delivery, Headers, PartitionQueue, ProducerId, size_of
-from ottla.client.aio.transactional import TransactionalSending
-from ottla.client.aio.transactions import Transactions
-from ottla.client.core.partitioner import partition_for_key
-from ottla.client.core.retry import Backoff
-from ottla.client.errors import BrokerError, ClientError, ClosedError, broker_error, raise_for
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message import ZERO_UUID
-from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from ottla.records.compression import CODEC_BY_NAME
-
-ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
-PRODUCE_VERSION_WITHOUT_TOPIC_IDS = 12
-ABORT_AT_CLOSE_MS = 5_000
-REQUEST_BYTES_MAX = 16 * 1024 * 1024
-INT32_MAX = 2**31 - 1
-# The broker refused the sequence number, so nothing was written: start over under a new producer id.
-LOST_SEQUENCE = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
+from ottla.client.aio.cluster import ClusterClient, ClusterHandle
+from ottla.client.aio.record_batches import Delivery, Headers, RecordBatch, RecordFormat, size_of
+from ottla.client.core import delivery
+from ottla.client.core.delivery import DeliveryLimits
+from ottla.client.core.group_offsets import MemberIdentity
+from ottla.client.core.group_types import CommittedOffset, TopicPartition
+from ottla.client.core.partitioner import PartitionChooser
+from ottla.client.core.steps import Steps
+from ottla.client.core.transaction_api import PreparedTransaction, TransactionApi
+from ottla.client.core.transactions import (
+    COMMITTING,
+    FAILED,
+    OPEN,
+    PREPARED,
+    Transactions,
 )
+from ottla.client.errors import ClientError, ClosedError, TransactionFailedError
+from ottla.client.options import ClientOptions, Partitioner
+
+BATCH_BYTES = 128 * 1024
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+# As many unanswered requests to one broker as Kafka's clients allow.
+REQUESTS_PER_LEADER_MAX = 5
+ABORT_AT_CLOSE_MS = 5_000
 
 
-class Producer(TransactionalSending):
+class GroupConsumer(Protocol):
+    """A consumer whose offsets a transaction commits."""
+
+    @property
+    def group_id(self) -> str | None: ...
+
+    def member_identity(self) -> MemberIdentity: ...
+
+
+class Producer:
     """Sends records to topics.
 
     async with Producer("localhost:9092", compression="zstd") as producer:
         delivery = await producer.send("orders", b"value", key=b"customer 7")
         print(await delivery)                    # partition and offset, once the broker has it
 
-    Records with a key go to the partition the Java client would choose. With acks="all" (the default) the
-    producer is idempotent: a batch that had to be sent twice is written once. Leaving the context delivers
-    what is left.
+    Records with a key go to the partition that the Java client would choose, or to the one that
+    `partitioner(topic, key, partition_count)` returns. With acks="all" (the default) the producer is
+    idempotent: a batch that had to be sent twice is written once. Leaving the context delivers what is left.
 
     With a `transactional_id` all records are sent in transactions:
 
@@ -59,61 +63,77 @@ class Producer(TransactionalSending):
                 await producer.send_offsets_to_transaction(consumer.consumed_offsets(), consumer)
 
     A transaction that is not ended within `transaction_timeout_ms` is aborted by the cluster. With
-    `two_phase_commit` it waits for ever: see `prepare_transaction`.
+    `two_phase_commit` it has no time-out: see `prepare_transaction`.
+
+    All keyword arguments are fields of `ClientOptions`, where their defaults are.
     """
 
     def __init__(
         self,
-        cluster: ClusterClient | str | Sequence[str],
+        cluster: ClusterClient | ClientOptions | str | Sequence[str],
         *,
-        acks: int | str = "all",
+        acks: int | str | None = None,
         idempotent: bool | None = None,
-        compression: str = "none",
-        batch_bytes: int = 128 * 1024,
-        linger_ms: float = 5,
-        buffer_bytes_max: int = 32 * 1024 * 1024,
-        delivery_timeout_ms: float = 120_000,
-        client_id: str = "ottla",
+        compression: str | None = None,
+        compression_level: int | None = None,
+        batch_bytes: int | None = None,
+        linger_ms: float | None = None,
+        buffer_bytes_max: int | None = None,
+        delivery_timeout_ms: float | None = None,
+        partitioner: Partitioner | None = None,
+        client_id: str | None = None,
         transactional_id: str | None = None,
-        transaction_timeout_ms: int = 60_000,
-        two_phase_commit: bool = False,
+        transaction_timeout_ms: int | None = None,
+        two_phase_commit: bool | None = None,
     ) -> None:
-        if str(acks) not in ACKS:
-            raise ValueError(f"acks={acks!r}: expected 0, 1 or 'all'")
-        if compression not in CODEC_BY_NAME:
-            raise ValueError(f"compression={compression!r}: expected one of {', '.join(CODEC_BY_NAME)}")
-        super().__init__(cluster, client_id=client_id)
-        self.acks = ACKS[str(acks)]
-        if idempotent and self.acks != -1:
-            raise ValueError(f"acks={acks!r}: an idempotent producer needs acks='all'")
-        self.idempotent = self.acks == -1 if idempotent is None else idempotent
+        self._handle = ClusterHandle(cluster, client_id=client_id)
+        self.cluster = self._handle.cluster
+        self.options = options = self.cluster.options.changed(
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            compression_level=compression_level,
+            batch_bytes=batch_bytes,
+            linger_ms=linger_ms,
+            buffer_bytes_max=buffer_bytes_max,
+            delivery_timeout_ms=delivery_timeout_ms,
+            partitioner=partitioner,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            two_phase_commit=two_phase_commit,
+        )
         self._transactions: Transactions | None = None
-        if transactional_id is not None:
-            if not transactional_id or not self.idempotent:
-                raise ValueError("transactional_id: needs a name, acks='all' and an idempotent producer")
+        if options.transactional_id is not None:
             self._transactions = Transactions(
-                self.cluster, transactional_id, transaction_timeout_ms, two_phase_commit
+                TransactionApi(self.cluster.core),
+                options.transactional_id,
+                options.transaction_timeout_ms,
+                options.two_phase_commit,
             )
-        elif two_phase_commit:
-            raise ValueError("two_phase_commit needs a transactional_id")
-        self.batch_bytes = batch_bytes
-        self.linger_ms = linger_ms
-        self.buffer_bytes_max = buffer_bytes_max
-        self.delivery_timeout_ms = delivery_timeout_ms
-        self._codec = CODEC_BY_NAME[compression]
-        self._queues: dict[tuple[str, int], PartitionQueue] = {}
-        self._sticky: dict[str, int] = {}
-        self._buffered_bytes = 0
-        self._room = asyncio.Event()
+        self._format = RecordFormat(
+            options.codec, options.compression_level, quiet=self._transactions is not None
+        )
+        self._delivery = delivery.Delivery(
+            self.cluster.core,
+            DeliveryLimits(
+                options.batch_bytes or BATCH_BYTES,
+                options.linger_ms,
+                REQUEST_BYTES_MAX,
+                REQUESTS_PER_LEADER_MAX,
+            ),
+            acks=options.acks_code,
+            idempotent=options.is_idempotent,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            transactions=self._transactions,
+        )
+        self._chooser = PartitionChooser(options.partitioner, self.cluster.core.clock)
+        self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
-        self._flushing = 0
         self._closed = False
         self._sender: asyncio.Task[None] | None = None
-        self._requests: set[asyncio.Task[None]] = set()
-        self._producer: ProducerId | None = None
-        self._producer_lock = asyncio.Lock()
+        self._jobs: set[asyncio.Task[None]] = set()
 
-    # What users call.
+    # Records.
 
     async def send(
         self,
@@ -125,10 +145,10 @@ class Producer(TransactionalSending):
         headers: Headers | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Delivery]:
-        """Take a record; the future tells where it ended up. Waits while too much is undelivered.
+        """Take a record; the result of the future is where it was written. Waits while the buffer is full.
 
-        Raises UnknownTopicError or another ClientError when the topic cannot be found; what happens later on
-        the way comes through the future.
+        Raises UnknownTopicError or another ClientError if the topic cannot be found; later errors are raised
+        by the future.
         """
         for name, content in (("value", value), ("key", key)):
             if content is not None and not isinstance(content, bytes | bytearray | memoryview):
@@ -137,31 +157,51 @@ class Producer(TransactionalSending):
                 )
         pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
         size_bytes = size_of(key, value, pairs)
-        while self._buffered_bytes and self._buffered_bytes + size_bytes > self.buffer_bytes_max:
-            self._room.clear()
+        while self._buffered_bytes and self._buffered_bytes + size_bytes > self.options.buffer_bytes_max:
+            self._has_room.clear()
             self._wake.set()
-            await self._room.wait()
-        chosen = await self._choose_partition(topic, key, partition)
+            await self._has_room.wait()
+        # Old metadata is enough to queue a record, also while no broker answers: sending refreshes it.
+        info = self.cluster.view.topics.get(topic)
+        if info is None:
+            info = await self.cluster.topic(topic, create=True)
+        chosen = self._chooser.choose(info, key, partition)
         if self._closed:
-            raise ClosedError("this producer is closed: make a new one")
+            raise ClosedError("this producer is closed: create a new one")
         if self._transactions is not None:
             self._transactions.check_open()
-        queue = self._queue(topic, chosen)
-        batch_count = len(queue.batches)
-        batch = queue.open_batch(size_bytes, self.batch_bytes, self.delivery_timeout_ms)
         future: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
         now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        batch.add((now_ms, key, value, pairs), size_bytes, future)
-        self._buffered_bytes += size_bytes
-        if len(queue.batches) != batch_count:
-            if batch_count and partition is None and key is None:
-                self._sticky.pop(topic, None)
-            self._wake.set()
-        elif batch.size_bytes >= self.batch_bytes:
-            self._wake.set()
+        is_bound = partition is not None or key is not None
+        self._append(topic, chosen, (now_ms, key, value, pairs), size_bytes, future, is_bound)
         if self._sender is None:
             self._sender = asyncio.create_task(self._run(), name="ottla-producer")
         return future
+
+    def _append(
+        self,
+        topic: str,
+        partition: int,
+        record: tuple[int, bytes | None, bytes | None, Headers],
+        size_bytes: int,
+        future: asyncio.Future[Delivery],
+        is_bound: bool,
+    ) -> None:
+        queue = self._delivery.queue(topic, partition)
+        batch = self._delivery.open_payload(queue, size_bytes)
+        if batch is not None:
+            assert isinstance(batch, RecordBatch)
+            batch.add(record, size_bytes, future)
+            self._delivery.grew(size_bytes)
+            if batch.size_bytes >= self._delivery.limits.batch_bytes:
+                self._wake.set()
+            return
+        if queue.batches and not is_bound:
+            self._chooser.batch_is_full(topic)
+        batch = RecordBatch(topic, partition, self._format)
+        batch.add(record, size_bytes, future)
+        self._delivery.add(queue, batch)
+        self._wake.set()
 
     async def send_and_wait(
         self,
@@ -177,323 +217,192 @@ class Producer(TransactionalSending):
         future = await self.send(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
-        self._flushing += 1
+        self._delivery.flushing += 1
         self._wake.set()
         try:
             return await future
         finally:
-            self._flushing -= 1
+            self._delivery.flushing -= 1
 
     async def flush(self) -> None:
-        """Wait until everything sent so far is delivered or has failed; the futures tell which."""
-        # Batches of a partition go in order, and the last future of a batch is done last.
-        last = [batch.futures[-1] for queue in self._queues.values() for batch in queue.batches]
+        """Wait until everything sent so far is delivered or has failed; the futures say which."""
+        last = [
+            payload.last_future
+            for payload in self._delivery.last_payloads()
+            if isinstance(payload, RecordBatch)
+        ]
         if not last:
             return
-        self._flushing += 1
+        self._delivery.flushing += 1
         self._wake.set()
         try:
             await asyncio.wait(last)
         finally:
-            self._flushing -= 1
+            self._delivery.flushing -= 1
 
     async def close(self, *, flush: bool = True) -> None:
-        """Deliver what is left, then close; without `flush`, what is left is given up."""
+        """Deliver what is left, then close; without `flush`, drop what is left."""
         if not self._closed:
             self._closed = True
             try:
-                if flush and self._has_open_transaction:
+                if flush and self._transactions is not None and self._transactions.has_open:
                     await self._abort_quietly()
                 elif flush:
                     await self.flush()
             finally:
-                tasks = [*self._requests, *([self._sender] if self._sender else [])]
+                tasks = [*self._jobs, *([self._sender] if self._sender else [])]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                for queue in self._queues.values():
-                    for batch in queue.batches:
-                        batch.cancel()
-        await super().close()
+                for batch in self._delivery.batches():
+                    assert isinstance(batch.payload, RecordBatch)
+                    batch.payload.cancel()
+        await self._handle.close()
 
     async def _abort_quietly(self) -> None:
-        """An open transaction holds up readers: better abort it than let them wait for its time-out."""
+        """An open transaction holds up readers: abort it instead of leaving it to its time-out."""
         with suppress(ClientError, TimeoutError):
             async with asyncio.timeout(ABORT_AT_CLOSE_MS / 1000):
                 await self.abort_transaction()
 
-    async def _give_up_all(self, error: ClientError) -> None:
-        """Nothing is sent any more, and nothing is on its way."""
-        self._drop_queued(error)
-        if self._transactions is not None:
-            self._transactions.fail(error, sequence_is_lost=False)
-        while self._requests:
-            await asyncio.wait(list(self._requests))
-            self._drop_queued(error)
-
-    def _drop_queued(self, error: ClientError) -> None:
-        """All but what is on its way."""
-        for queue in self._queues.values():
-            while len(queue.batches) > queue.in_flight:
-                self._drop(queue.batches.pop(), error)
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever is cancelled or interrupted is in a hurry; an ordinary error is no reason to lose records.
+        # A cancelled or interrupted program must end soon; an ordinary error is no reason to lose records.
         await self.close(flush=error is None or isinstance(error, Exception))
 
-    # Choosing partitions.
-
-    async def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
-        # An old picture will do to queue a record, also while no broker answers: sending asks for a new one.
-        known = self.cluster.view.topics.get(topic)
-        info = known if known is not None else await self.cluster.topic(topic, create=True)
-        count = len(info.partitions)
-        if partition is not None:
-            if partition not in info.partitions:
-                raise broker_error(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    topic=topic,
-                    partition=partition,
-                    detail=f"the topic has partitions 0 to {count - 1}",
-                )
-            return partition
-        if key is not None:
-            return partition_for_key(key, count)
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky >= count:
-            # One partition until its batch is full: fuller batches than taking turns record by record.
-            led = [row.partition for row in info.partitions.values() if row.leader >= 0]
-            sticky = self._sticky[topic] = random.choice(led or list(info.partitions))
-        return sticky
-
-    def _queue(self, topic: str, partition: int) -> PartitionQueue:
-        key = (topic, partition)
-        queue = self._queues.get(key)
-        if queue is None:
-            backoff = Backoff(self.cluster.retry_backoff_ms, self.cluster.retry_backoff_max_ms)
-            queue = self._queues[key] = PartitionQueue(topic, partition, backoff)
-        return queue
-
     # Sending.
+
+    @property
+    def _buffered_bytes(self) -> int:
+        return self._delivery.queued_bytes
 
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            ready, wait_s = self._ready_queues()
-            self._dispatch(ready)
+            for job in self._delivery.jobs():
+                task = asyncio.create_task(self._run_job(job), name="ottla-produce")
+                self._jobs.add(task)
+                task.add_done_callback(self._jobs.discard)
+            due_s = self._delivery.next_due_s
+            wait_s = None if due_s is None else max(0.0, due_s - self.cluster.core.clock.now_s())
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             except TimeoutError:
                 pass
 
-    def _ready_queues(self) -> tuple[list[PartitionQueue], float | None]:
-        """The queues whose first batch should go now, and how long until the next one is due."""
-        now_s = time.monotonic()
-        ready = []
-        next_s: float | None = None
-        for queue in self._queues.values():
-            if queue.in_flight or not queue.batches:
-                continue
-            head = queue.batches[0]
-            due_s = queue.not_before_s
-            full = len(queue.batches) > 1 or head.size_bytes >= self.batch_bytes
-            if not (full or head.attempts or self._flushing):
-                lingered_from_s = head.deadline.at_s - head.deadline.timeout_ms / 1000
-                due_s = max(due_s, lingered_from_s + self.linger_ms / 1000)
-            if due_s <= now_s:
-                ready.append(queue)
-            elif next_s is None or due_s < next_s:
-                next_s = due_s
-        return ready, None if next_s is None else max(0.0, next_s - now_s)
-
-    def _dispatch(self, ready: list[PartitionQueue]) -> None:
-        """Group the queues by leader, a request each; those without a known leader go and look for theirs."""
-        groups: dict[int, list[PartitionQueue]] = {}
-        sizes: dict[int, int] = {}
-        for queue in ready:
-            queue.in_flight = True
-            info = self.cluster.view.topic(queue.topic, self.cluster.metadata_max_age_ms)
-            row = info.partitions.get(queue.partition) if info is not None else None
-            if row is None or row.leader < 0:
-                self._start(self._send_to_found_leader(queue))
-                continue
-            size_bytes = sizes.get(row.leader, 0) + queue.batches[0].size_bytes
-            if size_bytes > REQUEST_BYTES_MAX and row.leader in groups:
-                self._start(self._send_group(row.leader, groups.pop(row.leader)))
-                size_bytes = queue.batches[0].size_bytes
-            groups.setdefault(row.leader, []).append(queue)
-            sizes[row.leader] = size_bytes
-        for node_id, queues in groups.items():
-            self._start(self._send_group(node_id, queues))
-
-    def _start(self, sending: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(sending, name="ottla-produce")
-        self._requests.add(task)
-        task.add_done_callback(self._requests.discard)
-
-    async def _send_to_found_leader(self, queue: PartitionQueue) -> None:
+    async def _run_job(self, job: Steps[None]) -> None:
         try:
-            leader = (await self.cluster.partition(queue.topic, queue.partition)).leader
-        except ClientError as error:
-            self._retry_or_fail(queue, error)
-            self._release([queue])
-        else:
-            await self._send_group(leader, [queue])
-
-    async def _send_group(self, node_id: int, queues: list[PartitionQueue]) -> None:
-        """One Produce request with the first batch of each queue."""
-        encoded: list[PartitionQueue] = []
-        try:
-            if self._transactions is not None:
-                await self._transactions.add_partitions((queue.topic, queue.partition) for queue in queues)
-            producer = await self._producer_id() if self.idempotent else None
-            encoded = [queue for queue in queues if self._encode_head(queue, producer)]
-            if encoded:
-                await self._exchange(node_id, encoded)
-        except ClientError as error:
-            for queue in encoded or queues:
-                self._retry_or_fail(queue, error)
+            await self.cluster.run(job)
         finally:
-            self._release(queues)
+            self._has_room.set()
+            self._wake.set()
 
-    def _encode_head(self, queue: PartitionQueue, producer: ProducerId | None) -> bool:
-        """False if the first batch cannot be built: whoever sent it hears why, the others are not held up."""
-        try:
-            queue.encode_head(self._codec, producer, transactional=self._transactions is not None)
-        except Exception as error:
-            if self._transactions is not None:
-                failure = ClientError(f"a batch could not be built: {error}")
-                self._transactions.fail(failure, sequence_is_lost=False)
-            self._drop_head(queue, error)
-            return False
-        return True
+    async def _drop_all(self, error: ClientError) -> None:
+        """Drop what is queued and wait for what is in flight."""
+        self._delivery.drop_queued(error)
+        if self._transactions is not None:
+            self._transactions.fail(error, sequence_is_lost=False)
+        while self._jobs:
+            await asyncio.wait(list(self._jobs))
+            self._delivery.drop_queued(error)
+        self._has_room.set()
 
-    def _release(self, queues: list[PartitionQueue]) -> None:
-        for queue in queues:
-            queue.in_flight = False
-        self._wake.set()
+    # Transactions.
 
-    async def _exchange(self, node_id: int, queues: list[PartitionQueue]) -> None:
-        connection = await self.cluster.connection_to(node_id)
-        topics: dict[str, TopicProduceData] = {}
-        transactions = self._transactions
-        at_most = None if transactions is None else transactions.produce_version_max
-        for queue in queues:
-            data = topics.get(queue.topic)
-            if data is None:
-                info = await self.cluster.topic(queue.topic)
-                data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=info.id)
-                if info.id == ZERO_UUID and at_most is None:
-                    at_most = PRODUCE_VERSION_WITHOUT_TOPIC_IDS
-            rows = data.partition_data
-            rows.append(PartitionProduceData(index=queue.partition, records=queue.batches[0].encoded))
-        timeout_ms = int(self.cluster.request_timeout_ms)
-        request = ProduceRequest(acks=self.acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
-        if transactions is not None:
-            request.transactional_id = transactions.transactional_id
-        if self.acks == 0:
-            await connection.send_unanswered(request, at_most=at_most)
-            for queue in queues:
-                self._deliver_head(queue, -1, -1)
-            return
-        response = await connection.request(request, ProduceResponse, timeout_ms=timeout_ms, at_most=at_most)
-        names = {data.topic_id: name for name, data in topics.items()}
-        answered = {
-            (topic.name or names.get(topic.topic_id, ""), row.index): row
-            for topic in response.responses
-            for row in topic.partition_responses
-        }
-        for queue in queues:
-            self._settle(queue, answered.get((queue.topic, queue.partition)))
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise ClientError("transactions need an id: create the producer with transactional_id=...")
+        return self._transactions
 
-    def _settle(self, queue: PartitionQueue, row: PartitionProduceResponse | None) -> None:
-        """Act on the answer for the first batch of a queue."""
-        code = row.error_code if row is not None else ErrorCode.UNKNOWN_SERVER_ERROR
-        batch = queue.batches[0]
-        if row is not None and code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._deliver_head(queue, row.base_offset, row.log_append_time_ms)
-        elif code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
-            queue.batches.popleft()
-            queue.batches.extendleft(reversed(batch.halves(self.delivery_timeout_ms)))
-            for half in list(queue.batches)[:2]:
-                half.attempts += 1
+    async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Take the transactional id: older producers with it are fenced, what they left open is aborted.
+
+        The first transaction does it by itself. With `keep_prepared` (and two_phase_commit=True) a prepared
+        transaction is kept and returned: `complete_transaction` ends it. After ProducerFencedError this
+        takes the id back.
+        """
+        transactions = self._transactional()
+        await self.cluster.run(transactions.init(keep_prepared=keep_prepared))
+        return transactions.prepared
+
+    async def begin_transaction(self) -> None:
+        """Send all records in a transaction from here on; committed readers see them at its end."""
+        await self.cluster.run(self._transactional().begin())
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, CommittedOffset | int], group: GroupConsumer | str
+    ) -> None:
+        """Commit offsets of a group with the transaction: reading and writing take effect together.
+
+        `group` is the consumer that reads (created with auto_commit=False; commit its `consumed_offsets()`),
+        or just the name of its group, which also works for a consumer that is no longer a member. Raises
+        TransactionFailedError: abort, and read again from the committed offsets.
+        """
+        transactions = self._transactional()
+        if isinstance(group, str):
+            steps = transactions.add_offsets(group, offsets, MemberIdentity)
+        elif group.group_id is None:
+            raise ValueError("this consumer has no group: create it with group_id=...")
         else:
-            details = [row.error_message or ""] if row is not None else ["the broker left the partition out"]
-            if row is not None:
-                details += [
-                    f"record {e.batch_index}: {e.batch_index_error_message}" for e in row.record_errors
-                ]
-            detail = "; ".join(filter(None, details)) or None
-            error = broker_error(code, topic=queue.topic, partition=queue.partition, detail=detail)
-            self._retry_or_fail(queue, error)
+            steps = transactions.add_offsets(group.group_id, offsets, group.member_identity)
+        await self.cluster.run(steps)
 
-    def _retry_or_fail(self, queue: PartitionQueue, error: ClientError) -> None:
-        batch = queue.batches[0]
-        batch.attempts += 1
-        code = error.code if isinstance(error, BrokerError) else None
-        if self._transactions is not None:
-            if batch.deadline.passed or not (error.retriable and self._transactions.takes_batches):
-                self._transactions.fail(error, sequence_is_lost=batch.encoded is not None)
-                self._drop_queued(error)
-                self._drop_head(queue, error)
-            else:
-                self._try_again_later(queue, error)
-            return
-        lost_sequence = code in LOST_SEQUENCE and batch.producer is not None
-        if batch.deadline.passed or not (error.retriable or lost_sequence):
-            if error.retriable and batch.encoded is not None and batch.producer == self._producer:
-                # Whether the broker has it is unknown, so is the next sequence number: start over.
-                self._producer = None
-            self._drop_head(queue, error)
-            return
-        if lost_sequence:
-            if batch.producer == self._producer:
-                self._producer = None
-            batch.encoded = None
-        self._try_again_later(queue, error)
+    async def commit_transaction(self) -> None:
+        """Deliver everything, then commit. Raises TransactionFailedError if it can only be aborted.
 
-    def _try_again_later(self, queue: PartitionQueue, error: ClientError) -> None:
-        if not isinstance(error, BrokerError) or error.stale_metadata:
-            self.cluster.view.expire(queue.topic)
-        queue.not_before_s = time.monotonic() + queue.backoff.next_ms() / 1000
+        After any other error it is unknown whether the transaction is committed: call it again, or create a
+        new producer with the same id, which waits for the answer too.
+        """
+        transactions = self._transactional()
+        if transactions.state not in (PREPARED, COMMITTING):
+            transactions.check_open()
+            await self.flush()
+            transactions.check_open()
+        await self.cluster.run(transactions.end(commit=True))
 
-    def _deliver_head(self, queue: PartitionQueue, base_offset: int, log_append_time_ms: int) -> None:
-        batch = queue.finish_head()
-        batch.succeed(queue.topic, queue.partition, base_offset, log_append_time_ms)
-        self._forget_bytes(batch.size_bytes)
+    async def abort_transaction(self) -> None:
+        """Drop what is not delivered yet and abort the rest."""
+        transactions = self._transactional()
+        transactions.check_abortable()
+        await self._drop_all(TransactionFailedError("the transaction was aborted"))
+        await self.cluster.run(transactions.end(commit=False))
 
-    def _drop_head(self, queue: PartitionQueue, error: Exception) -> None:
-        self._drop(queue.batches.popleft(), error)
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at the end, and aborts if an exception leaves it."""
+        await self.begin_transaction()
+        transactions = self._transactional()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if transactions.state in (OPEN, FAILED, PREPARED):
+                await self.abort_transaction()
+            raise
 
-    def _drop(self, batch: Batch, error: Exception) -> None:
-        batch.fail(error)
-        if self._transactions is not None:
-            # Whoever commits is told: nobody has to ask every record.
-            for future in batch.futures:
-                if not future.cancelled():
-                    future.exception()
-        self._forget_bytes(batch.size_bytes)
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Deliver everything; the result names the transaction for `complete_transaction` (KIP-939).
 
-    def _forget_bytes(self, size_bytes: int) -> None:
-        self._buffered_bytes -= size_bytes
-        assert self._buffered_bytes >= 0, "more was delivered than taken"
-        self._room.set()
+        Store it together with the other resource's change. After a crash, `init_transactions` with
+        `keep_prepared` and `complete_transaction` bring this transaction to the same end.
+        """
+        transactions = self._transactional()
+        if not transactions.two_phase_commit:
+            raise ClientError("prepare_transaction: create the producer with two_phase_commit=True")
+        transactions.check_open()
+        await self.flush()
+        return transactions.prepare()
 
-    async def _producer_id(self) -> ProducerId:
-        if self._transactions is not None:
-            assert self._transactions.producer is not None
-            return self._transactions.producer
-        async with self._producer_lock:
-            if self._producer is None:
-                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX)
-
-                async def attempt() -> ProducerId:
-                    response = await self.cluster.ask_any(request, InitProducerIdResponse)
-                    raise_for(response.error_code, detail="no producer id was given")
-                    return ProducerId(response.producer_id, response.producer_epoch)
-
-                self._producer = await self.cluster.retrying(attempt)
-            return self._producer
+    async def complete_transaction(self, prepared: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is this one, else abort it; whether it was committed."""
+        transactions = self._transactional()
+        if transactions.state != PREPARED:
+            raise ClientError(f"there is no prepared transaction: it is {transactions.state}")
+        is_same = prepared is not None and tuple(prepared) == transactions.prepared
+        await self.cluster.run(transactions.end(commit=is_same))
+        return is_same

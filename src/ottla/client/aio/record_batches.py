@@ -1,17 +1,15 @@
-"""What a producer has taken but not yet delivered: one queue of batches per partition."""
+"""Records that were sent one by one, gathered into batches; each record has a future."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.client.core.retry import Backoff, Deadline
+from ottla.client.core.batches import ProducerId
+from ottla.protocol.messages.produce_response import PartitionProduceResponse
 from ottla.records.build import build_batch
 
-# Kafka's sequence numbers run from 0 to 2^31 - 1 and start over.
-SEQUENCE_MASK = 0x7FFFFFFF
 # An upper bound of what a record adds besides its key, value and headers: varints, attributes.
 RECORD_OVERHEAD_BYTES = 32
 HEADER_OVERHEAD_BYTES = 10
@@ -21,7 +19,7 @@ RecordFields = tuple[int, bytes | None, bytes | None, Headers]
 
 
 class Delivery(NamedTuple):
-    """Where a record ended up; offset -1 with acks=0, where nobody answers."""
+    """Where a record was written; offset -1 with acks=0, which has no response."""
 
     topic: str
     partition: int
@@ -29,135 +27,90 @@ class Delivery(NamedTuple):
     timestamp_ms: int
 
 
-class ProducerId(NamedTuple):
-    """Who we are to the brokers that detect duplicates."""
+class RecordFormat(NamedTuple):
+    """How batches of a producer are built; `quiet` if futures may be dropped without being awaited."""
 
-    id: int
-    epoch: int
+    codec: int
+    level: int | None
+    quiet: bool
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """How many bytes of a batch a record takes at most, before compression."""
+    """An upper bound of the bytes that a record takes in a batch, before compression."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
     return size
 
 
-class Batch:
-    """Records of one partition that travel together, and who waits for each of them."""
+class RecordBatch:
+    """Records of one partition; a `Payload` of the core."""
 
-    __slots__ = ("attempts", "deadline", "encoded", "futures", "producer", "records", "size_bytes")
+    __slots__ = ("_format", "_futures", "_partition", "_records", "_topic", "size_bytes")
 
-    def __init__(self, delivery_timeout_ms: float) -> None:
-        self.records: list[RecordFields] = []
-        self.futures: list[asyncio.Future[Delivery]] = []
+    def __init__(self, topic: str, partition: int, record_format: RecordFormat) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._format = record_format
+        self._records: list[RecordFields] = []
+        self._futures: list[asyncio.Future[Delivery]] = []
         self.size_bytes = 0
-        self.deadline = Deadline(delivery_timeout_ms)
-        self.attempts = 0
-        self.encoded: bytearray | None = None
-        self.producer: ProducerId | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
+    @property
+    def last_future(self) -> asyncio.Future[Delivery]:
+        """Done when all others are."""
+        return self._futures[-1]
 
     def add(self, record: RecordFields, size_bytes: int, future: asyncio.Future[Delivery]) -> None:
-        assert self.encoded is None, "a batch that was sent cannot grow"
-        self.records.append(record)
-        self.futures.append(future)
+        self._records.append(record)
+        self._futures.append(future)
         self.size_bytes += size_bytes
 
-    def halves(self, delivery_timeout_ms: float) -> tuple[Batch, Batch]:
-        """The same records as two batches, for a broker that finds this one too large."""
-        middle = len(self.records) // 2
-        assert middle > 0, "one record cannot be split"
-        found = []
-        for part in (slice(None, middle), slice(middle, None)):
-            half = Batch(delivery_timeout_ms)
-            half.deadline = self.deadline
-            for record, future in zip(self.records[part], self.futures[part], strict=True):
-                half.add(record, size_of(*record[1:]), future)
-            half.attempts = self.attempts
-            found.append(half)
-        return found[0], found[1]
+    def seal(self, producer: ProducerId | None, base_sequence: int, *, transactional: bool) -> bytearray:
+        if producer is None:
+            return build_batch(self._records, codec=self._format.codec, level=self._format.level)
+        return build_batch(
+            self._records,
+            codec=self._format.codec,
+            level=self._format.level,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
 
-    def succeed(self, topic: str, partition: int, base_offset: int, log_append_time_ms: int) -> None:
-        for delta, (record, future) in enumerate(zip(self.records, self.futures, strict=True)):
+    def split(self) -> list[RecordBatch]:
+        middle = len(self._records) // 2
+        assert middle > 0, "one record cannot be split"
+        halves = []
+        for part in (slice(None, middle), slice(middle, None)):
+            half = RecordBatch(self._topic, self._partition, self._format)
+            for record, future in zip(self._records[part], self._futures[part], strict=True):
+                half.add(record, size_of(*record[1:]), future)
+            halves.append(half)
+        return halves
+
+    def without_refused(self, row: PartitionProduceResponse) -> None:
+        """A batch fails as a whole, as in other clients; the error names the refused records."""
+
+    def delivered(self, base_offset: int, log_append_time_ms: int) -> None:
+        for delta, (record, future) in enumerate(zip(self._records, self._futures, strict=True)):
             if not future.done():
                 offset = base_offset + delta if base_offset >= 0 else -1
                 timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else record[0]
-                future.set_result(Delivery(topic, partition, offset, timestamp_ms))
+                future.set_result(Delivery(self._topic, self._partition, offset, timestamp_ms))
 
-    def cancel(self) -> None:
-        for future in self.futures:
-            future.cancel()
-
-    def fail(self, error: Exception) -> None:
-        for future in self.futures:
+    def failed(self, error: Exception) -> None:
+        for future in self._futures:
             if not future.done():
                 future.set_exception(error)
+            if self._format.quiet and not future.cancelled():
+                future.exception()  # the commit reports it: no future needs to be awaited
 
-
-class PartitionQueue:
-    """The batches of one partition in order; at most one of them is on its way, so order survives retries."""
-
-    __slots__ = (
-        "backoff",
-        "batches",
-        "in_flight",
-        "next_sequence",
-        "not_before_s",
-        "partition",
-        "producer",
-        "topic",
-    )
-
-    def __init__(self, topic: str, partition: int, backoff: Backoff) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.batches: deque[Batch] = deque()
-        self.in_flight = False
-        self.not_before_s = 0.0
-        self.backoff = backoff
-        self.producer: ProducerId | None = None
-        self.next_sequence = 0
-
-    def open_batch(self, size_bytes: int, batch_bytes: int, delivery_timeout_ms: float) -> Batch:
-        """The batch that takes the next record: the last one if there is room and it was never sent."""
-        if self.batches:
-            last = self.batches[-1]
-            if last.encoded is None and last.attempts == 0 and last.size_bytes + size_bytes <= batch_bytes:
-                return last
-        batch = Batch(delivery_timeout_ms)
-        self.batches.append(batch)
-        return batch
-
-    def encode_head(
-        self, codec: int, producer: ProducerId | None, *, transactional: bool = False
-    ) -> bytearray:
-        """The first batch as bytes. Once encoded it stays: a retry must repeat its sequence number."""
-        batch = self.batches[0]
-        if batch.encoded is not None:
-            return batch.encoded
-        batch.producer = producer
-        if producer is None:
-            batch.encoded = build_batch(batch.records, codec=codec)
-            return batch.encoded
-        if producer != self.producer:
-            self.producer = producer
-            self.next_sequence = 0
-        batch.encoded = build_batch(
-            batch.records,
-            codec=codec,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            base_sequence=self.next_sequence,
-            transactional=transactional,
-        )
-        return batch.encoded
-
-    def finish_head(self) -> Batch:
-        """Take the first batch off after the broker took it."""
-        batch = self.batches.popleft()
-        if batch.producer is not None and batch.producer == self.producer:
-            self.next_sequence = (self.next_sequence + len(batch.records)) & SEQUENCE_MASK
-        self.backoff.reset()
-        self.not_before_s = 0.0
-        return batch
+    def cancel(self) -> None:
+        for future in self._futures:
+            future.cancel()

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.admin.types import OffsetAt
-from ottla.client.blocking.cluster import ClusterOptions, SyncCluster, shared_cluster
+from ottla.client.blocking.cluster import SyncCluster, shared_cluster
 from ottla.client.blocking.fetch_range import FetchedBatch, FetchOptions, FetchRange
 from ottla.client.core.consumer_state import CorruptRecordsError
-from ottla.client.core.offsets import EARLIEST, LATEST
+from ottla.client.core.offsets import EARLIEST, LATEST, OffsetAt
 from ottla.client.errors import broker_error
+from ottla.client.options import ClientOptions
 from ottla.protocol.errors import ErrorCode
 from ottla.records import arrow as columns_of
 from ottla.records.batch import CorruptBatch, RecordsError
@@ -61,7 +61,7 @@ def read_arrow(
     columns: Sequence[str] | None = None,
     read_committed: bool = True,
     rows_per_batch: int = ROWS_PER_BATCH,
-    options: ClusterOptions | None = None,
+    options: ClientOptions | None = None,
 ) -> pa.RecordBatchReader:
     """The records of a topic between two places as a stream of Arrow record batches.
 
@@ -75,7 +75,7 @@ def read_arrow(
     1 by the broker), headers. Offsets may have gaps, from compaction and transactions. Options beyond the
     address are given by `options`, which then has the address too.
     """
-    cluster = shared_cluster(options if options is not None else ClusterOptions(_joined(bootstrap_servers)))
+    cluster = shared_cluster(options if options is not None else ClientOptions(_joined(bootstrap_servers)))
     schema = _narrowed(columns)
     ranges = resolve_ranges(cluster, topic, start, end, partitions=partitions, read_committed=read_committed)
     fetch = FetchOptions(read_committed=read_committed)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.blocking.deliverer import shown_key
+from ottla.client.blocking.arrow_batch import shown_key
 from ottla.client.errors import ClientError, broker_error
 from ottla.protocol.errors import ErrorCode
 

@@ -11,19 +11,18 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.aio.producer import ACKS
+from ottla.client.blocking.arrow_batch import shown_key
+from ottla.client.blocking.arrow_delivery import ArrowDelivery
 from ottla.client.blocking.arrow_rows import dead_letters, fault_error, faults_of
-from ottla.client.blocking.cluster import ClusterOptions, SyncCluster, shared_cluster
-from ottla.client.blocking.deliverer import Deliverer, Identity, shown_key
-from ottla.client.blocking.transactions import (
-    TIMEOUT_MS,
-    SyncTransactions,
-    TransactionHandle,
-)
-from ottla.client.core.transaction_versions import PRODUCE_THAT_ADDS
-from ottla.client.errors import BrokerError, ClientError
+from ottla.client.blocking.cluster import SyncCluster, shared_cluster
+from ottla.client.core.batches import ProducerId
+from ottla.client.core.cluster import no_such_partition
+from ottla.client.core.partitioner import custom_partition
+from ottla.client.core.transaction_api import TransactionApi, TransactionHandle
+from ottla.client.core.transactions import COMMITTING, Transactions
+from ottla.client.errors import ClientError, TransactionFailedError
+from ottla.client.options import ClientOptions, Partitioner
 from ottla.records.arrow import RecordColumns
-from ottla.records.compression import CODEC_BY_NAME
 from ottla.records.partitions import partitions_of_keys
 
 # Below the 1048588 bytes that topics take by default.
@@ -48,9 +47,10 @@ def write_arrow(
     topic: str | None = None,
     *,
     bootstrap_servers: str | Sequence[str] = "localhost:9092",
-    acks: int | str = "all",
-    compression: str = "none",
-    options: ClusterOptions | None = None,
+    acks: int | str | None = None,
+    compression: str | None = None,
+    partitioner: Partitioner | None = None,
+    options: ClientOptions | None = None,
 ) -> Written:
     """Write every row as a record and return when the brokers have them.
 
@@ -60,19 +60,28 @@ def write_arrow(
     gives an Arrow stream (polars, pandas and DuckDB do). Columns: `value` (binary or string; null deletes in
     a compacted topic), and where they exist `key`, `headers` (list of key, value structs), `timestamp`,
     `partition`, and `topic`, which the argument overrides; others are ignored. Rows with a key go where the
-    Java client would send them. With acks="all" the writer is idempotent: a retried batch is written once.
+    Java client would send them, or where `partitioner(topic, key, partition_count)` says. With acks="all"
+    (the default) the writer is idempotent: a retried batch is written once. `options`, if given, also has the
+    address.
     """
     if options is None:
         servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
-        options = ClusterOptions(servers)
-    with ArrowWriter(shared_cluster(options), topic, acks=acks, compression=compression) as writer:
+        options = ClientOptions(servers)
+    with ArrowWriter(
+        shared_cluster(options),
+        topic,
+        options=options,
+        acks=acks,
+        compression=compression,
+        partitioner=partitioner,
+    ) as writer:
         for batch in record_batches(table):
             writer.write(batch)
     return writer.written
 
 
 def record_batches(table: Any) -> Iterator[pa.RecordBatch]:
-    """The record batches of whatever holds some."""
+    """The record batches of a table, a stream or an iterable."""
     if isinstance(table, pa.RecordBatch):
         yield table
     elif isinstance(table, pa.Table):
@@ -91,17 +100,18 @@ def record_batches(table: Any) -> Iterator[pa.RecordBatch]:
 
 
 class ArrowWriter:
-    """Writes record batches as they come; leaving the context delivers the rest, or gives it up on an error.
+    """Writes record batches as they come; leaving the context delivers the rest, or drops it on an error.
 
-    With a `transactional_id` everything between `begin` and `commit` is seen by readers of committed data
-    together or not at all. `prepare` instead of `commit` leaves the end to whoever has the handle that it
-    returns (see `end_transactions`). What is still open when the context is left is aborted.
+    With a `transactional_id` everything between `begin` and `commit` is seen by readers of committed records
+    together or not at all. `prepare` instead of `commit` leaves the end to the process that gets the handle
+    which it returns (see `end_transactions`). What is still open when the context is left is aborted.
 
-    Rows that no broker would take (too large, for a partition that is not there, with a null topic) raise an
-    error that names the key of the first; with a `dead_letter_topic` they go there instead, with the headers
-    `topic`, `partition` and `reason`.
+    Rows that no broker would take (too large, for a partition that does not exist, with a null topic) raise
+    an error that names the key of the first; with a `dead_letter_topic` they go there instead, with the
+    headers `topic`, `partition` and `reason`.
 
-    An `identity` is that of a producer whom the caller knows to be the only one with it.
+    An `identity` is a producer id that only this writer has. Other keyword arguments are fields of
+    `ClientOptions`; a `partitioner` is called for each row that has no partition.
     """
 
     def __init__(
@@ -109,47 +119,54 @@ class ArrowWriter:
         cluster: SyncCluster,
         topic: str | None = None,
         *,
-        acks: int | str = "all",
+        options: ClientOptions | None = None,
+        acks: int | str | None = None,
         idempotent: bool | None = None,
-        compression: str = "none",
+        compression: str | None = None,
         level: int | None = None,
-        batch_bytes: int = BATCH_BYTES,
+        batch_bytes: int | None = None,
         record_bytes_max: int = RECORD_BYTES_MAX,
-        delivery_timeout_ms: float = 120_000,
-        identity: Identity | None = None,
+        delivery_timeout_ms: float | None = None,
+        partitioner: Partitioner | None = None,
+        identity: ProducerId | None = None,
         transactional_id: str | None = None,
-        transaction_timeout_ms: int = TIMEOUT_MS,
+        transaction_timeout_ms: int | None = None,
         dead_letter_topic: str | None = None,
     ) -> None:
-        if str(acks) not in ACKS:
-            raise ValueError(f"acks={acks!r}: expected 0, 1 or 'all'")
-        if compression not in CODEC_BY_NAME:
-            raise ValueError(f"compression={compression!r}: expected one of {', '.join(CODEC_BY_NAME)}")
-        acks_code = ACKS[str(acks)]
-        if (idempotent or identity is not None or transactional_id is not None) and acks_code != -1:
-            raise ValueError(f"acks={acks!r}: an idempotent writer needs acks='all'")
-        if transactional_id is not None and (idempotent is False or identity is not None):
-            raise ValueError("a transactional writer is idempotent, and has an identity of its own")
+        options = (cluster.options if options is None else options).changed(
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            compression_level=level,
+            batch_bytes=batch_bytes,
+            delivery_timeout_ms=delivery_timeout_ms,
+            partitioner=partitioner,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+        )
+        if identity is not None and options.acks_code != -1:
+            raise ValueError(f"acks={options.acks!r}: an idempotent writer needs acks='all'")
+        if identity is not None and options.transactional_id is not None:
+            raise ValueError("identity: a transactional writer has an identity of its own")
         self.cluster = cluster
         self.topic = topic
-        self.batch_bytes = batch_bytes
+        self.options = options
+        self.batch_bytes = options.batch_bytes or BATCH_BYTES
         self.record_bytes_max = record_bytes_max
-        self.transactional_id = transactional_id
-        self.transaction_timeout_ms = transaction_timeout_ms
         self.dead_letter_topic = dead_letter_topic
         self.dead_letters = 0
-        self._transactions = SyncTransactions(cluster)
-        self._next: TransactionHandle | None = None
-        self._open: TransactionHandle | None = None
+        self._transactions: Transactions | None = None
+        if options.transactional_id is not None:
+            self._transactions = Transactions(
+                TransactionApi(cluster.core), options.transactional_id, options.transaction_timeout_ms
+            )
         self._sticky: dict[str, int] = {}
-        self._deliverer = Deliverer(
+        self._delivery = ArrowDelivery(
             cluster,
-            acks=acks_code,
-            idempotent=acks_code == -1 if idempotent is None else idempotent,
-            delivery_timeout_ms=delivery_timeout_ms,
-            codec=CODEC_BY_NAME[compression],
-            level=level,
-            identity=identity,
+            options,
+            self.batch_bytes,
+            producer=identity,
+            transactions=self._transactions,
             reject=self._reject if dead_letter_topic is not None else None,
         )
 
@@ -160,98 +177,71 @@ class ArrowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._open is not None:
+            if self._transactions is not None and self._transactions.has_open:
                 self._abort_at_the_end(error)
             elif error is None:
                 self.flush()
         finally:
-            self._deliverer.close()
+            self._delivery.close()
 
     @property
     def written(self) -> Written:
-        done = self._deliverer
+        done = self._delivery
         return Written(
             done.delivered_records, done.delivered_batches, done.delivered_bytes, dict(done.end_offsets)
         )
 
     def close(self) -> None:
-        """Give up what is not delivered."""
-        self._deliverer.give_up()
+        """Drop what is not delivered."""
+        self._delivery.drop_all(ClientError("the writer was closed"))
 
     def flush(self) -> None:
         """Return when the brokers have everything."""
-        self._deliverer.flush()
+        self._delivery.flush()
 
     # Transactions.
 
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise ValueError("transactions need an id: create the writer with transactional_id=...")
+        return self._transactions
+
     def begin(self) -> None:
-        """From here on rows belong to a transaction."""
-        if self.transactional_id is None:
-            raise ValueError("only a writer with a transactional_id has transactions")
-        if self._open is not None:
-            raise ClientError(f"transactional id {self.transactional_id!r}: a transaction is open already")
-        handle = self._next
-        if handle is None:
-            handle = self._transactions.init(self.transactional_id, self.transaction_timeout_ms)
-        self._next, self._open = None, handle
-        identity = Identity(handle.producer_id, handle.producer_epoch, handle.transactional_id)
-        if handle.is_second_version:
-            self._deliverer.begin(identity)
-        else:
-            self._deliverer.begin(
-                identity,
-                admit=lambda partitions: self._transactions.add_partitions(handle, partitions),
-                version_max=PRODUCE_THAT_ADDS - 1,
-            )
+        """Write all rows in a transaction from here on."""
+        self.cluster.run(self._transactional().begin())
 
     def prepare(self, *, waits: bool = True) -> TransactionHandle:
-        """Deliver everything and leave the transaction open: whoever has the handle may end it, anywhere.
+        """Deliver everything and leave the transaction open: any process that has the handle may end it.
 
-        Where brokers have two-phase commit (KIP-939) it waits for that without a time-out, if it `waits`.
+        Where brokers have two-phase commit (KIP-939) it has no time-out from here on, if it `waits`.
         """
-        handle = self._open_handle()
+        self._transactional().check_begun()
         self.flush()
-        if not self._deliverer.has_sent:
-            raise ClientError(f"transactional id {self.transactional_id!r}: nothing was written to prepare")
-        if waits:
-            handle = self._transactions.keep(handle)
-        self._open = None
-        return handle
+        return self.cluster.run(self._transactional().hand_over(waits=waits))
 
     def commit(self) -> None:
-        """Deliver everything and show it to readers of committed data."""
-        handle = self._open_handle()
-        self.flush()
-        self._end(handle, commit=True)
+        """Deliver everything and show it to readers of committed records."""
+        transactions = self._transactional()
+        if transactions.state != COMMITTING:
+            transactions.check_begun()
+            self.flush()
+            transactions.check_open()
+        self.cluster.run(transactions.end(commit=True))
 
     def abort(self) -> None:
-        """Nobody will read what was written since `begin`."""
-        handle = self._open_handle()
-        self._deliverer.give_up()
-        self._end(handle, commit=False)
-        self._next = None  # what was under way may have used up sequence numbers: begin anew
-
-    def _open_handle(self) -> TransactionHandle:
-        if self._open is None:
-            raise ClientError(f"transactional id {self.transactional_id!r}: no transaction is open")
-        return self._open
-
-    def _end(self, handle: TransactionHandle, *, commit: bool) -> None:
-        if not self._deliverer.has_sent:
-            # The coordinator of the first version of the protocol has heard nothing of it.
-            self._open, self._next = None, handle
-            return
-        result = self._transactions.end([handle], commit=commit)[handle]
-        self._open = None
-        if isinstance(result, BrokerError):
-            raise result
-        self._next = result
+        """Drop or abort everything that was written since `begin`."""
+        transactions = self._transactional()
+        transactions.check_abortable()
+        error = TransactionFailedError("the transaction was aborted")
+        transactions.fail(error, sequence_is_lost=False)
+        self._delivery.drop_all(error)
+        self.cluster.run(transactions.end(commit=False))
 
     def _abort_at_the_end(self, error: BaseException | None) -> None:
         try:
             self.abort()
         except ClientError:
-            # It will time out; what went wrong first says more.
+            # It will time out; the first error says more.
             if error is None:
                 raise
 
@@ -261,8 +251,8 @@ class ArrowWriter:
         """Encode and send; waits for answers only when enough is on its way."""
         if rows.num_rows == 0:
             return
-        if self.transactional_id is not None:
-            self._open_handle()
+        if self._transactions is not None:
+            self._transactions.check_open()
         rows = _checked(rows)
         # In small parts, so that all partitions get something early and brokers work while we encode.
         for at in range(0, rows.num_rows, ROWS_PER_PART):
@@ -276,7 +266,7 @@ class ArrowWriter:
             if self.dead_letter_topic is None:
                 raise fault_error(topic, rows, faults)
             places = sorted(faults)
-            self._bury(
+            self._dead_letter(
                 topic, rows.take(places), [f"{faults[row][0].name}: {faults[row][1]}" for row in places]
             )
             rows = rows.filter(pa.array([row not in faults for row in range(rows.num_rows)]))
@@ -285,19 +275,19 @@ class ArrowWriter:
 
     def _reject(self, topic: str, partition: int, rows: pa.RecordBatch, reason: str) -> None:
         rows = rows.append_column("partition", pa.array([partition] * rows.num_rows, pa.int32()))
-        self._bury(topic, rows, [reason] * rows.num_rows)
+        self._dead_letter(topic, rows, [reason] * rows.num_rows)
 
-    def _bury(self, topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
+    def _dead_letter(self, topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
         assert self.dead_letter_topic is not None
         if topic == self.dead_letter_topic:
-            raise ValueError(f"topic {topic!r}: a dead letter cannot be written either: {reasons[0]}")
+            raise ValueError(f"topic {topic!r}: a dead letter cannot be written: {reasons[0]}")
         letters = dead_letters(topic, rows, reasons)
         self.dead_letters += letters.num_rows
         count = self._partition_count(self.dead_letter_topic, letters)
         self._send(self.dead_letter_topic, letters, count)
 
     def _send(self, topic: str, rows: pa.RecordBatch, count: int) -> None:
-        deliverer, now_ms = self._deliverer, time.time_ns() // 1_000_000
+        delivery, now_ms = self._delivery, time.time_ns() // 1_000_000
         chosen = self._chosen(topic, rows, count)
         if chosen is None:
             # Nothing binds the rows: a full batch to one partition, the next batch to the next.
@@ -307,11 +297,11 @@ class ArrowWriter:
         columns = RecordColumns(rows, now_ms)
         for partition, start, stop in runs:
             for part in columns.lay_out(start, stop, self.batch_bytes):
-                deliverer.add(topic, self._next_sticky(topic, count) if partition < 0 else partition, part)
-                if deliverer.unsent_bytes >= SEND_BYTES:
-                    deliverer.turn(waits=False)
-                while deliverer.queued_bytes > BUFFER_BYTES_MAX:
-                    deliverer.turn()
+                delivery.add(topic, self._next_sticky(topic, count) if partition < 0 else partition, part)
+                if delivery.unsent_bytes >= SEND_BYTES:
+                    delivery.advance(waits=False)
+                while delivery.queued_bytes > BUFFER_BYTES_MAX:
+                    delivery.advance()
 
     # Where rows go.
 
@@ -337,7 +327,7 @@ class ArrowWriter:
                 f"the row with key {shown_key(key)} has a null topic: "
                 "name a topic for all, or fill the column"
             )
-        self._bury(None, nameless, ["the topic is null"] * nameless.num_rows)
+        self._dead_letter(None, nameless, ["the topic is null"] * nameless.num_rows)
         return rows.filter(column.is_valid())
 
     def _partition_count(self, topic: str, rows: pa.RecordBatch) -> int:
@@ -350,14 +340,30 @@ class ArrowWriter:
     def _chosen(self, topic: str, rows: pa.RecordBatch, count: int) -> pa.Array | None:
         """The partition of each row, or None where no row has a partition or a key."""
         chosen = None
+        if self.options.partitioner is not None:
+            chosen = self._custom(self.options.partitioner, topic, rows, count)
         if "key" in rows.schema.names and rows.column("key").null_count < rows.num_rows:
-            chosen = partitions_of(rows.column("key"), count)
+            by_key = partitions_of(rows.column("key"), count)
+            chosen = by_key if chosen is None else pc.coalesce(chosen, by_key)
         if "partition" in rows.schema.names and rows.column("partition").null_count < rows.num_rows:
             given = rows.column("partition").cast(pa.int32())
             chosen = given if chosen is None else pc.coalesce(given, chosen)
         if chosen is not None and chosen.null_count:
             chosen = chosen.fill_null(self._next_sticky(topic, count))
         return chosen
+
+    def _custom(
+        self, partitioner: Partitioner, topic: str, rows: pa.RecordBatch, count: int
+    ) -> pa.Array | None:
+        """The choice of the user's partitioner; None where it leaves all rows to the default."""
+        has_keys = "key" in rows.schema.names
+        keys = rows.column("key").to_pylist() if has_keys else [None] * rows.num_rows
+        numbers = [custom_partition(partitioner, topic, key, count) for key in keys]
+        for number in numbers:
+            if number is not None and not 0 <= number < count:
+                raise no_such_partition(self.cluster.topic(topic), number)
+        chosen = pa.array(numbers, pa.int32())
+        return None if chosen.null_count == len(chosen) else chosen
 
     def _next_sticky(self, topic: str, count: int) -> int:
         last = self._sticky.get(topic)

@@ -14,9 +14,11 @@ import socket
 from collections import deque
 from typing import NamedTuple, TypeVar, cast
 
-from ottla.client.aio.connection import CORRELATION_ID_MAX, RESPONSE_BYTES_MAX
+from ottla.client.clock import deadline_in
 from ottla.client.core.negotiation import (
     API_VERSIONS_KEY,
+    CORRELATION_ID_MAX,
+    RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
     version_to_ask_again,
@@ -174,7 +176,7 @@ class SyncConnection(Negotiated):
             raise ConnectionFailedError(str(self._closed_by)) from self._closed_by
         self._correlation_id = 0 if self._correlation_id == CORRELATION_ID_MAX else self._correlation_id + 1
         parts = request_parts(version, self._correlation_id, self.client_id, message)
-        deadline = Deadline(timeout_ms)
+        deadline = deadline_in(timeout_ms)
         if not unanswered:
             api = API_BY_KEY[message.API_KEY]
             self._awaited.append(_Awaited(self._correlation_id, api, version, deadline))

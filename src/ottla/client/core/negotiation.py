@@ -14,6 +14,8 @@ from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 CLIENT_SOFTWARE_NAME = "ottla"
 API_VERSIONS_KEY = ApiVersionsRequest.API_KEY
 CORRELATION_ID_BYTES = 4
+CORRELATION_ID_MAX = 2**31 - 1
+RESPONSE_BYTES_MAX = 512 * 1024 * 1024
 
 
 class Negotiated:

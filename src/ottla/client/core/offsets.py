@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from ottla.client.admin.types import OffsetAt
+from ottla.client.core.cluster import ClusterCore, TopicPartition
+from ottla.client.core.steps import Steps, together
 from ottla.client.errors import raise_for
 from ottla.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -15,62 +15,53 @@ from ottla.protocol.messages.list_offsets_request import (
 )
 from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
 
-if TYPE_CHECKING:
-    from ottla.client.aio.cluster import ClusterClient
-
 EARLIEST = -2
 LATEST = -1
 MAX_TIMESTAMP = -3
 
-TopicPartition = tuple[str, int]
+
+class OffsetAt(NamedTuple):
+    """The offset at a timestamp; -1 if no record is as late."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
 
 
-class OffsetQueries:
-    """Shared by admin and consumer."""
+def list_offsets(
+    cluster: ClusterCore, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> Steps[dict[TopicPartition, OffsetAt]]:
+    """For each (topic, partition) the offset at a timestamp in ms, EARLIEST, LATEST or MAX_TIMESTAMP.
 
-    cluster: ClusterClient
+    Offset -1 means that no record is as late as the timestamp. With `read_committed`, LATEST is the last
+    stable offset.
+    """
+    found: dict[TopicPartition, OffsetAt] = {}
 
-    async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
-    ) -> dict[TopicPartition, OffsetAt]:
-        """For each (topic, partition) the offset at a timestamp in ms, EARLIEST, LATEST or MAX_TIMESTAMP.
+    def ask(node_id: int, keys: Sequence[TopicPartition]) -> Steps[None]:
+        request = _request({key: wanted[key] for key in keys}, read_committed)
+        response = yield from cluster.ask_node(node_id, request, ListOffsetsResponse)
+        for topic in response.topics:
+            for row in topic.partitions:
+                raise_for(row.error_code, topic=topic.name, partition=row.partition_index)
+                found[topic.name, row.partition_index] = OffsetAt(row.offset, row.timestamp, row.leader_epoch)
 
-        Asks the leaders; offset -1 means that no record is as late as the timestamp. With `read_committed` a
-        partition ends where its first open transaction begins.
-        """
-        found: dict[TopicPartition, OffsetAt] = {}
+    def attempt() -> Steps[None]:
+        leaders = yield from cluster.leaders_of([key for key in wanted if key not in found])
+        yield from together([ask(node_id, keys) for node_id, keys in leaders.items()])
 
-        async def attempt() -> None:
-            missing = [key for key in wanted if key not in found]
-            leaders = await self.cluster.leaders_of(missing)
-            answers = await asyncio.gather(
-                *(
-                    self._ask_offsets(node_id, {key: wanted[key] for key in keys}, read_committed)
-                    for node_id, keys in leaders.items()
-                )
-            )
-            for response in answers:
-                for topic in response.topics:
-                    for row in topic.partitions:
-                        raise_for(row.error_code, topic=topic.name, partition=row.partition_index)
-                        key = (topic.name, row.partition_index)
-                        found[key] = OffsetAt(row.offset, row.timestamp, row.leader_epoch)
+    if wanted:
+        yield from cluster.retrying(attempt)
+    return found
 
-        await self.cluster.retrying(attempt)
-        return found
 
-    async def _ask_offsets(
-        self, node_id: int, wanted: Mapping[TopicPartition, int], read_committed: bool
-    ) -> ListOffsetsResponse:
-        rows: dict[str, list[ListOffsetsPartition]] = {}
-        for (topic, partition), timestamp in wanted.items():
-            row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-            rows.setdefault(topic, []).append(row)
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(read_committed),
-            topics=[
-                ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in rows.items()
-            ],
-        )
-        return await self.cluster.ask_node(node_id, request, ListOffsetsResponse)
+def _request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
+    rows: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in wanted.items():
+        row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        rows.setdefault(topic, []).append(row)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in rows.items()],
+    )

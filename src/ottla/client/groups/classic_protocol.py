@@ -11,18 +11,18 @@ import time
 from collections.abc import Iterable, Mapping
 
 from ottla.client.aio.connection import Connection
-from ottla.client.core.retry import Backoff
-from ottla.client.errors import BrokerError, ClientError, raise_for
-from ottla.client.groups.membership import GROUP_LANE, Change, Membership, is_removed
-from ottla.client.groups.offsets import MemberIdentity
-from ottla.client.groups.types import TopicPartition
-from ottla.client.groups.wire import (
+from ottla.client.aio.pause import pause
+from ottla.client.core.group_offsets import MemberIdentity
+from ottla.client.core.group_types import TopicPartition
+from ottla.client.core.group_wire import (
     PROTOCOL_TYPE,
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
+from ottla.client.errors import BrokerError, ClientError, raise_for
+from ottla.client.groups.membership import GROUP_LANE, Change, Membership, is_removed
 from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.messages import join_group_request, join_group_response, sync_group_request
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -51,8 +51,7 @@ class ClassicProtocol:
 
     async def run(self) -> None:
         """Until it is cancelled. Raises whatever does not pass by itself."""
-        cluster = self.membership.cluster
-        backoff = Backoff(cluster.retry_backoff_ms, cluster.retry_backoff_max_ms)
+        backoff = self.membership.cluster.core.backoff()
         while True:
             try:
                 await self._give_up_all()
@@ -67,7 +66,7 @@ class ClassicProtocol:
                 elif not (error.retriable or _is(error, ErrorCode.REBALANCE_IN_PROGRESS)):
                     raise
                 elif error.retriable:
-                    await backoff.pause()
+                    await pause(backoff)
 
     async def leave(self) -> None:
         if self.membership.options.instance_id is not None or not self._member_id:

@@ -13,12 +13,12 @@ import uuid
 from contextlib import suppress
 
 from ottla.client.aio.connection import Connection
-from ottla.client.core.retry import Backoff
+from ottla.client.aio.pause import pause
+from ottla.client.core.group_offsets import MemberIdentity
+from ottla.client.core.group_types import TopicPartition
+from ottla.client.core.group_wire import partitions_by_topic
 from ottla.client.errors import BrokerError, ClientError, UnsupportedApiError, raise_for
 from ottla.client.groups.membership import GROUP_LANE, Change, Membership, NotOffered
-from ottla.client.groups.offsets import MemberIdentity
-from ottla.client.groups.types import TopicPartition
-from ottla.client.groups.wire import partitions_by_topic
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -51,7 +51,7 @@ class ConsumerProtocol:
     async def run(self) -> None:
         """Until it is cancelled. Raises NotOffered and whatever does not pass by itself."""
         membership = self.membership
-        backoff = Backoff(membership.cluster.retry_backoff_ms, membership.cluster.retry_backoff_max_ms)
+        backoff = self.membership.cluster.core.backoff()
         while True:
             if not membership.is_polled:
                 await self._sit_out()
@@ -65,7 +65,7 @@ class ConsumerProtocol:
                 )
             except ClientError as error:
                 self._failed(error)
-                await backoff.pause()
+                await pause(backoff)
                 continue
             backoff.reset()
             self._learn(response)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ottla.client.aio.coordinators import Coordinators
+from ottla.client.core.group_offsets import MemberIdentity
+from ottla.client.core.group_types import TopicPartition
 from ottla.client.errors import BrokerError, ClientError
-from ottla.client.groups.offsets import MemberIdentity
-from ottla.client.groups.types import TopicPartition
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class GroupOptions(NamedTuple):
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
 
+    def checked(self) -> Self:
+        """Raises ValueError."""
+        if not self.group_id:
+            raise ValueError("group_id: a group needs a name")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"group_protocol={self.protocol!r}: expected one of {', '.join(PROTOCOLS)}")
+        return self
+
 
 class Change:
     """Partitions to give up and to take over; `done` when the consumer has done both."""
@@ -95,12 +103,18 @@ class NotOffered(Exception):
 class Membership:
     """One consumer in one group. Protocols (classes with `run` and `leave`) do the talking."""
 
-    def __init__(self, cluster: ClusterClient, options: GroupOptions, subscription: Subscription) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        options: GroupOptions,
+        subscription: Subscription,
+        coordinators: Coordinators,
+    ) -> None:
         self.cluster = cluster
         self.options = options
         self.subscription = subscription
         self.subscription_changed = False
-        self.coordinators = Coordinators(cluster)
+        self.coordinators = coordinators
         self.identity = MemberIdentity(instance_id=options.instance_id)
         self.owned: dict[TopicPartition, None] = {}
         self.change: Change | None = None
@@ -136,8 +150,9 @@ class Membership:
             change.done.set_result(None)
 
     def subscribe(self, subscription: Subscription) -> None:
-        self.subscription_changed = subscription != self.subscription
-        self.subscription = subscription
+        if subscription != self.subscription:
+            self.subscription_changed = True
+            self.subscription = subscription
         self._nudged.set()
 
     async def leave(self) -> None:

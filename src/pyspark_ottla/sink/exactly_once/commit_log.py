@@ -14,12 +14,12 @@ from ottla.client import (
     LATEST,
     ArrowWriter,
     ClusterOptions,
+    ProducerId,
     SyncCluster,
     SyncTransactions,
     shared_cluster,
 )
 from ottla.client.blocking.arrow_read import OffsetRange, read_range
-from ottla.client.blocking.deliverer import Identity
 from ottla.client.blocking.fetch_range import FetchOptions
 from ottla.client.errors import BrokerError, TopicExistsError, raise_for
 from ottla.protocol.errors import ErrorCode
@@ -152,7 +152,7 @@ class MarkerWriter:
         self.log.create()
         cluster = self.log.cluster
         handle = SyncTransactions(cluster).init(f"ottla-spark-commit/{self.key}")
-        identity = Identity(handle.producer_id, handle.producer_epoch)
+        identity = ProducerId(handle.producer_id, handle.producer_epoch)
         writer = ArrowWriter(
             cluster,
             self.log.topic,

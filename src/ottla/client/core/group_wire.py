@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
-from ottla.client.groups.types import (
+from ottla.client.core.group_types import (
     CLASSIC,
     CONSUMER,
     CommittedOffset,
