@@ -7,8 +7,8 @@
         .load()
     )
 
-Spark finds it by the name of this package and registers it by itself. Options and columns are those of
-Spark's own Kafka connector; `docs/SPARK.md` lists them, and what is there beyond them.
+Spark registers the source by itself, by the name of this package. Options and columns are those of Spark's
+Kafka connector; `docs/SPARK.md` lists them and the additions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DefaultSource", "OttlaDataSource"]
 
 
 def __getattr__(name: str) -> Any:
-    """The source, when it is asked for: schemas are read, by `schema_text`, where there is no PySpark."""
+    """Import the source on first use: `pyspark_ottla.schema.ddl` must work without PySpark."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pyspark_ottla.data_source import OttlaDataSource

@@ -1,4 +1,4 @@
-"""Options that begin with `kafka.`: what of them the client acts on, and what it refuses."""
+"""Options with the prefix `kafka.`: those that configure the client, and those that are refused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from ottla.client import ClusterOptions
 from ottla.client.blocking.arrow_write import BATCH_BYTES, RECORD_BYTES_MAX
 from ottla.client.blocking.fetch_range import FetchOptions
+from pyspark_ottla.option_values import one_of, true_or_false, whole_number
 
 PREFIX = "kafka."
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 UNSUPPORTED_CONSUMER_OPTIONS = {
-    "auto.offset.reset": "use startingOffsets: Spark itself keeps track of what was read",
+    "auto.offset.reset": "use startingOffsets: Spark tracks the offsets that were read",
     "key.deserializer": "keys are read as binary: decode them with DataFrame functions",
     "value.deserializer": "values are read as binary: decode them with DataFrame functions",
-    "enable.auto.commit": "the source commits nothing by itself",
+    "enable.auto.commit": "the source does not commit offsets; see commitOffsetsToGroup",
     "interceptor.classes": "interceptors may break the query",
 }
 UNSUPPORTED_PRODUCER_OPTIONS = {
@@ -24,7 +26,7 @@ UNSUPPORTED_PRODUCER_OPTIONS = {
 
 
 class WriterOptions(NamedTuple):
-    """The arguments of an ArrowWriter that options can set."""
+    """The arguments of an ArrowWriter that can be set by options."""
 
     acks: str = "all"
     idempotent: bool | None = None
@@ -35,21 +37,24 @@ class WriterOptions(NamedTuple):
 
 
 def client_parameters(options: Mapping[str, str]) -> dict[str, str]:
-    """The `kafka.` options without that prefix."""
+    """Return the `kafka.` options without the prefix."""
     return {name[len(PREFIX) :]: value for name, value in options.items() if name.startswith(PREFIX)}
 
 
+def group_id_of(options: Mapping[str, str]) -> str:
+    """Return the consumer group to start from or to commit to; empty if none is set."""
+    return options.get("kafka.group.id", "").strip()
+
+
 def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
-    """How to reach the cluster. Raises ValueError."""
+    """Parse the connection options. Raises ValueError."""
     given = client_parameters(options)
     servers = given.get("bootstrap.servers", "").strip()
     if not servers:
-        raise ValueError("option 'kafka.bootstrap.servers' must be set, e.g. to localhost:9092")
+        raise ValueError("option 'kafka.bootstrap.servers' must be set, for example to localhost:9092")
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
-        raise ValueError(
-            f"option 'kafka.security.protocol' is {protocol!r}: this client only speaks PLAINTEXT so far"
-        )
+        raise ValueError(f"option 'kafka.security.protocol' is {protocol!r}: only PLAINTEXT is supported")
     found: dict[str, Any] = {}
     for name, field in (
         ("request.timeout.ms", "request_timeout_ms"),
@@ -64,7 +69,7 @@ def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
         found["client_id"] = given["client.id"]
     retries = options.get("fetchoffset.numretries")
     if retries is not None:
-        # Kafka's connector counts attempts, this client watches the clock.
+        # Spark's Kafka connector limits the number of attempts; this client limits the time.
         interval_ms = whole_number(
             "fetchOffset.retryIntervalMs", options.get("fetchoffset.retryintervalms", "1000")
         )
@@ -73,14 +78,10 @@ def cluster_options(options: Mapping[str, str]) -> ClusterOptions:
 
 
 def fetch_options(options: Mapping[str, str]) -> FetchOptions:
-    """How to fetch. Raises ValueError."""
+    """Parse the options of the consumer. Raises ValueError."""
     given = client_parameters(options)
     refuse(given, UNSUPPORTED_CONSUMER_OPTIONS)
-    isolation = given.get("isolation.level", "read_committed")
-    if isolation not in ("read_committed", "read_uncommitted"):
-        raise ValueError(
-            f"option 'kafka.isolation.level' is {isolation!r}: expected read_committed or read_uncommitted"
-        )
+    isolation = one_of(options, "kafka.isolation.level", ISOLATION_LEVELS, "read_committed")
     found: dict[str, Any] = {"read_committed": isolation == "read_committed"}
     for name, field in (
         ("max.partition.fetch.bytes", "partition_max_bytes"),
@@ -99,7 +100,7 @@ def fetch_options(options: Mapping[str, str]) -> FetchOptions:
 
 
 def writer_options(options: Mapping[str, str]) -> WriterOptions:
-    """How to produce. Raises ValueError."""
+    """Parse the options of the producer. Raises ValueError."""
     given = client_parameters(options)
     refuse(given, UNSUPPORTED_PRODUCER_OPTIONS)
     found: dict[str, Any] = {}
@@ -120,24 +121,7 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
 
 
 def refuse(given: Mapping[str, str], reasons: Mapping[str, str]) -> None:
+    """Raise ValueError if one of the unsupported options is set."""
     for name, reason in reasons.items():
         if name in given:
             raise ValueError(f"option '{PREFIX}{name}' is not supported: {reason}")
-
-
-def whole_number(name: str, value: str, at_least: int = 0) -> int:
-    try:
-        number = int(value.strip())
-    except ValueError:
-        number = at_least - 1
-    if number < at_least:
-        kind = "a positive number" if at_least == 1 else f"a whole number of {at_least} or more"
-        raise ValueError(f"option {name!r} is {value!r}: expected {kind}")
-    return number
-
-
-def true_or_false(name: str, value: str) -> bool:
-    text = value.strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError(f"option {name!r} is {value!r}: expected true or false")
-    return text == "true"

@@ -1,4 +1,4 @@
-"""The data source as Spark sees it: a name, a schema, and who reads and writes."""
+"""The data source as Spark sees it: its name, its schema, its readers and writers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class OttlaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyspark_ottla.reader.batch import OttlaReader
 
-        self._check_fixed(schema)
+        self._check_schema(schema)
         return OttlaReader(self._options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from pyspark_ottla.reader.stream import OttlaStreamReader
 
-        self._check_fixed(schema)
+        self._check_schema(schema)
         return OttlaStreamReader(self._options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -48,15 +48,15 @@ class OttlaDataSource(DataSource):
 
         return OttlaStreamWriter(self._options(), schema)
 
-    def _check_fixed(self, schema: StructType) -> None:
-        """As with Spark's own connector, a schema that is given to the reader is a mistake."""
+    def _check_schema(self, schema: StructType) -> None:
+        """Refuse a user-specified schema, as Spark's Kafka connector does."""
         fixed = self.schema()
         if schema.simpleString() != fixed.simpleString():
             raise ValueError(
-                f"the columns of this source are {fixed.simpleString()}: no other schema can be given. "
-                "The option columns chooses some of them, valueFormat and valueSchema decode values"
+                f"the schema of this source is fixed: {fixed.simpleString()}. To select columns set the "
+                "option columns; to decode values set valueFormat and valueSchema"
             )
 
     def _options(self) -> Mapping[str, str]:
-        """Options by their names in lower case: Spark does not tell them apart either."""
+        """Return the options by lower-case name: Spark's option names are case-insensitive."""
         return {name.lower(): value for name, value in self.options.items()}

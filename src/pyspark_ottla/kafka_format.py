@@ -1,9 +1,10 @@
-"""Lets queries that say `format("kafka")` run on this source, in a Spark without the jar of that name.
+"""Run queries that use `format("kafka")` on this data source, without Spark's Kafka jar.
 
     import pyspark_ottla.kafka_format  # once, before the first query
 
-Spark keeps the name "kafka" for its own connector, even where that is not installed, and takes no other
-source by it. So the four classes of PySpark that are told a format hear "ottla" instead.
+Spark reserves the name "kafka" for its own connector, even where the jar is missing, and accepts no other
+source under it. Importing this module patches the reader and writer classes of PySpark to use "ottla"
+instead.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _CLASSES = (
 )
 
 
-def _translated(original: Callable[[Any, str], Any], *, appends: bool) -> Callable[[Any, str], Any]:
+def _redirected(original: Callable[[Any, str], Any], *, appends: bool) -> Callable[[Any, str], Any]:
     @functools.wraps(original)
     def format(self: Any, source: str) -> Any:
         if source.lower() != "kafka":
             return original(self, source)
-        found = original(self, "ottla")
-        # Spark's connector appends where nothing is said; of other sources Spark wants to be told.
-        return found.mode("append") if appends else found
+        redirected = original(self, "ottla")
+        # Spark's connector appends by default; for other sources the save mode must be set.
+        return redirected.mode("append") if appends else redirected
 
     return format
 
@@ -42,8 +43,8 @@ def _install() -> None:
         try:
             owner = getattr(import_module(module_name), class_name)
         except ImportError:
-            continue  # Spark Connect has dependencies of its own, which need not be there
-        owner.format = _translated(owner.format, appends=class_name == "DataFrameWriter")
+            continue  # Spark Connect has optional dependencies
+        owner.format = _redirected(owner.format, appends=class_name == "DataFrameWriter")
 
 
 _install()

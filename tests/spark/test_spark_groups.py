@@ -22,7 +22,7 @@ from ottla.client.errors import UnsupportedApiError
 from pyspark_ottla.reader import group_commit
 from pyspark_ottla.reader.batch import OttlaReader
 from pyspark_ottla.reader.columns import schema_of
-from pyspark_ottla.reader.planner import DataLoss
+from pyspark_ottla.reader.data_loss import DataLoss
 from pyspark_ottla.reader.stream import OttlaStreamReader
 
 
@@ -95,7 +95,9 @@ def test_beginning_where_a_group_is(ottla_topic, options, write, group, group_id
     spans = [task.span[1:] for task in OttlaReader(given, schema_of(given)).partitions()]
     assert spans == [(0, 4, 10), (2, 0, 10)]
     group.commit({(ottla_topic, 0): 99})
-    with pytest.raises(DataLoss, match=f"group '{group_id}' names offset 99 of {ottla_topic}-0, .* 0 to 10"):
+    with pytest.raises(
+        DataLoss, match=f"group '{group_id}': offset 99 of {ottla_topic}-0 is out of range, .* 0 to 10"
+    ):
         start()
     assert start(failOnDataLoss="false")["0"] == 10
 
@@ -172,7 +174,7 @@ def test_a_group_with_members_costs_a_warning(
     # Told once, and not tried again for a while.
     assert len(warnings) == 1
     assert f"group '{group_id}'" in warnings[0]
-    assert "The query goes on" in warnings[0]
+    assert "The query continues" in warnings[0]
 
 
 def test_a_cluster_without_groups_costs_a_warning(ottla_topic, options, group_id, caplog, monkeypatch):

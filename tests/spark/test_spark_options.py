@@ -26,12 +26,15 @@ from pyspark.sql.types import (
 
 from ottla.client.blocking.arrow_read import OffsetRange
 from pyspark_ottla import client_options as clients
+from pyspark_ottla import offsets as offsets_json
 from pyspark_ottla.data_source import OttlaDataSource
+from pyspark_ottla.option_values import duration_ms
 from pyspark_ottla.reader import offset_specs, ranges
 from pyspark_ottla.reader.batch import OttlaReader
 from pyspark_ottla.reader.columns import schema_of
-from pyspark_ottla.reader.planner import source_options
-from pyspark_ottla.reader.stream import OttlaStreamReader, duration_ms
+from pyspark_ottla.reader.options import source_options
+from pyspark_ottla.reader.stream import OttlaStreamReader
+from pyspark_ottla.reader.topic_selection import topic_selection
 from pyspark_ottla.sink.options import check_schema
 from pyspark_ottla.sink.writers import OttlaStreamWriter, OttlaWriter
 
@@ -86,7 +89,7 @@ def test_no_other_schema_can_be_given():
     source = OttlaDataSource(BASE)
     for make in (source.reader, source.streamReader):
         make(source.schema())
-        with pytest.raises(ValueError, match=r"struct<key:binary,.*no other schema"):
+        with pytest.raises(ValueError, match=r"struct<key:binary,.*valueFormat"):
             make(columns("value string"))
 
 
@@ -104,22 +107,22 @@ def test_no_other_schema_can_be_given():
     ],
 )
 def test_exactly_one_way_to_name_topics(given, words):
-    refused(offset_specs.topic_selection, given, *words)
+    refused(topic_selection, given, *words)
 
 
 def test_ways_to_name_topics():
-    assert offset_specs.topic_selection({"subscribe": "a, b"}).names == ("a", "b")
-    assert offset_specs.topic_selection({"subscribepattern": "a.*"}).pattern == "a.*"
-    assert offset_specs.topic_selection({"assign": '{"a": [1, 0]}'}).assigned == (("a", 1), ("a", 0))
+    assert topic_selection({"subscribe": "a, b"}).names == ("a", "b")
+    assert topic_selection({"subscribepattern": "a.*"}).pattern == "a.*"
+    assert topic_selection({"assign": '{"a": [1, 0]}'}).assigned == (("a", 1), ("a", 0))
 
 
 def test_what_says_where_to_begin():
     def start(streaming: bool = True, **given: str) -> offset_specs.OffsetSpec:
         return offset_specs.starting_offsets(given, streaming=streaming)
 
-    assert start().everywhere == offset_specs.LATEST
-    assert start(streaming=False).everywhere == offset_specs.EARLIEST
-    assert start(startingoffsets="Earliest").everywhere == offset_specs.EARLIEST
+    assert start().symbolic == offset_specs.LATEST
+    assert start(streaming=False).symbolic == offset_specs.EARLIEST
+    assert start(startingoffsets="Earliest").symbolic == offset_specs.EARLIEST
     offsets = json.dumps({"t": {"0": 7, "1": -2, "2": -1}})
     assert start(startingoffsets=offsets).offsets == {("t", 0): 7, ("t", 1): -2, ("t", 2): -1}
     times = json.dumps({"t": {"0": 1000}})
@@ -233,7 +236,7 @@ def test_times():
 @pytest.mark.parametrize(
     ("schema", "topic", "words"),
     [
-        ("key string", "t", ["'value' is required"]),
+        ("key string", "t", ["'value' is missing"]),
         ("value string", None, ["topic"]),
         ("value int", "t", ["'value'", "string or binary", "int"]),
         ("value string, key double", "t", ["'key'", "double"]),
@@ -264,8 +267,8 @@ def test_sink_options():
         ({"mode": "twice"}, "at-least-once"),
         ({"mode": "exactly-once", "kafka.acks": "1"}, "needs all"),
         ({"mode": "exactly-once", "kafka.enable.idempotence": "false"}, "needs true"),
-        ({"kafka.transactional.id": "x"}, "transactional ids itself"),
-        ({"txnappid": "x"}, "both or none"),
+        ({"kafka.transactional.id": "x"}, "chooses the transactional ids"),
+        ({"txnappid": "x"}, "both or neither"),
         ({"acceptlostbatch": "x"}, "whole number"),
     ]:
         refused(lambda options: OttlaStreamWriter(options, schema), base | more, word)
@@ -290,20 +293,20 @@ def test_limits_are_shared_in_proportion(amounts, rows_max):
 
 
 @given(AMOUNTS, st.none() | st.integers(1, 50), st.none() | st.integers(1, 300))
-def test_pieces_cover_their_ranges(amounts, pieces_min, rows_max):
+def test_pieces_cover_their_ranges(amounts, partitions_min, rows_max):
     spans = [OffsetRange(*key, 7, 7 + amount) for key, amount in sorted(amounts.items())]
-    pieces = ranges.split(spans, pieces_min, rows_max)
+    pieces = ranges.split(spans, partitions_min, rows_max)
     covered = [(p.topic, p.partition, o) for p in pieces for o in range(p.start, p.end)]
     assert covered == [(s.topic, s.partition, o) for s in spans for o in range(s.start, s.end)]
     assert all(piece.end > piece.start for piece in pieces)
     if rows_max is not None:
         assert all(piece.end - piece.start <= rows_max for piece in pieces)
-    if pieces_min is not None:
-        assert len(pieces) >= min(pieces_min, sum(amounts.values()))
+    if partitions_min is not None:
+        assert len(pieces) >= min(partitions_min, sum(amounts.values()))
 
 
 @given(AMOUNTS)
 def test_offsets_survive_the_checkpoint(offsets):
-    stored = json.loads(json.dumps(ranges.to_json(offsets)))
-    assert ranges.from_json(stored) == offsets
-    assert ranges.from_json(stored | {ranges.INITIAL: stored}) == offsets
+    stored = json.loads(json.dumps(offsets_json.to_json(offsets)))
+    assert offsets_json.from_json(stored) == offsets
+    assert offsets_json.from_json(stored | {offsets_json.INITIAL: stored}) == offsets

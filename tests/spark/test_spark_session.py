@@ -234,7 +234,7 @@ def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkey
 def test_errors_reach_the_user(spark, options):
     with pytest.raises(PySparkException, match="exactly one of the options subscribe"):
         spark.read.format("ottla").options(**options, assign='{"t": [0]}').load().count()
-    with pytest.raises(PySparkException, match="no other schema can be given"):
+    with pytest.raises(PySparkException, match="schema of this source is fixed"):
         spark.read.schema("value string").format("ottla").options(**options).load().count()
     with pytest.raises(PySparkException, match="no topic or partition nowhere"):
         spark.read.format("ottla").options(**options | {"subscribe": "nowhere"}).load().count()

@@ -368,13 +368,12 @@ def test_two_drivers_at_once_decide_once(stage):
 
     def commit(messages):
         try:
-            decider = batch_commit.BatchCommitter(stage.writer()._options)
-            committer = MarkerWriter(
-                batch_commit.marker_writer(decider.options.cluster, decider.options.commit_topic, "x").log,
-                stage.query,
-            )
-            decider._committer = lambda key: committer
-            decider.commit(writers.batch_attempt(messages))
+            committer = batch_commit.BatchCommitter(stage.writer()._options)
+            options = committer.options
+            log = batch_commit.marker_writer(options.cluster, options.commit_topic, "x").log
+            markers = MarkerWriter(log, stage.query)
+            committer._marker_writer = lambda key: markers
+            committer.commit(writers.batch_attempt(messages))
         except Exception as error:
             failures.append(error)
 
@@ -383,7 +382,7 @@ def test_two_drivers_at_once_decide_once(stage):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all("taken" in repr(error).lower() for error in failures)
+    assert all(isinstance(error, batch_commit.FencedError) for error in failures)
     stage.start()
     stage.batch(1, range(10, 20))
     stage.batch(2, range(20, 30))
@@ -437,7 +436,7 @@ def test_a_checkpoint_from_before_is_noticed(stage):
     stage.batch(0, range(10))
     stage.batch(1, range(10, 20))
     stage.start()
-    with pytest.raises(CheckpointBehindError, match=r"batch 0 .*batch 1 was committed.*older"):
+    with pytest.raises(CheckpointBehindError, match=r"batch 0.*batch 1 is committed.*older"):
         stage.task(0, 0, range(10))
     stage.forget()
     # As the error says: forget the query, and it writes again.

@@ -1,4 +1,4 @@
-"""Avro values, each without a file around it, into Arrow."""
+"""Decoding of Avro values (single datums, not container files) into Arrow."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pyspark_ottla.schema.avro import avro_type
 PLAIN = "none"
 CONFLUENT = "confluent"
 WIRE_FORMATS = (PLAIN, CONFLUENT)
-# A zero byte and the number of the schema in the registry.
+# A zero byte and the id of the schema in the registry.
 _CONFLUENT_HEADER_BYTES = 5
 
 
 class AvroDecoder:
-    """For values that were written with one schema. Raises ValueError for a schema that cannot be used."""
+    """Decodes values written with one schema. The constructor raises ValueError for an unusable schema."""
 
     def __init__(self, schema: str, wire_format: str = PLAIN) -> None:
         try:
             from fastavro import parse_schema, schemaless_reader
         except ImportError:
-            raise ValueError("reading Avro needs the package fastavro: pip install fastavro") from None
+            raise ValueError("Avro needs the package fastavro: pip install fastavro") from None
         self._read = schemaless_reader
         self._skipped_bytes = _CONFLUENT_HEADER_BYTES if wire_format == CONFLUENT else 0
         found = avro_type(schema)
@@ -32,11 +32,11 @@ class AvroDecoder:
         try:
             self._schema = parse_schema(found.schema)
         except Exception as error:
-            raise ValueError(f"no Avro schema: {error}") from None
+            raise ValueError(f"invalid Avro schema: {error}") from None
         self._rows = RowDecoder(self._row, found.carrier, found.kind)
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Values are binary; the answer has as many of the schema's type."""
+        """Decode binary values into the type of the schema."""
         return decode_blocks(values, self.kind, None, self._rows)
 
     def _row(self, value: bytes) -> Any:
@@ -44,15 +44,17 @@ class AvroDecoder:
         if self._skipped_bytes:
             header = stream.read(self._skipped_bytes)
             if len(header) < self._skipped_bytes or header[0]:
-                raise NotDecodable("no Avro with the number of a schema: it does not begin with a zero byte")
+                raise NotDecodable(
+                    "not in Confluent's wire format: the value does not start with a zero byte"
+                )
         try:
             found = self._read(stream, self._schema, None)
-        except Exception as error:  # whatever foreign bytes make the reader do
-            reason = str(error) or "it ends too early"
-            raise NotDecodable(f"no Avro of this schema: {type(error).__name__}: {reason}") from None
+        except Exception as error:  # arbitrary bytes can make the reader raise anything
+            reason = str(error) or "unexpected end"
+            raise NotDecodable(f"not Avro of this schema: {type(error).__name__}: {reason}") from None
         if stream.tell() != len(value):
             left = len(value) - stream.tell()
-            raise NotDecodable(f"no Avro of this schema: {left} of {len(value)} bytes are left over")
+            raise NotDecodable(f"not Avro of this schema: {left} of {len(value)} bytes are left over")
         if found is None:
-            raise NotDecodable("null, where a value was due")
+            raise NotDecodable("the value is null")
         return found

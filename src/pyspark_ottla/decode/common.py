@@ -1,7 +1,8 @@
-"""Undecoded columns into decoded ones: what all formats share, on Arrow alone.
+"""What all decoders share: decoding by blocks and by rows, and conversion of Arrow types.
 
-A decoder takes binary values and gives as many decoded ones. Nulls stay null: a tombstone is no error. A
-value that is not what it should be becomes null, and its row is told with the reason.
+A decoder takes an array of binary values and returns an array of the same length. Nulls stay null: a
+tombstone is not an error. A value that cannot be decoded becomes null, and the reason is returned for its
+row.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Of a block that has a bad record somewhere, so many rows are looked at one by one.
+# A block with a bad record is halved until it has at most this many rows, which are decoded one by one.
 ROW_BLOCK_MAX = 256
 REASON_CHARS_MAX = 300
 
 
 class Decoded(NamedTuple):
-    """As many values as were given; `errors` has the reason for each row that could not be decoded."""
+    """The decoded values, and the reason for each row that could not be decoded."""
 
     values: pa.Array
     errors: dict[int, str]
 
 
 class NotDecodable(ValueError):
-    """One value is not what the schema says."""
+    """A value does not match the schema."""
 
 
 Block = Callable[[pa.Array], pa.Array]
-# One value into what `pa.array` takes; raises NotDecodable.
+# Converts one value to what `pa.array` accepts; raises NotDecodable.
 Row = Callable[[bytes], Any]
 
 
 def decode_blocks(values: pa.Array, kind: pa.DataType, block: Block | None, rows: RowDecoder) -> Decoded:
-    """All values at once where `block` can; where it raises ArrowInvalid, by halves, and then by rows."""
+    """Decode all values at once with `block`; where it raises ArrowInvalid, by halves and then by rows."""
     present = values.drop_null()
     if not len(present):
         return Decoded(pa.nulls(len(values), kind), {})
@@ -46,12 +47,12 @@ def decode_blocks(values: pa.Array, kind: pa.DataType, block: Block | None, rows
     found = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
     if not values.null_count:
         return Decoded(found, errors)
-    # Spread what was found over the rows that had a value.
-    there = values.is_valid()
-    before = pc.subtract(pc.cumulative_sum(there.cast(pa.int32())), 1)
-    spread = found.take(pc.if_else(there, before, None))
+    # Put the decoded values back at the rows that had a value.
+    valid = values.is_valid()
+    before = pc.subtract(pc.cumulative_sum(valid.cast(pa.int32())), 1)
+    spread = found.take(pc.if_else(valid, before, None))
     if errors:
-        numbers = pc.indices_nonzero(there)
+        numbers = pc.indices_nonzero(valid)
         errors = {numbers[row].as_py(): reason for row, reason in errors.items()}
     return Decoded(spread, errors)
 
@@ -81,7 +82,7 @@ def _decode_into(
 
 
 class RowDecoder:
-    """Decodes values one by one: slowly, but able to say what is wrong with which."""
+    """Decodes values one by one: slow, but reports what is wrong with each."""
 
     def __init__(self, read: Row, carrier: pa.DataType, kind: pa.DataType) -> None:
         self._read = read
@@ -89,7 +90,7 @@ class RowDecoder:
         self._kind = kind
 
     def decode(self, values: pa.Array) -> Decoded:
-        """`values` has no null."""
+        """Decode values without nulls."""
         carried: list[Any] = []
         errors: dict[int, str] = {}
         for row, value in enumerate(values.to_pylist()):
@@ -120,28 +121,29 @@ class RowDecoder:
 
 
 def decode_string(values: pa.Array) -> Decoded:
-    """UTF-8 text."""
+    """Decode UTF-8 text."""
 
     def read(value: bytes) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise NotDecodable(f"no UTF-8 text: {error.reason} at byte {error.start}") from None
+            raise NotDecodable(f"invalid UTF-8: {error.reason} at byte {error.start}") from None
 
     rows = RowDecoder(read, pa.string(), pa.string())
     return decode_blocks(values, pa.string(), lambda block: block.cast(pa.string()), rows)
 
 
 def shortened(reason: str) -> str:
-    """Reasons may hold a whole value."""
+    """Truncate a reason: it may contain a whole value."""
     return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 3] + "..."
 
 
-# From what a parser gives to what a schema says: the nesting is the same, the leaves may be text.
+# Conversion from what a parser returns to the type of the schema: the nesting is the same, leaves may be
+# text.
 
 
 def carrier_of(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type of the same nesting with other leaves."""
+    """Return a type with the same nesting and other leaf types."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, carrier_of(field.type, leaf)) for field in kind])
     if pa.types.is_list(kind):
@@ -153,11 +155,11 @@ def carrier_of(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) ->
 
 
 def convert(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Raises ArrowInvalid for a value that does not fit."""
+    """Convert an array to a type of the same nesting. Raises ArrowInvalid for a value out of range."""
     if array.type.equals(kind):
         return array
     if pa.types.is_struct(kind):
-        # Flattened, because below a null there may be anything.
+        # flatten() applies the validity of the struct: children under a null may hold garbage.
         pairs = zip(array.flatten(), kind, strict=True)
         children = [_converted_field(child, field) for child, field in pairs]
         mask = array.is_null() if array.null_count else None
@@ -194,15 +196,15 @@ def _from_text(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return _from_base64(array)
     found = array.cast(kind)
     if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():
-        # Infinity may be said, but not be what became of a number that is too large.
-        said = pc.match_substring(array, "Inf")
-        if kind == pa.float64() and pc.any(pc.and_(pc.is_inf(found), pc.invert(said))).as_py():
-            raise pa.ArrowInvalid("a number that is too large for a double")
+        # Accept Infinity if it is written, but not as the result of a number that is too large.
+        written = pc.match_substring(array, "Inf")
+        if kind == pa.float64() and pc.any(pc.and_(pc.is_inf(found), pc.invert(written))).as_py():
+            raise pa.ArrowInvalid("number too large for a double")
     return found
 
 
 def _timestamps(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """ISO 8601; without a zone it is UTC, and what is finer than a microsecond is cut off."""
+    """Parse ISO 8601. Without a zone it is UTC; digits beyond microseconds are dropped."""
     try:
         return array.cast(kind)
     except pa.ArrowInvalid:
@@ -223,5 +225,5 @@ def _from_base64(array: pa.Array) -> pa.Array:
             None if text is None else base64.b64decode(text, validate=True) for text in array.to_pylist()
         ]
     except (binascii.Error, ValueError) as error:
-        raise pa.ArrowInvalid(f"no base64: {error}") from None
+        raise pa.ArrowInvalid(f"invalid base64: {error}") from None
     return pa.array(found, pa.binary())

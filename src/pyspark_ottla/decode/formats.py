@@ -1,9 +1,9 @@
-"""Decoded keys and values: the options that ask for them, and the columns that come of it.
+"""The options that decode keys and values, and the resulting columns.
 
-valueFormat     json, avro or string; without it `value` stays binary (keyFormat: the same for `key`)
-valueSchema     what is in it: Spark's DDL, Spark's or Avro's schema as JSON (keySchema: the same for keys)
-avroWireFormat  none, or confluent: a zero byte and the number of a schema come first, and are passed over
-badRecords      fail (default), null, or columns: `error` and `raw` tell what could not be decoded
+valueFormat     json, avro or string; without it `value` is binary (keyFormat: the same for `key`)
+valueSchema     Spark DDL, or a Spark or Avro schema as JSON (keySchema: the same for keys)
+avroWireFormat  none, or confluent: values start with a zero byte and a schema id, which are skipped
+badRecords      fail (default), null, or columns: adds `error` and `raw` for records that cannot be decoded
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 from pyspark_ottla.decode.avro_decoder import PLAIN, WIRE_FORMATS, AvroDecoder
 from pyspark_ottla.decode.common import Decoded, decode_string
 from pyspark_ottla.decode.json_decoder import JsonDecoder
+from pyspark_ottla.option_values import one_of
 from pyspark_ottla.schema.avro import avro_type
 from pyspark_ottla.schema.spark_types import nullable, parse_ddl
 
@@ -31,23 +32,23 @@ ADDED_FIELDS = {ERROR: StructField(ERROR, StringType()), RAW: StructField(RAW, B
 
 
 class BadRecord(ValueError):
-    """A record is not what its schema says, and `badRecords` is fail."""
+    """A record does not match its schema, and `badRecords` is fail."""
 
 
 class ColumnFormat(NamedTuple):
-    """How one of the two binary columns is decoded; a value, so that it can go to executors."""
+    """How `key` or `value` is decoded. It is hashable, and pickled to executors."""
 
     format: str
     schema: str = ""
     wire_format: str = PLAIN
 
     def spark_type(self) -> DataType:
-        """Raises ValueError for a schema that cannot be used."""
+        """Raises ValueError for an unusable schema."""
         return _spark_type(self)
 
 
 class ValueFormats(NamedTuple):
-    """The formats by column, `key` before `value`, and what to do with a bad record."""
+    """The formats by column, `key` before `value`, and the handling of bad records."""
 
     columns: tuple[tuple[str, ColumnFormat], ...] = ()
     bad_records: str = FAIL
@@ -61,18 +62,18 @@ class ValueFormats(NamedTuple):
 
 
 def value_formats(options: Mapping[str, str]) -> ValueFormats:
-    """Raises ValueError for options that contradict each other and schemas that cannot be used."""
+    """Raises ValueError for contradicting options and unusable schemas."""
     columns = []
     for column in ("key", "value"):
         found = _column_format(options, column)
         if found is not None:
             found.spark_type()
             columns.append((column, found))
-    bad_records = _one_of(options, "badRecords", BAD_RECORDS, FAIL)
+    bad_records = one_of(options, "badRecords", BAD_RECORDS, FAIL)
     if not columns:
         for name in ("badRecords", "avroWireFormat"):
             if name.lower() in options:
-                raise ValueError(f"option {name!r} is of no use without valueFormat or keyFormat")
+                raise ValueError(f"option {name!r} needs valueFormat or keyFormat")
     return ValueFormats(tuple(columns), bad_records)
 
 
@@ -81,25 +82,18 @@ def _column_format(options: Mapping[str, str], column: str) -> ColumnFormat | No
     schema = options.get(schema_name.lower(), "").strip()
     if format_name.lower() not in options:
         if schema:
-            raise ValueError(f"option {schema_name!r} is of no use without {format_name}")
+            raise ValueError(f"option {schema_name!r} needs {format_name}")
         return None
-    chosen = _one_of(options, format_name, FORMATS, "")
+    chosen = one_of(options, format_name, FORMATS, "")
     if chosen == "string":
         if schema:
-            raise ValueError(f"option {schema_name!r} is of no use where {format_name} is string")
+            raise ValueError(f"option {schema_name!r} must not be set for {format_name}=string")
         return ColumnFormat(chosen)
     if not schema:
         example = '{"type": "record", ...}' if chosen == "avro" else "id bigint, name string"
-        raise ValueError(f"option {schema_name!r} must be set for {format_name}={chosen}, e.g. to {example}")
-    wire_format = _one_of(options, "avroWireFormat", WIRE_FORMATS, PLAIN)
+        raise ValueError(f"option {schema_name!r} must be set for {format_name}={chosen}, such as {example}")
+    wire_format = one_of(options, "avroWireFormat", WIRE_FORMATS, PLAIN)
     return ColumnFormat(chosen, schema, wire_format if chosen == "avro" else PLAIN)
-
-
-def _one_of(options: Mapping[str, str], name: str, choices: tuple[str, ...], otherwise: str) -> str:
-    value = options.get(name.lower(), otherwise).strip().lower()
-    if value not in choices:
-        raise ValueError(f"option {name!r} is {value!r}: expected {', '.join(choices[:-1])} or {choices[-1]}")
-    return value
 
 
 @lru_cache(maxsize=64)
@@ -110,11 +104,11 @@ def _spark_type(of: ColumnFormat) -> DataType:
         return schema_type(of.schema)
     if of.schema.startswith(("{", "[", '"')):
         return _from_avro(of.schema)
-    raise ValueError(f"schema {of.schema!r}: Avro is read with an Avro schema, which is JSON")
+    raise ValueError(f"schema {of.schema!r}: format avro needs an Avro schema, which is JSON")
 
 
 def schema_type(text: str) -> DataType:
-    """A schema as Spark's DDL, Spark's JSON (`df.schema.json()`) or Avro's JSON. Raises ValueError."""
+    """Parse Spark DDL, Spark JSON (`df.schema.json()`) or Avro JSON. Raises ValueError."""
     if not text.lstrip().startswith("{"):
         return parse_ddl(text)
     try:
@@ -126,7 +120,7 @@ def schema_type(text: str) -> DataType:
     try:
         return nullable(StructType.fromJson(parsed))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"schema {text!r}: no schema of Spark: {error!r}") from None
+        raise ValueError(f"schema {text!r}: not a Spark schema: {error!r}") from None
 
 
 def _from_avro(text: str) -> DataType:
@@ -145,7 +139,7 @@ class _Strings:
 
 @lru_cache(maxsize=64)
 def decoder_of(of: ColumnFormat) -> Decoder:
-    """One for each format and process. Raises ValueError."""
+    """Return the decoder of a format, one per process. Raises ValueError."""
     if of.format == "string":
         return _Strings()
     if of.format == "avro":
@@ -154,7 +148,7 @@ def decoder_of(of: ColumnFormat) -> Decoder:
 
 
 class DecodedRows:
-    """The columns of one batch of rows after decoding."""
+    """The decoded columns of one batch of rows. The constructor raises BadRecord if `badRecords` is fail."""
 
     def __init__(self, rows: pa.RecordBatch, formats: ValueFormats, topic: str, partition: int) -> None:
         self.columns: dict[str, pa.Array] = {}
@@ -164,15 +158,16 @@ class DecodedRows:
             decoded = decoder_of(of).decode(rows.column(column))
             self.columns[column] = decoded.values
             for row, reason in decoded.errors.items():
-                told = f"{column}: {reason}"
+                text = f"{column}: {reason}"
                 known = self._reasons.get(row)
-                self._reasons[row] = told if known is None else f"{known}; {told}"
+                self._reasons[row] = text if known is None else f"{known}; {text}"
         if self._reasons and formats.bad_records == FAIL:
             row = min(self._reasons)
             offset = rows.column("offset")[row].as_py()
             raise BadRecord(
                 f"topic {topic!r} partition {partition} offset {offset} cannot be decoded: "
-                f"{self._reasons[row]}. Set the option badRecords to null or columns to go on with them"
+                f"{self._reasons[row]}. To continue with bad records set the option badRecords to null or "
+                "columns"
             )
         if formats.adds_columns:
             self.columns[ERROR], self.columns[RAW] = self._error(), self._raw()

@@ -1,11 +1,11 @@
-"""JSON values into Arrow, by a schema.
+"""Decoding of JSON values into Arrow, with a schema.
 
-Missing fields are null, unknown ones are ignored, names are told apart by case, and a field of another type
-than the schema's makes the record a bad one. Numbers are never taken from text, nor text from numbers, except
+Missing fields are null, unknown fields are ignored, and names are case-sensitive. A field with another type
+than in the schema makes the record bad. Numbers are not converted from text, nor text from numbers, except
 that decimals may be either. Timestamps and dates are ISO 8601 text, binary is base64, maps are objects.
 
-Arrow's parser reads a block of values at once; a block that it does not take is read row by row. Both must
-agree on everything that the first accepts.
+Arrow's parser decodes a block of values at once; a block that it rejects is decoded row by row. Both must
+agree on everything that Arrow's parser accepts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pyarrow.json as pj
 
 from pyspark_ottla.decode.common import Decoded, NotDecodable, RowDecoder, carrier_of, convert, decode_blocks
 
-# Arrow's parser takes this for infinity, JSON and Python do not.
+# Arrow's parser accepts this as infinity; JSON and Python do not.
 _SHORT_INFINITY = re.compile(rb"[:\[,\s]-?Inf[\s,\]}]")
 
 
 class JsonDecoder:
-    """For values of one type; reads a struct fastest."""
+    """Decodes values of one type; structs are fastest."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -37,23 +37,23 @@ class JsonDecoder:
             self._schema = pa.schema(list(carrier_of(kind, _parsed_leaf)))
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Values are binary; the answer has as many of the type."""
+        """Decode binary values into the type."""
         block = None if self._schema is None else self._block
         return decode_blocks(values, self._kind, block, self._rows)
 
     def _block(self, values: pa.Array) -> pa.Array:
-        """Raises ArrowInvalid where any of the values may not be one JSON object."""
-        # Arrow's parser sees one stream of objects, whatever is in between. That each value is exactly one of
-        # them follows from: each begins and ends with a brace, none ends within a string (a line feed is not
-        # allowed there), and there are as many objects as values.
+        """Decode a block. Raises ArrowInvalid if a value may not be exactly one JSON object."""
+        # Arrow's parser reads a stream of objects with any separator. Each value is exactly one of them,
+        # because each starts and ends with a brace, none ends within a string (a line feed is not allowed
+        # there), and there are as many objects as values.
         whole = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
         if not pc.all(whole).as_py():
-            raise pa.ArrowInvalid("a value that is no object")
-        values.cast(pa.string())  # the parser does not look whether it is UTF-8
+            raise pa.ArrowInvalid("a value is not an object")
+        values.cast(pa.string())  # Arrow's parser does not check UTF-8
         joined = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), b"\n")[0].as_buffer()
         view = memoryview(joined)
         if _contains(view, b"Inf") and _SHORT_INFINITY.search(view):
-            raise pa.ArrowInvalid("infinity is written out in JSON")
+            raise pa.ArrowInvalid("Inf is not valid JSON")
         table = pj.read_json(
             pa.BufferReader(joined),
             pj.ReadOptions(use_threads=False, block_size=len(view) + 1),
@@ -73,7 +73,7 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _contains(view: memoryview, text: bytes) -> bool:
-    # Without a copy: a memoryview has no find of its own.
+    # Without a copy: memoryview has no find().
     return re.search(re.escape(text), view) is not None
 
 
@@ -84,19 +84,19 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def _parsed_leaf(kind: pa.DataType) -> pa.DataType:
-    """What Arrow's parser is asked for."""
+    """Return the type requested from Arrow's parser."""
     if pa.types.is_temporal(kind) or pa.types.is_binary(kind):
         return pa.string()
     return kind
 
 
 def _text_leaf(kind: pa.DataType) -> pa.DataType:
-    """What the rows carry: numbers as they are written."""
+    """Return the type of decoded rows before conversion: numbers stay text."""
     return kind if pa.types.is_boolean(kind) else pa.string()
 
 
 class _Number(str):
-    """A number as it is written, so that it is text for nobody by mistake."""
+    """The text of a number, distinguishable from a JSON string."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_consta
 
 
 class _RowReader:
-    """One value: parsed by Python, and checked against the type."""
+    """Parses one value with Python's parser and checks it against the type."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._shape = _shape_of(kind)
@@ -114,13 +114,13 @@ class _RowReader:
         try:
             parsed = _DECODER.decode(value.decode())
         except UnicodeDecodeError as error:
-            raise NotDecodable(f"no UTF-8 text: {error.reason} at byte {error.start}") from None
+            raise NotDecodable(f"invalid UTF-8: {error.reason} at byte {error.start}") from None
         except json.JSONDecodeError as error:
-            raise NotDecodable(f"no JSON: {error}") from None
+            raise NotDecodable(f"invalid JSON: {error}") from None
         except RecursionError:
-            raise NotDecodable("no JSON that can be read: nested too deeply") from None
+            raise NotDecodable("invalid JSON: nested too deeply") from None
         if parsed is None:
-            raise NotDecodable("null, where a value was due")
+            raise NotDecodable("the value is null")
         return self._shape(parsed, "")
 
 
@@ -128,7 +128,7 @@ Shape = Callable[[Any, str], Any]
 
 
 def _shape_of(kind: pa.DataType) -> Shape:
-    """A function of a parsed value and its path that gives what the rows carry. It raises NotDecodable."""
+    """Return a function that checks a parsed value at a path. It raises NotDecodable."""
     if pa.types.is_struct(kind):
         return _struct(kind)
     if pa.types.is_list(kind):

@@ -1,4 +1,4 @@
-"""The columns of the source, as Spark's Kafka connector has them, and record batches that hold them."""
+"""The columns of the source, the same as in Spark's Kafka connector, and their Arrow record batches."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_ottla.client_options import true_or_false
 from pyspark_ottla.decode.formats import ADDED_FIELDS, DecodedRows, ValueFormats, value_formats
+from pyspark_ottla.option_values import flag
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 FIELDS = {
@@ -48,8 +48,8 @@ _READ_NAMES = {"timestampType": "timestamp_type"}
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """The columns that a query gets: all, or those that the option `columns` names."""
-    with_headers = true_or_false("includeHeaders", options.get("includeheaders", "false"))
+    """Return the columns of a query: all of them, or those in the option `columns`."""
+    with_headers = flag(options, "includeHeaders", default=False)
     formats = value_formats(options)
     fields = dict(FIELDS)
     for name, of in formats.columns:
@@ -63,20 +63,20 @@ def schema_of(options: Mapping[str, str]) -> StructType:
     names = [name.strip().lower() for name in chosen.split(",") if name.strip()]
     unknown = [name for name in names if name not in by_lower]
     if unknown or not names:
-        raise ValueError(f"option 'columns' is {chosen!r}: choose some of {', '.join(fields)}")
+        raise ValueError(f"option 'columns' is {chosen!r}: expected some of {', '.join(fields)}")
     if formats.adds_columns:
-        names += ADDED_FIELDS  # they were asked for, and by an option of their own
+        names += ADDED_FIELDS  # badRecords=columns requests them
     return StructType([fields[by_lower[name]] for name in dict.fromkeys(names)])
 
 
 class SparkColumns:
-    """Turns record batches of the client into what Spark expects, to the letter."""
+    """Converts record batches of the client to the exact schema that Spark expects."""
 
     def __init__(self, schema: StructType, formats: ValueFormats | None = None) -> None:
         formats = formats or ValueFormats()
         names = list(schema.names)
         if not formats.adds_columns:
-            # What is not shown need not be decoded.
+            # Columns that are not selected need not be decoded.
             formats = formats._replace(columns=tuple(row for row in formats.columns if row[0] in names))
         self._names = names
         self._formats = formats
@@ -90,7 +90,7 @@ class SparkColumns:
 
     @property
     def read_names(self) -> list[str]:
-        """What `read_range` must give; the offset is always there, to know how far a range was read."""
+        """The columns to request from `read_range`; always with the offset, to track the position."""
         wanted = [name for name in self._names if name not in ADDED_FIELDS]
         wanted += [name for name, _ in self._formats.columns]
         if self._formats.adds_columns:
@@ -119,13 +119,13 @@ def _spark_arrow(kind: DataType) -> pa.DataType:
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:
-    """Spark's connector has null where a record has no headers."""
+    """Replace empty header lists by null, as Spark's Kafka connector does."""
     if len(headers) == 0:
         return headers.cast(_ARROW_TYPES["headers"])
     empty = pc.equal(pc.list_value_length(headers), 0)
     if pc.all(empty).as_py():
         return pa.nulls(len(headers), _ARROW_TYPES["headers"])
-    # A sum is a fresh array: offsets that are a slice take no mask.
+    # Adding 0 copies the offsets: ListArray.from_arrays takes no mask with sliced offsets.
     offsets = pc.add(headers.offsets, 0)
     values = headers.values.cast(_ARROW_HEADER)
     return pa.ListArray.from_arrays(offsets, values, type=_ARROW_TYPES["headers"], mask=empty)

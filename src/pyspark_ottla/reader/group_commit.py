@@ -1,7 +1,7 @@
-"""Tells a consumer group how far a query has read, so that every tool that shows lag shows the query too.
+"""Commits the offsets of finished batches to a consumer group, so that lag tools show the query.
 
-Nothing is ever read back from there: where a query goes on is in its checkpoint. So a commit that fails is
-worth a warning and no more.
+The commits are informational: a query resumes from its checkpoint, never from the group. A commit that fails
+is therefore logged and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ from collections.abc import Mapping
 from ottla.client import ClusterOptions, CommittedOffset, shared_cluster
 from ottla.client.blocking.groups import SyncGroup
 from ottla.client.errors import ClientError
-from pyspark_ottla.client_options import true_or_false
-from pyspark_ottla.reader.offset_specs import group_id_of
-from pyspark_ottla.reader.ranges import Offsets
+from pyspark_ottla.client_options import group_id_of
+from pyspark_ottla.offsets import Offsets
+from pyspark_ottla.option_values import flag
 
 log = logging.getLogger("pyspark_ottla")
 
 OPTION = "commitOffsetsToGroup"
 METADATA_OPTION = "commitOffsetsMetadata"
-# A batch must not wait for long, and not again and again, for a coordinator that is not there.
+# A batch must not wait long, nor repeatedly, for a coordinator that is unavailable.
 COMMIT_TIMEOUT_MS = 2_000
 PAUSE_AFTER_FAILURE_S = 10.0
 
 
 def commit_group_id(options: Mapping[str, str], *, streaming: bool) -> str:
-    """The group to commit to; empty where none is asked for. Raises ValueError."""
+    """Return the group to commit to; empty if the option is off. Raises ValueError."""
     group_id = group_id_of(options)
-    if not true_or_false(OPTION, options.get(OPTION.lower(), "false")):
+    if not flag(options, OPTION, default=False):
         return ""
     if not streaming:
-        raise ValueError(f"option {OPTION!r}: a batch query has no finished batches to commit")
+        raise ValueError(f"option {OPTION!r}: a batch query commits no offsets")
     if not group_id:
-        raise ValueError(f"option {OPTION!r} is true: set 'kafka.group.id' to say to which group")
+        raise ValueError(f"option {OPTION!r} is true: set 'kafka.group.id' to name the group")
     return group_id
 
 
 class GroupCommitter:
-    """For one query. It goes to executors with its reader, so it holds values until it is used."""
+    """Commits for one query. It is pickled with the reader, so it connects on first use."""
 
     def __init__(self, cluster: ClusterOptions, group_id: str, metadata: str = "") -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._metadata = metadata
         self._group: SyncGroup | None = None
-        self._told: Offsets = {}
+        self._committed: Offsets = {}
         self._not_before_s = float("-inf")
 
     def commit(self, finished: Offsets) -> None:
-        """All offsets before these were handled. Never raises what the cluster says."""
-        news = {key: offset for key, offset in finished.items() if self._told.get(key) != offset}
-        if not self._group_id or not news or time.monotonic() < self._not_before_s:
+        """Commit the end offsets of a finished batch. Never raises a ClientError."""
+        changed = {key: offset for key, offset in finished.items() if self._committed.get(key) != offset}
+        if not self._group_id or not changed or time.monotonic() < self._not_before_s:
             return
         if self._group is None:
             self._group = SyncGroup(shared_cluster(self._cluster), self._group_id)
-        rows = {key: CommittedOffset(offset, -1, self._metadata) for key, offset in news.items()}
+        rows = {key: CommittedOffset(offset, -1, self._metadata) for key, offset in changed.items()}
         try:
             self._group.commit(rows, timeout_ms=COMMIT_TIMEOUT_MS)
         except ClientError as error:
             self._not_before_s = time.monotonic() + PAUSE_AFTER_FAILURE_S
             log.warning(
-                "the offsets of finished batches could not be committed to group %r: %s. The query goes on, "
-                "tools that show lag will not see it; next attempt in %g s",
+                "cannot commit the offsets of finished batches to group %r: %s. The query continues, but "
+                "its lag is not updated; next attempt in %g s",
                 self._group_id,
                 error,
                 PAUSE_AFTER_FAILURE_S,
             )
             return
-        self._told |= news
+        self._committed |= changed

@@ -1,26 +1,28 @@
-"""What a task does on an executor: one range of offsets as record batches for Spark."""
+"""The executor side of the source: a range of offsets as record batches for Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client import ClusterOptions, SyncCluster, shared_cluster
+from ottla.client import SyncCluster, shared_cluster
 from ottla.client.blocking.arrow_read import OffsetRange, read_range
-from ottla.client.blocking.fetch_range import FetchOptions, log_bounds
+from ottla.client.blocking.fetch_range import log_bounds
 from ottla.client.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
 from ottla.protocol.message import ZERO_UUID
-from pyspark_ottla.decode.formats import ValueFormats
+from pyspark_ottla.client_options import fetch_options
+from pyspark_ottla.decode.formats import value_formats
 from pyspark_ottla.reader.columns import SparkColumns
-from pyspark_ottla.reader.planner import format_topic_id, report_loss
+from pyspark_ottla.reader.data_loss import format_topic_id, report_loss
+from pyspark_ottla.reader.options import SourceOptions
 from pyspark_ottla.task_context import freeze_imports
 
 
 class RangePartition(InputPartition):
-    """A range that one task reads, of the topic that had this id when the range was planned."""
+    """A range that one task reads, and the id that its topic had when the range was planned."""
 
     def __init__(self, span: OffsetRange, topic_id: bytes | None = None) -> None:
         super().__init__(tuple(span))
@@ -29,28 +31,20 @@ class RangePartition(InputPartition):
 
 
 class RangeReader:
-    """All that a task needs besides its range; goes to executors by pickle, so it holds values only."""
+    """Reads the ranges of one query. It is pickled to executors, so it holds plain values only."""
 
-    def __init__(
-        self,
-        cluster: ClusterOptions,
-        fetch: FetchOptions,
-        schema: StructType,
-        formats: ValueFormats,
-        *,
-        fail_on_data_loss: bool,
-    ) -> None:
-        self.cluster = cluster
-        self.fetch = fetch
+    def __init__(self, given: Mapping[str, str], options: SourceOptions, schema: StructType) -> None:
+        self.cluster = options.cluster
+        self.fetch = fetch_options(given)
         self.schema = schema
-        self.formats = formats
-        self.fail_on_data_loss = fail_on_data_loss
+        self.formats = value_formats(given)
+        self.fail_on_data_loss = options.fail_on_data_loss
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
         cluster = shared_cluster(self.cluster)
-        shape = SparkColumns(self.schema, self.formats)
-        names = shape.read_names
+        columns = SparkColumns(self.schema, self.formats)
+        names = columns.read_names
         span = partition.span
         while span.start < span.end:
             try:
@@ -61,35 +55,35 @@ class RangeReader:
                         return
                     if rows.num_rows:
                         span = span._replace(start=rows.column("offset")[-1].as_py() + 1)
-                        yield shape.apply(rows, span.topic, span.partition)
+                        yield columns.apply(rows, span.topic, span.partition)
                 return
             except (OffsetOutOfRangeError, UnknownTopicError) as error:
-                span = self._after_loss(cluster, span, error)
+                span = self._remaining(cluster, span, error)
 
     def _was_recreated(self, cluster: SyncCluster, span: OffsetRange, topic_id: bytes | None) -> bool:
-        """Whether the name stands for another topic by now: its records are not those of the range."""
+        """Return whether another topic has the name now: its records are not those of the range."""
         if topic_id is None:
             return False
         found = cluster.topic(span.topic).id
         if found in (topic_id, ZERO_UUID):
             return False
         report_loss(
-            f"topic {span.topic!r} was deleted and made anew: its id was {format_topic_id(topic_id)} and is "
-            f"{format_topic_id(found)} now; of partition {span.partition}, {_asked(span)} and are gone",
+            f"topic {span.topic!r} was deleted and recreated: its id was {format_topic_id(topic_id)} and is "
+            f"now {format_topic_id(found)}; {_unread(span)} of partition {span.partition} are gone",
             fail=self.fail_on_data_loss,
         )
         return True
 
-    def _after_loss(self, cluster: SyncCluster, span: OffsetRange, error: BrokerError) -> OffsetRange:
-        """What of a range is still there, after the loss of the rest was reported."""
+    def _remaining(self, cluster: SyncCluster, span: OffsetRange, error: BrokerError) -> OffsetRange:
+        """Report the lost part of a range and return the part that still exists."""
         where = f"topic {span.topic!r} partition {span.partition}"
         if isinstance(error, UnknownTopicError):
-            there = cluster.existing_topics([span.topic]).get(span.topic)
+            info = cluster.existing_topics([span.topic]).get(span.topic)
             why = "the topic was deleted"
-            if there is not None:
-                why = f"the topic has {len(there.partitions)} partitions now, so it was deleted and made anew"
+            if info is not None:
+                why = f"the topic was deleted and recreated with {len(info.partitions)} partitions"
             report_loss(
-                f"{where} does not exist any more; {_asked(span)}: {why}", fail=self.fail_on_data_loss
+                f"{where} no longer exists: {why}; {_unread(span)} are gone", fail=self.fail_on_data_loss
             )
             return span._replace(start=span.end)
         first, last = log_bounds(
@@ -98,18 +92,18 @@ class RangeReader:
         if first > span.start:
             gone = min(first, span.end) - 1
             report_loss(
-                f"{where}: {_asked(span)}, but the log begins at {first}: {span.start} to {gone} are gone, "
-                "removed by retention or by a deletion of records",
+                f"{where}: cannot read offsets {span.start} to {gone}: the log starts at offset {first}, "
+                "earlier records were removed by retention or DeleteRecords",
                 fail=self.fail_on_data_loss,
             )
             return span._replace(start=min(first, span.end))
         report_loss(
-            f"{where}: {_asked(span)}, but the log ends at {last}: it was truncated, "
-            "by an election of a leader that had less, or the topic was made anew",
+            f"{where}: cannot read offsets {max(last, span.start)} to {span.end - 1}: the log ends at "
+            f"offset {last}, it was truncated by an unclean leader election or the topic was recreated",
             fail=self.fail_on_data_loss,
         )
         return span._replace(end=max(span.start, min(last, span.end)))
 
 
-def _asked(span: OffsetRange) -> str:
-    return f"offsets {span.start} to {span.end - 1} were to be read"
+def _unread(span: OffsetRange) -> str:
+    return f"unread offsets {span.start} to {span.end - 1}"

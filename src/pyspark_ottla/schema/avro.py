@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pyspark_ottla.schema.ddl import DECIMAL_DIGITS_MAX
+
 _PRIMITIVES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -16,7 +18,7 @@ _PRIMITIVES = {
     "bytes": pa.binary(),
     "string": pa.string(),
 }
-# Of several numbers, the one that holds them all.
+# Unions of number types, and the type that holds all of them.
 _WIDER = (({"int", "long"}, "long"), ({"float", "double"}, "double"))
 _NAMED = ("record", "error", "enum", "fixed")
 _TIMES = {
@@ -25,14 +27,13 @@ _TIMES = {
     "local-timestamp-millis": ("ms", None),
     "local-timestamp-micros": ("us", None),
 }
-DECIMAL_DIGITS_MAX = 38
 
 
 class AvroType(NamedTuple):
-    """What a schema gives.
+    """The Arrow type of an Avro schema.
 
-    `kind` is the type of the column, `carrier` what values have when they are read with `schema`, which is
-    the given one without the logical types that are cheaper to convert by column.
+    `kind` is the type of the column. `carrier` is the type of values read with `schema`, which is the given
+    schema without the logical types that are cheaper to convert column by column.
     """
 
     kind: pa.DataType
@@ -41,17 +42,17 @@ class AvroType(NamedTuple):
 
 
 def avro_type(text: str) -> AvroType:
-    """Raises ValueError for what is no Avro schema, or has no counterpart in Spark."""
+    """Raises ValueError for an invalid schema, or one without an equivalent in Spark."""
     try:
         parsed = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"no Avro schema: {error}") from None
+        raise ValueError(f"invalid Avro schema: {error}") from None
     return _Reader().read(parsed, None, "the value")
 
 
 class _Reader:
     def __init__(self) -> None:
-        # By full name; None while it is being read.
+        # By full name; None while the type is being read.
         self._named: dict[str, AvroType | None] = {}
 
     def read(self, schema: Any, namespace: str | None, path: str) -> AvroType:
@@ -62,7 +63,7 @@ class _Reader:
         if isinstance(schema, list):
             return self._union(schema, namespace, path)
         if not isinstance(schema, dict) or "type" not in schema:
-            raise ValueError(f"no Avro schema: {path} is {json.dumps(schema)}")
+            raise ValueError(f"invalid Avro schema: {path} is {json.dumps(schema)}")
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.read(kind, namespace, path)
@@ -95,16 +96,16 @@ class _Reader:
     def _reference(self, name: str, namespace: str | None, path: str) -> AvroType:
         full = _full_name(name, namespace)
         if full not in self._named:
-            raise ValueError(f"no Avro schema: {path} has the unknown type {name!r}")
+            raise ValueError(f"invalid Avro schema: {path} has the unknown type {name!r}")
         found = self._named[full]
         if found is None:
-            raise ValueError(f"Avro type {name!r} holds itself: no column of Spark can")
+            raise ValueError(f"Avro type {name!r} is recursive, which Spark does not support")
         return AvroType(found.kind, found.carrier, full)
 
     def _named_type(self, schema: dict[str, Any], namespace: str | None, path: str) -> AvroType:
         name = schema.get("name")
         if not isinstance(name, str) or not name:
-            raise ValueError(f"no Avro schema: {path} is a {schema['type']} without a name")
+            raise ValueError(f"invalid Avro schema: {path} is a {schema['type']} without a name")
         full = _full_name(name, schema.get("namespace", namespace))
         inner = full.rpartition(".")[0] or None
         self._named[full] = None
@@ -123,11 +124,11 @@ class _Reader:
     def _record(self, schema: dict[str, Any], full: str, namespace: str | None, path: str) -> AvroType:
         fields = schema.get("fields")
         if not isinstance(fields, list) or not fields:
-            raise ValueError(f"no Avro schema: {path} is a record without fields")
+            raise ValueError(f"invalid Avro schema: {path} is a record without fields")
         names, types = [], []
         for field in fields:
             if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
-                raise ValueError(f"no Avro schema: {path} has the field {json.dumps(field)}")
+                raise ValueError(f"invalid Avro schema: {path} has the field {json.dumps(field)}")
             names.append(field["name"])
             types.append(self.read(field["type"], namespace, f"{path}.{field['name']}"))
         rows = [{"name": name, "type": each.schema} for name, each in zip(names, types, strict=True)]
@@ -144,7 +145,7 @@ class _Reader:
         else:
             wide = [wide for names, wide in _WIDER if all(isinstance(b, str) and b in names for b in some)]
             if not some or not wide:
-                raise ValueError(f"{path} is a union of several types: a column of Spark has one")
+                raise ValueError(f"{path} is a union of several types, which Spark does not support")
             found = AvroType(_PRIMITIVES[wide[0]], _PRIMITIVES[wide[0]], wide[0])
             return found._replace(schema=branches)
         return found._replace(schema=[found.schema if branch != "null" else "null" for branch in branches])
@@ -167,6 +168,7 @@ def _decimal(schema: dict[str, Any], path: str) -> pa.DataType:
         or precision == 0
     ):
         raise ValueError(
-            f"{path} is a decimal of {precision} digits, {scale} behind the point: expected 1 to 38"
+            f"{path}: invalid decimal({precision}, {scale}): the precision is 1 to {DECIMAL_DIGITS_MAX}, "
+            "the scale 0 to the precision"
         )
     return pa.decimal128(precision, scale)

@@ -1,7 +1,7 @@
-"""Spark's way to write a schema, `id bigint, items array<struct<sku: string>>`, read without Spark.
+"""A parser for Spark's schema DDL: `id bigint, items array<struct<sku: string>>`.
 
-PySpark asks the JVM for this, and there is none where a data source tells its schema, nor where a pipeline is
-checked before anything is started. Nothing here needs PySpark to be installed.
+PySpark parses DDL in the JVM, which is not available where a data source returns its schema, nor where a
+pipeline is validated. This module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The types that values are decoded into: every name that Spark has for one, and the name that stands for it.
+# Types that values can be decoded into: every name and alias in Spark, and the canonical name.
 PLAIN_TYPES = {
     "boolean": "boolean",
     "tinyint": "tinyint",
@@ -40,7 +40,7 @@ SIZED_TYPES = {
     "character": "string",
 }
 NESTED_TYPES = ("array", "map", "struct")
-# Steps may have these, too: Spark knows them, but no record's value has them.
+# Types that Spark has, but that no value of a record can be decoded into.
 SPARK_ONLY_TYPES = ("void", "variant", "interval", "time")
 ALL_TYPES = (*PLAIN_TYPES, *SIZED_TYPES, *NESTED_TYPES, *SPARK_ONLY_TYPES)
 DECIMAL_DIGITS_MAX = 38
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 
 
 class SchemaTextError(ValueError):
-    """What is wrong, and at which character; `unknown_type` is the word that was to be a type."""
+    """A syntax error at a character offset; `unknown_type` is the name that is not a type."""
 
     def __init__(self, offset: int, message: str, unknown_type: str | None = None) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class SchemaTextError(ValueError):
 
 
 class Type(NamedTuple):
-    """A type by the name that stands for it; `inner` are the element, or the key and the value."""
+    """A type by its canonical name; `inner` has the element type, or the key and value types."""
 
     name: str
     offset: int
@@ -86,14 +86,14 @@ def parse_columns(text: str) -> tuple[Column, ...]:
     """Raises SchemaTextError."""
     parser = _Parser(text)
     if parser.is_at_end:
-        raise SchemaTextError(0, "a schema needs columns, e.g. id BIGINT, name STRING")
+        raise SchemaTextError(0, "the schema is empty; expected columns such as id BIGINT, name STRING")
     found = parser.columns()
     parser.end()
     return found
 
 
 def parse_type(text: str) -> Type:
-    """One type by itself. Raises SchemaTextError."""
+    """Parse a single type. Raises SchemaTextError."""
     parser = _Parser(text)
     found = parser.type()
     parser.end()
@@ -101,14 +101,14 @@ def parse_type(text: str) -> Type:
 
 
 def check_decodable(types: Sequence[Type]) -> None:
-    """Raises SchemaTextError for a type that no value of a record can be decoded into."""
+    """Raise SchemaTextError for a type that values cannot be decoded into."""
     for each in types:
         if each.name in SPARK_ONLY_TYPES:
-            raise SchemaTextError(each.offset, f"no value can be decoded into the type {each.name.upper()}")
+            raise SchemaTextError(each.offset, f"values cannot be decoded into type {each.name.upper()}")
         if each.name == "map" and each.inner[0].name != "string":
-            raise SchemaTextError(each.inner[0].offset, "the keys of a map must be strings")
+            raise SchemaTextError(each.inner[0].offset, "map keys must be strings")
         if each.name == "struct" and not each.columns:
-            raise SchemaTextError(each.offset, "a struct needs fields")
+            raise SchemaTextError(each.offset, "a struct must have fields")
         check_decodable(each.inner)
         check_decodable([column.type for column in each.columns])
 
@@ -121,7 +121,7 @@ class _Parser:
             found = _TOKEN.match(text, at)
             if found is None or found.lastgroup is None:
                 start = at + len(text[at:]) - len(text[at:].lstrip())
-                raise SchemaTextError(start, f"'{text[start]}' has no place in a schema")
+                raise SchemaTextError(start, f"unexpected character '{text[start]}'")
             kind = found.lastgroup
             self._tokens.append(_Token(kind, found[kind], found.start(kind)))
             at = found.end()
@@ -141,10 +141,10 @@ class _Parser:
         while True:
             token = self._take()
             if token.kind not in ("name", "quoted"):
-                raise SchemaTextError(token.offset, f"expected the name of a column, not {token.text}")
+                raise SchemaTextError(token.offset, f"expected a column name, not {token.text}")
             name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
             if name.lower() in found:
-                raise SchemaTextError(token.offset, f"the column '{name}' is there twice")
+                raise SchemaTextError(token.offset, f"duplicate column '{name}'")
             self._accept(":")
             found[name.lower()] = Column(name, self.type())
             self._notes()
@@ -187,11 +187,12 @@ class _Parser:
             return Type(name, offset)
         precision, scale = [*sizes, *(10, 0)[len(sizes) :]][:2]
         if len(sizes) > 2 or not 0 <= scale <= precision <= DECIMAL_DIGITS_MAX or precision == 0:
-            told = ", ".join(str(size) for size in sizes)
-            text = (
-                f"a decimal has 1 to {DECIMAL_DIGITS_MAX} digits, and no more behind the point: not ({told})"
+            given = ", ".join(str(size) for size in sizes)
+            raise SchemaTextError(
+                offset,
+                f"invalid decimal({given}): the precision is 1 to {DECIMAL_DIGITS_MAX}, the scale 0 to the "
+                "precision",
             )
-            raise SchemaTextError(offset, text)
         return Type(name, offset, (precision, scale))
 
     def _sizes(self) -> tuple[int, ...]:
@@ -213,7 +214,7 @@ class _Parser:
         if self._accept("comment"):
             token = self._take()
             if token.kind != "text":
-                raise SchemaTextError(token.offset, "COMMENT needs a text in quotes")
+                raise SchemaTextError(token.offset, "expected quoted text after COMMENT")
 
     @property
     def _next(self) -> _Token:

@@ -1,6 +1,7 @@
-"""From schemas as text to Spark's types.
+"""Spark types from schemas given as text.
 
-Everything is nullable, as in Spark's `from_json`: what a record lacks is null, whatever the schema promised.
+Everything is nullable, as with Spark's `from_json`: a missing field is null, even if the schema says NOT
+NULL.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _PLAIN: dict[str, type[DataType]] = {
 
 
 def parse_ddl(text: str) -> DataType:
-    """Columns as a StructType, or one type by itself. Raises ValueError that says where."""
+    """Parse columns into a StructType, or a single type. Raises ValueError with the position."""
     try:
         found = _columns_or_type(text)
         check_decodable([found])
@@ -77,7 +78,7 @@ def _spark_type(of: Type) -> DataType:
 
 
 def nullable(kind: DataType) -> DataType:
-    """The same type with every field nullable. Raises ValueError for one that cannot be decoded into."""
+    """Return the type with every field nullable. Raises ValueError for a type that cannot be decoded."""
     if isinstance(kind, StructType):
         return StructType([StructField(field.name, nullable(field.dataType)) for field in kind.fields])
     if isinstance(kind, ArrayType):
@@ -86,4 +87,4 @@ def nullable(kind: DataType) -> DataType:
         return MapType(StringType(), nullable(kind.valueType))
     if isinstance(kind, DecimalType | StringType) or type(kind) in _PLAIN.values():
         return StringType() if isinstance(kind, StringType) else kind
-    raise ValueError(f"the type {kind.simpleString()} is not supported in a schema")
+    raise ValueError(f"type {kind.simpleString()} is not supported in a schema")

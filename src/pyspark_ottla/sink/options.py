@@ -1,4 +1,4 @@
-"""The options of the sink, checked when a query is planned; they go to executors by pickle."""
+"""The options of the sink. They are checked when a query is planned, and pickled to executors."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pyspark_ottla.client_options import (
     client_parameters,
     cluster_options,
     refuse,
-    whole_number,
     writer_options,
 )
+from pyspark_ottla.option_values import one_of, whole_number, write_identity
 
 RECORD_COLUMNS = ("key", "value", "headers", "topic", "partition")
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
 MODES = (AT_LEAST_ONCE, EXACTLY_ONCE)
 COMMIT_TOPIC = "__ottla_spark_commits"
-# As long as brokers allow by default: a task must have written everything by then.
+# The default maximum of brokers: a task must have written all its rows within this time.
 TRANSACTION_TIMEOUT_MS = 900_000
 UNSUPPORTED_SINK_OPTIONS = {
-    "transactional.id": "with mode=exactly-once the sink chooses transactional ids itself",
+    "transactional.id": "with mode=exactly-once the sink chooses the transactional ids",
     "interceptor.classes": "interceptors may break the query",
-    "partitioner.class": "rows go where the Java client sends them, or where the column 'partition' says",
+    "partitioner.class": "rows are partitioned as by the Java client, or by the column 'partition'",
 }
 
 
 class SinkOptions:
-    """Raises ValueError when made."""
+    """The constructor raises ValueError for invalid options."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         given = client_parameters(options)
@@ -39,9 +39,7 @@ class SinkOptions:
         self.writer = writer_options(options)
         self.topic = options.get("topic")
         self.dead_letter_topic = options.get("deadlettertopic")
-        self.mode = options.get("mode", AT_LEAST_ONCE).strip().lower()
-        if self.mode not in MODES:
-            raise ValueError(f"option 'mode' is {self.mode!r}: expected {' or '.join(MODES)}")
+        self.mode = one_of(options, "mode", MODES, AT_LEAST_ONCE)
         if self.mode == EXACTLY_ONCE:
             self._check_exactly_once(given)
         self.commit_topic = options.get("committopic", COMMIT_TOPIC)
@@ -52,13 +50,13 @@ class SinkOptions:
         )
         lost = options.get("acceptlostbatch")
         self.accept_lost_batch = None if lost is None else whole_number("acceptLostBatch", lost)
-        self.application, self.version = _named_write(options)
-        # TaskId names batches himself may come with one that was done long ago.
+        self.application, self.version = _write_identity(options)
+        # A batch write with txnAppId may repeat any earlier version; a stream repeats its last batch only.
         self.skips_earlier = self.application is not None
         self.columns = check_schema(schema, self.topic)
 
     def records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that make records, by the names that the client has for them."""
+        """Select the columns that make up records, under the client's names."""
         return rows.select(self.columns).rename_columns([name.lower() for name in self.columns])
 
     def _check_exactly_once(self, given: Mapping[str, str]) -> None:
@@ -68,25 +66,21 @@ class SinkOptions:
             raise ValueError("option 'kafka.enable.idempotence' is false: mode=exactly-once needs true")
 
 
-def _named_write(options: Mapping[str, str]) -> tuple[str | None, int]:
-    application, version = options.get("txnappid"), options.get("txnversion")
-    if (application is None) != (version is None):
-        raise ValueError("options 'txnAppId' and 'txnVersion': set both or none")
-    if application is None or version is None:
-        return None, 0
-    if not application or "/" in application:
+def _write_identity(options: Mapping[str, str]) -> tuple[str | None, int]:
+    application, version = write_identity(options) or (None, 0)
+    if application is not None and "/" in application:
         raise ValueError(f"option 'txnAppId' is {application!r}: expected a name without slashes")
-    return application, whole_number("txnVersion", version)
+    return application, version
 
 
 def check_schema(schema: StructType, topic: str | None) -> list[str]:
-    """The columns that make records. Raises ValueError for one that is missing or of another type."""
-    # Spark's column names do not tell upper from lower case.
+    """Return the columns that make up records. Raises ValueError if one is missing or has the wrong type."""
+    # Spark's column names are case-insensitive.
     by_lower = {field.name.lower(): field for field in schema.fields}
     if "value" not in by_lower:
-        raise ValueError(f"the column 'value' is required; there are {', '.join(schema.names)}")
+        raise ValueError(f"the column 'value' is missing; the columns are {', '.join(schema.names)}")
     if topic is None and "topic" not in by_lower:
-        raise ValueError("no topic to write to: set the option 'topic', or have a column of that name")
+        raise ValueError("no topic to write to: set the option 'topic' or add a column 'topic'")
     for name in RECORD_COLUMNS:
         if name in by_lower and not _fits(name, by_lower[name].dataType):
             expected = {

@@ -1,4 +1,4 @@
-"""Writing: `df.write.format("ottla")` and `df.writeStream.format("ottla")`, at least or exactly once."""
+"""The writers of the sink, batch and streaming, with at-least-once or exactly-once delivery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -19,13 +18,13 @@ from pyspark_ottla.sink.exactly_once.batch_commit import BatchAttempt, BatchComm
 from pyspark_ottla.sink.exactly_once.marker import transaction_prefix
 from pyspark_ottla.sink.exactly_once.task_writer import PreparedTransaction, TaskId, write_in_transaction
 from pyspark_ottla.sink.options import EXACTLY_ONCE, SinkOptions
-from pyspark_ottla.task_context import freeze_imports
+from pyspark_ottla.task_context import current_task, freeze_imports
 
 Messages = Sequence[WriterCommitMessage | None]
 
 
 class Delivered(WriterCommitMessage):
-    """What one task has written."""
+    """The commit message of an at-least-once task."""
 
     def __init__(self, records: int, dead_letters: int = 0) -> None:
         self.records = records
@@ -33,7 +32,7 @@ class Delivered(WriterCommitMessage):
 
 
 def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Delivered:
-    """Write the rows of a task for good: what an attempt has sent stays, whatever becomes of it."""
+    """Write the rows of a task. They stay in the topic even if the attempt fails later."""
     freeze_imports()
     with ArrowWriter(
         shared_cluster(options.cluster),
@@ -47,42 +46,37 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
 
 
 def batch_attempt(messages: Messages, batch: int | None = None) -> BatchAttempt | None:
-    """What tasks have told together; None if none of them has told anything."""
-    told = [message for message in messages if isinstance(message, PreparedTransaction)]
-    if not told:
+    """Combine the commit messages of an exactly-once batch; None if there are none."""
+    prepared = [message for message in messages if isinstance(message, PreparedTransaction)]
+    if not prepared:
         return None
-    task = told[0].task
-    assert all(message.task.key == task.key for message in told), "tasks of several queries in one batch"
+    task = prepared[0].task
+    assert all(message.task.key == task.key for message in prepared), "tasks of several queries in one batch"
     assert batch is None or batch == task.batch, f"tasks of batch {task.batch} in batch {batch}"
-    handles = [message.handle for message in told if message.handle is not None]
-    return BatchAttempt(
-        task.key, task.run, task.batch, handles, any(message.task.attempt for message in told)
-    )
+    handles = [message.handle for message in prepared if message.handle is not None]
+    retried = any(message.task.attempt for message in prepared)
+    return BatchAttempt(task.key, task.run, task.batch, handles, retried)
 
 
 def stream_task_id() -> TaskId:
-    """Only tasks are told which query they belong to."""
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("mode=exactly-once: this is not a task of Spark")
-    query = context.getLocalProperty("sql.streaming.queryId")
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    run = context.getLocalProperty("sql.streaming.runId") or context.getLocalProperty("spark.jobGroup.id")
-    if query is None or batch is None or run is None:
+    """Return the id of the current task. Only tasks know which query and batch they belong to."""
+    task = current_task()
+    if task.query_id is None or task.batch_id is None or task.run_id is None:
         raise RuntimeError(
-            "mode=exactly-once: Spark does not tell the task its query and batch "
-            f"(sql.streaming.queryId={query}, streaming.sql.batchId={batch}, run={run})"
+            "mode=exactly-once: Spark does not provide the query and batch of this task "
+            f"(sql.streaming.queryId={task.query_id}, streaming.sql.batchId={task.batch_id}, "
+            f"run={task.run_id})"
         )
-    return TaskId(query, run, int(batch), context.partitionId(), context.attemptNumber())
+    return TaskId(task.query_id, task.run_id, task.batch_id, task.partition, task.attempt)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming query's sink. Every commit is on a fresh one: all that it knows are the messages."""
+    """The sink of a streaming query. Spark creates a new one per commit: all state is in the messages."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = SinkOptions(options, schema)
         if self._options.application is not None:
-            raise ValueError("options 'txnAppId' and 'txnVersion' are for batch writes: a stream has its own")
+            raise ValueError("options 'txnAppId' and 'txnVersion' are for batch writes, not for streams")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._options.mode == EXACTLY_ONCE:
@@ -90,20 +84,20 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         return write_at_least_once(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """At least once, everything is in the topics already."""
+        """Commit the transactions; with at-least-once delivery there is nothing to do."""
         attempt = batch_attempt(messages, batchId)
         if attempt is not None:
             BatchCommitter(self._options).commit(attempt)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """At least once, what was written cannot be taken back."""
+        """Abort the transactions; with at-least-once delivery written records stay."""
         attempt = batch_attempt(messages, batchId)
         if attempt is not None:
             BatchCommitter(self._options).abort(attempt)
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """A batch job's sink; the object that tasks and the driver use is one and the same, pickled."""
+    """The sink of a batch job. Tasks and driver use pickled copies of one writer."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -116,11 +110,10 @@ class OttlaWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._options.mode != EXACTLY_ONCE:
             return write_at_least_once(self._options, iterator)
-        context = TaskContext.get()
-        partition, attempt = (0, 0) if context is None else (context.partitionId(), context.attemptNumber())
-        task = TaskId(self._key, self._job, self._options.version, partition, attempt)
+        task = current_task()
+        task_id = TaskId(self._key, self._job, self._options.version, task.partition, task.attempt)
         return write_in_transaction(
-            self._options, task, iterator, decided=self._options.application is not None
+            self._options, task_id, iterator, with_marker=self._options.application is not None
         )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

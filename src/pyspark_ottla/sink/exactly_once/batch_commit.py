@@ -1,4 +1,4 @@
-"""What the driver does: decide on a batch, end its transactions, clear up after other attempts."""
+"""The driver side: append the marker of a batch, end its transactions, abort those of other attempts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_ottla.sink.exactly_once.marker import Marker, not_in_marker, transa
 from pyspark_ottla.sink.options import SinkOptions
 
 TRIES_MAX = 5
-# Speculative attempts that lost are not told to the driver, so it looks for them now and then.
+# The driver is not notified of speculative attempts that lost, so it lists open transactions periodically.
 SWEEP_INTERVAL_S = 10.0
 
 Result = TypeVar("Result")
@@ -23,15 +23,15 @@ logger = logging.getLogger("pyspark_ottla")
 
 
 class LostBatchError(RuntimeError):
-    """A batch was decided, and what it decided on is gone."""
+    """A batch has a marker, but its transactions cannot be committed."""
 
 
 class CheckpointBehindError(RuntimeError):
-    """The batch comes after others of a higher number: the checkpoint is not the one that the sink knows."""
+    """A later batch is already committed: the checkpoint is older than the output."""
 
 
 class BatchAttempt:
-    """What tasks told the driver of one batch: the handles of transactions, all under one query and run."""
+    """The transactions that the tasks of one batch have prepared, in one run of a query."""
 
     def __init__(
         self, key: str, run: str, batch: int, handles: Sequence[TransactionHandle], retried: bool = False
@@ -44,7 +44,7 @@ class BatchAttempt:
 
 
 class BatchCommitter:
-    """The driver's side of one sink."""
+    """Commits or aborts the batches of one sink."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
@@ -53,90 +53,92 @@ class BatchCommitter:
     # Commit.
 
     def commit(self, attempt: BatchAttempt) -> bool:
-        """Whether it was this attempt that counts; False: the batch was decided before."""
-        committer = self._committer(attempt.key)
-        return _retry_when_fenced(lambda: self._commit(committer, attempt))
+        """Commit a batch. Returns False if an earlier attempt of it was committed already."""
+        markers = self._marker_writer(attempt.key)
+        return _retry_when_fenced(lambda: self._commit(markers, attempt))
 
-    def _commit(self, committer: MarkerWriter, attempt: BatchAttempt) -> bool:
-        is_idle = not attempt.handles and committer.swept_run == attempt.run
+    def _commit(self, markers: MarkerWriter, attempt: BatchAttempt) -> bool:
+        is_idle = not attempt.handles and markers.swept_run == attempt.run
         if is_idle:
-            return True  # nothing to decide on
-        marker = committer.marker()
+            return True  # an empty batch needs no marker
+        marker = markers.marker()
         check_order(self.options, attempt.key, marker, attempt.batch)
         if marker is not None and not marker.done:
             self.roll_forward(attempt.key, marker)
             marker = marker._replace(done=True)
-            committer.append(marker)
+            markers.append(marker)
         if marker is not None and marker.batch >= attempt.batch:
-            logger.warning("query %s: batch %s was committed before", attempt.key, attempt.batch)
+            logger.warning("query %s: batch %s is committed already", attempt.key, attempt.batch)
             self.abort_all(not_in_marker(attempt.handles, marker))
             return False
-        # Before the decision: what is open now is of this batch or of one before, whoever runs the query.
-        leftovers = self._leftovers(committer, attempt)
+        # List them before the marker is appended: transactions open now belong to this batch or an earlier
+        # one, also if another driver runs the query.
+        leftovers = self._leftovers(markers, attempt)
         if attempt.handles:
             marker = Marker(attempt.batch, attempt.handles)
-            committer.append(marker)
+            markers.append(marker)
             self.roll_forward(attempt.key, marker)
-            committer.append(marker._replace(done=True))
+            markers.append(marker._replace(done=True))
         self._abort_leftovers(leftovers)
         return True
 
     def roll_forward(self, key: str, marker: Marker) -> None:
-        """Commit what a marker names; what is committed already is let be. Raises LostBatchError."""
+        """Commit the transactions of a marker; those committed already are ignored. Raises LostBatchError."""
         results = self.transactions.end(marker.winners, commit=True)
         refused = [result for result in results.values() if isinstance(result, BrokerError)]
         if not refused:
             return
         text = (
-            f"query {key}: batch {marker.batch} was decided, but {len(refused)} of its "
-            f"{len(marker.winners)} transactions cannot be committed: {refused[0]}. Most likely they passed "
-            "their time-out before they were committed, and their rows are lost. Two-phase commit on the "
-            "brokers (transaction.two.phase.commit.enable=true) excludes that."
+            f"query {key}: batch {marker.batch} has a commit marker, but {len(refused)} of its "
+            f"{len(marker.winners)} transactions cannot be committed: {refused[0]}. They probably timed out "
+            "first, and their rows are lost. Two-phase commit on the brokers "
+            "(transaction.two.phase.commit.enable=true) prevents this."
         )
         if self.options.accept_lost_batch == marker.batch:
-            logger.error("%s Going on: the option acceptLostBatch says so.", text)
+            logger.error("%s Continuing, because the option acceptLostBatch is set.", text)
             return
         raise LostBatchError(
-            f"{text} The query stops here. To go on without these rows, set the option acceptLostBatch to "
-            f"{marker.batch}."
+            f"{text} To continue without these rows, set the option acceptLostBatch to {marker.batch}."
         )
 
     # Abort.
 
     def abort(self, attempt: BatchAttempt) -> None:
-        """Abort what tasks prepared, unless it was decided: a commit that failed may have got so far."""
-        committer = self._committer(attempt.key)
-        # A marker that is still under way is refused from here on: what is not there now never will be.
-        marker = _retry_when_fenced(lambda: committer.marker(fence=True))
+        """Abort prepared transactions, unless they have a marker: the commit may have failed after that."""
+        markers = self._marker_writer(attempt.key)
+        # Fencing makes brokers refuse a marker that is still in flight: if there is none now, none will
+        # appear.
+        marker = _retry_when_fenced(lambda: markers.marker(fence=True))
         losers = not_in_marker(attempt.handles, marker)
         self.abort_all(losers)
-        decided = marker is not None and len(losers) < len(attempt.handles)
-        if not decided:
+        has_marker = marker is not None and len(losers) < len(attempt.handles)
+        if not has_marker:
             prefix = transaction_prefix(attempt.key, attempt.run)
             self._abort_leftovers(self.transactions.open_ids(prefix, all_brokers=False))
 
     def abort_all(self, handles: Sequence[TransactionHandle]) -> None:
-        """What is refused is over already, one way or the other."""
+        """Abort transactions. A refused abort means that the transaction has ended already."""
         if handles:
             self.transactions.end(handles, commit=False)
 
     # Leftovers.
 
-    def _leftovers(self, committer: MarkerWriter, attempt: BatchAttempt) -> list[str]:
+    def _leftovers(self, markers: MarkerWriter, attempt: BatchAttempt) -> list[str]:
+        """List open transactions of failed or speculative attempts, if that is due."""
         now_s = time.monotonic()
         due = (
             attempt.retried
-            or committer.swept_run != attempt.run
-            or now_s - committer.swept_at_s > SWEEP_INTERVAL_S
+            or markers.swept_run != attempt.run
+            or now_s - markers.swept_at_s > SWEEP_INTERVAL_S
         )
         if not due:
             return []
         try:
             found = self.transactions.open_ids(transaction_prefix(attempt.key), all_brokers=False)
         except ClientError as error:
-            logger.warning("query %s: leftovers cannot be looked for now: %s", attempt.key, error)
+            logger.warning("query %s: cannot list leftover transactions: %s", attempt.key, error)
             return []
-        committer.swept_run, committer.swept_at_s = attempt.run, now_s
+        markers.swept_run, markers.swept_at_s = attempt.run, now_s
         own = dict.fromkeys(handle.transactional_id for handle in attempt.handles)
         return [name for name in found if name not in own]
 
@@ -145,10 +147,10 @@ class BatchCommitter:
             try:
                 self.transactions.fence(name)
             except ClientError as error:
-                # The next batch looks again; nothing of it will ever be committed.
-                logger.warning("the transaction of %s cannot be aborted now: %s", name, error)
+                # A later batch tries again; no marker will ever name the transaction.
+                logger.warning("cannot abort the transaction of %s: %s", name, error)
 
-    def _committer(self, key: str) -> MarkerWriter:
+    def _marker_writer(self, key: str) -> MarkerWriter:
         return marker_writer(self.options.cluster, self.options.commit_topic, key)
 
 
@@ -163,17 +165,17 @@ def _retry_when_fenced(attempt: Callable[[], Result]) -> Result:
 
 
 def check_order(options: SinkOptions, key: str, marker: Marker | None, batch: int) -> None:
-    """Spark does at most the last batch again. Raises CheckpointBehindError for one before it."""
+    """Raise CheckpointBehindError for a batch before the last: Spark repeats at most the last batch."""
     if marker is not None and marker.batch > batch and not options.skips_earlier:
         raise CheckpointBehindError(
-            f"query {key}: batch {batch} is to be written, but batch {marker.batch} was committed already: "
-            "the checkpoint is older than the output. Start with a new checkpoint, or, if these batches are "
-            f"to be written again, write null for the key {key} to the topic {options.commit_topic!r}."
+            f"query {key}: cannot write batch {batch}, because batch {marker.batch} is committed already: "
+            "the checkpoint is older than the output. Start with a new checkpoint or, to write these batches "
+            f"again, produce a null value with the key {key} to the topic {options.commit_topic!r}."
         )
 
 
 def end_job(options: SinkOptions, handles: Sequence[TransactionHandle], prefix: str, *, commit: bool) -> None:
-    """The end of a batch job that nobody will do again under the same name: no marker, just the ends."""
+    """End the transactions of a batch job without txnAppId: it is never repeated, so it needs no marker."""
     transactions = SyncTransactions(shared_cluster(options.cluster))
     leftovers = transactions.open_ids(prefix, all_brokers=False)
     refused = [
@@ -187,11 +189,11 @@ def end_job(options: SinkOptions, handles: Sequence[TransactionHandle], prefix: 
             transactions.fence(name)
     if refused and commit:
         raise LostBatchError(
-            f"{len(refused)} of {len(handles)} transactions of the job could not be committed, "
-            f"the others were: {refused[0]}"
+            f"{len(refused)} of {len(handles)} transactions of the job could not be committed "
+            f"({refused[0]}); the others were committed"
         )
 
 
 def last_marker(options: SinkOptions, key: str) -> Marker | None:
-    """The newest marker of a query, without taking over."""
+    """Return the latest marker of a query, without fencing other drivers."""
     return CommitLog(shared_cluster(options.cluster), options.commit_topic).last(key)

@@ -1,4 +1,4 @@
-"""The commit topic: the last marker of each query, and the right to write the next."""
+"""The commit topic: reading the latest marker of a query, and appending markers with fencing."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ from ottla.protocol.messages.create_topics_request import (
 from ottla.protocol.messages.create_topics_response import CreateTopicsResponse
 from pyspark_ottla.sink.exactly_once.marker import Marker
 
-# Always this one, however many there are: a marker that is looked for in another place would not be found.
+# Always partition 0, even if the topic has more: readers look nowhere else.
 PARTITION = 0
 REPLICAS_MAX = 3
 CREATE_TIMEOUT_MS = 30_000
 CONFIGS = {
     "cleanup.policy": "compact",
     "unclean.leader.election.enable": "false",
-    # What a query reads when it starts, so it is kept short.
+    # Small segments compact soon: a query reads the topic when it starts.
     "segment.bytes": str(16 * 1024 * 1024),
     "segment.ms": str(24 * 3600 * 1000),
 }
-# Before compression: transactional ids are alike, and shrink to a tenth of it.
+# Before compression: transactional ids compress to about a tenth.
 MARKER_BYTES_MAX = 8_000_000
-# Backwards from the end: a query that ran lately has its marker there.
-FIRST_LOOK_RECORDS = 256
-NEXT_LOOK_FACTOR = 16
-# Coordinators forget an id that was not used for a week, and with it the epochs by which others are refused.
+# The topic is searched backwards: a query that ran recently has its marker near the end.
+FIRST_SEARCH_RECORDS = 256
+SEARCH_GROWTH = 16
+# Coordinators expire an unused transactional id after a week, and with it the epoch that fences other
+# drivers.
 FENCE_AGE_MAX_S = 12 * 3600.0
 REFUSED = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -58,16 +59,18 @@ REFUSED = (
 
 
 class FencedError(Exception):
-    """Somebody else has taken over the right to decide, and may have decided."""
+    """Another driver of the query has fenced this one and may have appended markers."""
 
 
 class CommitLog:
+    """The commit topic of a cluster."""
+
     def __init__(self, cluster: SyncCluster, topic: str) -> None:
         self.cluster = cluster
         self.topic = topic
 
     def create(self) -> None:
-        """Create the topic if it is not there."""
+        """Create the topic if it does not exist."""
         if self.topic in self.cluster.existing_topics([self.topic]):
             return
         replicas = max(1, min(REPLICAS_MAX, len(self.cluster.view.nodes)))
@@ -90,29 +93,29 @@ class CommitLog:
             (row,) = self.cluster.ask_any(request, CreateTopicsResponse).topics
             raise_for(row.error_code, topic=self.topic, detail=row.error_message or None)
 
-        with contextlib.suppress(TopicExistsError):  # another query was faster
+        with contextlib.suppress(TopicExistsError):  # another query created it
             self.cluster.retrying(attempt)
         self.cluster.topic(self.topic, create=True, fresh=True)
 
     def last(self, key: str, end: int | None = None) -> Marker | None:
-        """The newest marker of a query before `end` (None: up to now); None if it has none."""
+        """Return the latest marker of a query before offset `end` (None: the end of the log), or None."""
         if self.topic not in self.cluster.existing_topics([self.topic]):
             return None
-        place = (self.topic, PARTITION)
-        start = self.cluster.list_offsets({place: EARLIEST})[place].offset
+        partition = (self.topic, PARTITION)
+        start = self.cluster.list_offsets({partition: EARLIEST})[partition].offset
         if end is None:
-            end = self.cluster.list_offsets({place: LATEST})[place].offset
-        size = FIRST_LOOK_RECORDS
+            end = self.cluster.list_offsets({partition: LATEST})[partition].offset
+        size = FIRST_SEARCH_RECORDS
         while end > start:
             begin = max(start, end - size)
             found = self._last_between(key.encode(), begin, end)
             if found is not None:
                 return Marker.decode(found) if found else None
-            end, size = begin, size * NEXT_LOOK_FACTOR
+            end, size = begin, size * SEARCH_GROWTH
         return None
 
     def _last_between(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The newest value under a key; empty if it was deleted by a null."""
+        """Return the latest value of a key in a range of offsets; empty if it was deleted by a tombstone."""
         found = None
         span = OffsetRange(self.topic, PARTITION, start, end)
         fetch = FetchOptions(read_committed=False)
@@ -124,26 +127,26 @@ class CommitLog:
 
 
 class MarkerWriter:
-    """The right to decide on the batches of one query, held until somebody else takes it.
+    """Appends the markers of one query, until another driver of the query fences it.
 
-    It is an epoch of a producer: the first record under a new one makes the leader refuse all older ones, and
-    whatever is before that record in the log is all that others have decided.
+    Fencing uses a producer epoch: the first record with a new epoch makes the partition leader refuse all
+    older epochs, so every marker of other drivers is before that record in the log.
     """
 
     def __init__(self, log: CommitLog, key: str) -> None:
         self.log = log
         self.key = key
         self.pid = os.getpid()
-        # Runs of the query whose leftovers were looked for, and when that was last done.
+        # The run of the query whose leftover transactions were listed last, and when.
         self.swept_run: str | None = None
         self.swept_at_s = float("-inf")
         self._writer: ArrowWriter | None = None
         self._marker: Marker | None = None
-        self._taken_at_s = 0.0
+        self._fenced_at_s = 0.0
 
     def marker(self, *, fence: bool = False) -> Marker | None:
-        """What was decided last; nobody else decides from here on without us noticing."""
-        if fence or self._writer is None or time.monotonic() - self._taken_at_s > FENCE_AGE_MAX_S:
+        """Return the latest marker; if another driver appends one later, `append` raises FencedError."""
+        if fence or self._writer is None or time.monotonic() - self._fenced_at_s > FENCE_AGE_MAX_S:
             self._fence_others()
         return self._marker
 
@@ -163,11 +166,11 @@ class MarkerWriter:
         self._append(writer, f"{self.key}#taken", b"%d" % time.time())
         end = writer.written.end_offsets[self.log.topic, PARTITION]
         self._marker = self.log.last(self.key, end)
-        self._writer, self._taken_at_s = writer, time.monotonic()
+        self._writer, self._fenced_at_s = writer, time.monotonic()
 
     def append(self, marker: Marker) -> None:
-        """Returns when it is on all replicas. Raises FencedError if it is not, and never will be."""
-        assert self._writer is not None, "look at the marker first"
+        """Append a marker and wait for all in-sync replicas. Raises FencedError if it was refused."""
+        assert self._writer is not None, "marker() is called before append()"
         self._append(self._writer, self.key, marker.encode())
         self._marker = marker
 
@@ -177,7 +180,7 @@ class MarkerWriter:
             writer.write(pa.record_batch(rows))
             writer.flush()
         except BaseException as error:
-            # Whether the record is there is not known: who asks next takes over first.
+            # The record may or may not be in the log: the next call of marker() fences first and reads it.
             self._writer = None
             writer.close()
             if isinstance(error, BrokerError) and error.code in REFUSED:
@@ -189,9 +192,9 @@ _marker_writers: dict[tuple[ClusterOptions, str, str], MarkerWriter] = {}
 
 
 def marker_writer(options: ClusterOptions, topic: str, key: str) -> MarkerWriter:
-    """The one of this process: to take over takes a few requests, to go on none."""
-    place = (options, topic, key)
-    found = _marker_writers.get(place)
+    """Return the writer of this process; it is reused, because fencing takes several requests."""
+    cached = (options, topic, key)
+    found = _marker_writers.get(cached)
     if found is None or found.pid != os.getpid():
-        found = _marker_writers[place] = MarkerWriter(CommitLog(shared_cluster(options), topic), key)
+        found = _marker_writers[cached] = MarkerWriter(CommitLog(shared_cluster(options), topic), key)
     return found

@@ -1,4 +1,4 @@
-"""The record that decides on a batch."""
+"""The commit marker: the record that commits a batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ID_PREFIX = "ottla-spark/"
 
 
 class Marker(NamedTuple):
-    """Batch `batch` of a query is what these transactions hold; `done` when they are all committed."""
+    """Batch `batch` of a query consists of these transactions; `done` when all of them are committed."""
 
     batch: int
     winners: tuple[TransactionHandle, ...]
     done: bool = False
 
     def encode(self) -> bytes:
-        # They begin alike, and there may be thousands.
+        # Without the common prefix: there may be thousands of ids.
         rows = [
             [winner.transactional_id.removeprefix(ID_PREFIX), *winner[1:4], int(winner.waits)]
             for winner in self.winners
@@ -30,10 +30,12 @@ class Marker(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Marker:
-        """Raises ValueError for what a later version of this sink may have written."""
+        """Raises ValueError for a format that only later versions of this sink know."""
         fields = json.loads(data)
         if fields.get("format") != FORMAT:
-            raise ValueError(f"a commit record of format {fields.get('format')!r}: a newer version wrote it")
+            raise ValueError(
+                f"commit marker of unknown format {fields.get('format')!r}: a newer version wrote it"
+            )
         winners = tuple(
             TransactionHandle(ID_PREFIX + name, producer_id, epoch, version, bool(waits))
             for name, producer_id, epoch, version, waits in fields["transactions"]
@@ -42,11 +44,11 @@ class Marker(NamedTuple):
 
 
 def transaction_prefix(key: str, run: str | None = None) -> str:
-    """What all transactional ids of a query, or of one run of it, begin with."""
+    """Return the prefix of all transactional ids of a query, or of one run of it."""
     return f"{ID_PREFIX}{key}/" if run is None else f"{ID_PREFIX}{key}/{run}/"
 
 
 def not_in_marker(handles: Sequence[TransactionHandle], marker: Marker | None) -> list[TransactionHandle]:
-    """Those that the marker does not name; ids are used again, so the whole handle counts."""
+    """Return the handles that are not in the marker. Ids are reused, so whole handles are compared."""
     named = {} if marker is None else dict.fromkeys(marker.winners)
     return [handle for handle in handles if handle not in named]

@@ -1,4 +1,4 @@
-"""What a task does: skip what is decided, write the rest in a transaction, and leave that open."""
+"""The task side: skip a committed batch, else write it in a transaction and leave that open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAST_BATCHES_MAX = 1000
 
 
 class TaskId(NamedTuple):
-    """Which attempt of which task of which batch; `key` is the query's id, `run` one start of it."""
+    """An attempt of a task of a batch. `key` identifies the query, `run` one start of it."""
 
     key: str
     run: str
@@ -31,7 +31,7 @@ class TaskId(NamedTuple):
 
 
 class PreparedTransaction(WriterCommitMessage):
-    """What a task tells the driver: the driver itself does not know which query it commits."""
+    """The commit message of a task. It has the task's id, because the driver does not know the query."""
 
     def __init__(
         self, task: TaskId, handle: TransactionHandle | None, records: int, dead_letters: int
@@ -43,13 +43,13 @@ class PreparedTransaction(WriterCommitMessage):
 
 
 def write_in_transaction(
-    options: SinkOptions, task: TaskId, batches: Iterable[pa.RecordBatch], *, decided: bool = True
+    options: SinkOptions, task: TaskId, batches: Iterable[pa.RecordBatch], *, with_marker: bool = True
 ) -> PreparedTransaction:
-    """Write the rows of a task and prepare them; with `decided` a marker will decide on them."""
+    """Write the rows of a task and prepare the transaction; `with_marker`: a marker will commit it."""
     freeze_imports()
-    if decided and _is_committed(options, task):
+    if with_marker and _is_committed(options, task):
         for _ in batches:
-            pass  # Spark wants its rows to be taken
+            pass  # Spark requires that all rows are consumed
         return PreparedTransaction(task, None, 0, 0)
     handle = None
     with ArrowWriter(
@@ -67,29 +67,30 @@ def write_in_transaction(
                 has_begun = True
             writer.write(options.records(rows))
         if has_begun:
-            # A job that is not decided by a marker has nobody who would end it after a crash.
-            handle = writer.prepare(waits=decided)
+            # Without a marker no restarted driver would end the transaction after a crash: it must time out.
+            handle = writer.prepare(waits=with_marker)
     return PreparedTransaction(task, handle, writer.written.records, writer.dead_letters)
 
 
+# The last committed batch of each query, as of the start of its run.
 _last_batches: dict[tuple[ClusterOptions, str, str, str], int] = {}
 
 
 def _is_committed(options: SinkOptions, task: TaskId) -> bool:
-    """Look once in a run: what is decided later in it is decided on what we write."""
-    place = (options.cluster, options.commit_topic, task.key, task.run)
-    last = _last_batches.get(place)
+    """Read the marker once per run: markers appended later in the run are for batches written in it."""
+    key = (options.cluster, options.commit_topic, task.key, task.run)
+    last = _last_batches.get(key)
     if last is None:
         marker = last_marker(options, task.key)
         last = -1 if marker is None else marker.batch
         check_order(options, task.key, marker, task.batch)
         if marker is not None and not marker.done and task.partition == 0:
-            # The driver has died after it decided. Its transactions may have a time-out, so do not wait for
-            # our driver's turn.
+            # The last driver died after it appended the marker. Its transactions may time out, so commit them
+            # now instead of waiting for the driver's commit.
             BatchCommitter(options).roll_forward(task.key, marker)
         if len(_last_batches) >= LAST_BATCHES_MAX:
             _last_batches.clear()
-        _last_batches[place] = last
+        _last_batches[key] = last
     return last >= task.batch
 
 
@@ -98,12 +99,12 @@ def _is_committed(options: SinkOptions, task: TaskId) -> bool:
 _lock = threading.Lock()
 _worker = ""
 _worker_pid = -1
-# For each query: its run and batch of now, the first batch that this worker saw of the run, ids in use.
+# By query: its current run and batch, the first batch that this worker saw in the run, the ids in use.
 _slots: dict[str, tuple[str, int, int, int]] = {}
 
 
 def next_transactional_id(task: TaskId) -> str:
-    """One that no other attempt of the batch has; see the package for why it may be used again."""
+    """Return an id that no other attempt of the batch uses; see the package docstring about reuse."""
     global _worker, _worker_pid
     with _lock:
         if _worker_pid != os.getpid():

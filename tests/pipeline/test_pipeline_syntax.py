@@ -57,12 +57,12 @@ def test_schemas(ddl, names):
 @pytest.mark.parametrize(
     ("ddl", "offset", "message"),
     [
-        ("a INT, v VOID", 9, "no value can be decoded into the type VOID"),
-        ("a ARRAY<VARIANT>", 8, "no value can be decoded into the type VARIANT"),
-        ("i INTERVAL DAY TO SECOND NOT NULL", 2, "no value can be decoded into the type INTERVAL"),
-        ("s STRUCT<t: TIME(6)>", 12, "no value can be decoded into the type TIME"),
-        ("m MAP<INT, STRING>", 6, "the keys of a map must be strings"),
-        ("s STRUCT<>", 2, "a struct needs fields"),
+        ("a INT, v VOID", 9, "values cannot be decoded into type VOID"),
+        ("a ARRAY<VARIANT>", 8, "values cannot be decoded into type VARIANT"),
+        ("i INTERVAL DAY TO SECOND NOT NULL", 2, "values cannot be decoded into type INTERVAL"),
+        ("s STRUCT<t: TIME(6)>", 12, "values cannot be decoded into type TIME"),
+        ("m MAP<INT, STRING>", 6, "map keys must be strings"),
+        ("s STRUCT<>", 2, "a struct must have fields"),
     ],
 )
 def test_types_for_steps_but_not_for_sources(ddl, offset, message):
@@ -86,15 +86,15 @@ def test_schemas_are_read_without_pyspark():
 @pytest.mark.parametrize(
     ("ddl", "offset", "message"),
     [
-        ("", 0, "a schema needs columns"),
+        ("", 0, "the schema is empty"),
         ("id", 2, "expected a type"),
         ("id BIGNIT", 3, "unknown type 'BIGNIT'; did you mean 'BIGINT'?"),
         ("id INT name STRING", 7, "expected ','"),
-        ("id INT, ID STRING", 8, "the column 'ID' is there twice"),
+        ("id INT, ID STRING", 8, "duplicate column 'ID'"),
         ("a ARRAY<INT", 11, "expected '>'"),
-        ("a INT, ", 7, "expected the name of a column"),
-        ("a INT; b INT", 5, "';' has no place in a schema"),
-        ("a DECIMAL(39)", 2, "a decimal has 1 to 38 digits"),
+        ("a INT, ", 7, "expected a column name"),
+        ("a INT; b INT", 5, "unexpected character ';'"),
+        ("a DECIMAL(39)", 2, "the precision is 1 to 38"),
         ("a DECIMAL(5, x)", 13, "expected a number"),
     ],
 )
