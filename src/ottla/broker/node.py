@@ -24,7 +24,7 @@ from ottla.broker.coordinators.groups import GroupCoordinator
 from ottla.broker.coordinators.transactions import TransactionCoordinator
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata.applier import MetadataApplier
-from ottla.broker.metadata.cluster_identity import settle_identity
+from ottla.broker.metadata.cluster_identity import claim_directories
 from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
 from ottla.broker.metadata.controller_host import ControllerHost
 from ottla.broker.metadata.controller_loop import NotController
@@ -275,7 +275,7 @@ class Node:
         """Join the metadata quorum, as a voter or as an observer."""
         config = self.config
         self.logs.open()
-        self.identity.cluster_id = settle_identity(self.logs, config, self.randomness.uuid)
+        self.identity.cluster_id = claim_directories(self.logs, config, self.randomness.uuid)
         raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
         self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
         await self.controller_listeners.bind()

@@ -1,4 +1,4 @@
-"""Whose directories these are: meta.properties ties them to one cluster and one node."""
+"""Ties log directories to one cluster and one node: meta.properties."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ottla.storage.checkpoints import MetaProperties
 from ottla.storage.manager.log_manager import LogManager
 
 
-def settle_identity(logs: LogManager, config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:
-    """The cluster id; fresh directories are given an identity, foreign ones are refused."""
+def claim_directories(logs: LogManager, config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:
+    """Return the cluster id. New directories get an identity; those of another cluster are refused."""
     node_id = config.node_id
     known = {log_dir.path: log_dir.meta for log_dir in logs.live_dirs() if log_dir.meta is not None}
     for path, meta in known.items():
@@ -41,11 +41,11 @@ def _new_cluster_id(config: BrokerConfig, new_uuid: Callable[[], bytes]) -> str:
     configured = config.get("cluster.id")
     if configured is not None:
         return str(configured)
-    made_up = uuid_to_text(new_uuid())
+    generated = uuid_to_text(new_uuid())
     others = [voter for voter in config.voters if voter.node_id != config.node_id]
     if others or config.get("controller.quorum.bootstrap.servers"):
         raise ValueError(
-            "cluster.id is not set, and the log directories are new: the members of a cluster have to agree. "
-            f"Give each of them the same, for example cluster.id={made_up}"
+            "cluster.id is not set, and the log directories are new: all nodes of a cluster need the same. "
+            f"Set it on each of them, for example cluster.id={generated}"
         )
-    return made_up
+    return generated

@@ -1,4 +1,4 @@
-"""What differs between two images of the cluster, told as if records had changed one into the other."""
+"""The difference between two images, as if records had changed one into the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.controller.image_parts import ImageDelta
 
 
 def difference(old: ClusterImage, new: ClusterImage) -> ImageDelta:
-    """The delta for those who have acted on `old` and are to act on `new`."""
+    """The delta from `old` to `new`."""
     delta = ImageDelta()
     _topics(old, new, delta)
     delta.configs.update(_changed(old.configs, new.configs))

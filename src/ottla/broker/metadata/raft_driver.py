@@ -1,7 +1,7 @@
-"""The Raft machine at work: events in from peers, timers and disk, effects out in their order.
+"""Runs the Raft machine: events in from peers, timers and disk, effects out in order.
 
-One task steps the machine and carries out each step's effects before the next. What takes long runs beside it
-and comes back as an event: requests to peers, and the flush of what was appended.
+One task steps the machine and carries out the effects of each step before the next. Requests to peers and
+flushes run in other tasks, and their results come back as events.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FULL_DISK_RETRY_MS = 200
 
 
 class NotLeader(Exception):
-    """This node does not lead the metadata quorum, or not in that epoch any more."""
+    """This node does not lead the metadata quorum in that epoch."""
 
 
 class RaftListener:
-    """What a node does when its place in the quorum changes; called in order, from the driver's task."""
+    """Events of the quorum, in order, from the driver's task."""
 
     def became_leader(self, epoch: int, start_offset: int) -> None: ...
 
@@ -74,15 +74,15 @@ class RaftDriver:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._next_token = 0
         self._peers: dict[Endpoint, Peer] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
-        self._jobs: dict[asyncio.Future[None], None] = {}  # what runs in other threads
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
+        self._jobs: dict[asyncio.Future[None], None] = {}  # running in other threads
         self._flushing = False
         self._full_disk: DiskFull | None = None
         self._ready_to_end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.machine: RaftMachine
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
         voters = self.log.voter_history(self._config.static_voters)
@@ -94,7 +94,7 @@ class RaftDriver:
         self._flush()
 
     async def stop(self, *, hand_over_ms: int = 0) -> None:
-        """End; a leader first tries to hand over for so long."""
+        """Stop; a leader first tries to hand over, for at most that time."""
         if self._task is None:
             return
         if hand_over_ms > 0 and not self._task.done():
@@ -108,21 +108,21 @@ class RaftDriver:
             task.cancel()
         await asyncio.wait(tasks)
         if self._jobs:
-            await asyncio.wait(list(self._jobs))  # they own files: whoever opens those next must come later
+            await asyncio.wait(list(self._jobs))  # they own files, which the next start opens
         for peer in self._peers.values():
             peer.close()
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
 
-    # -- what others ask
+    # -- requests
 
     @property
     def is_leader(self) -> bool:
         return self.machine.role == LEADER
 
     def request(self, message: Message) -> asyncio.Future[Message]:
-        """A request of another node; the future is its response."""
+        """Handle a request of another node; returns a future of the response."""
         token = self._next_token
         self._next_token += 1
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -132,11 +132,11 @@ class RaftDriver:
         return future
 
     def append(self, messages: Iterable[Message], epoch: int) -> int:
-        """Write records as the leader of `epoch`; the last offset, which is committed later or never."""
+        """Append records as the leader of `epoch`; returns the last offset, which may be committed later."""
         if self.machine.role != LEADER or self.machine.epoch != epoch:
             raise NotLeader(f"epoch {epoch} is over")
         if self._full_disk is not None:
-            raise self._full_disk  # a batch of the machine waits for room, and its offset is settled
+            raise self._full_disk  # a batch of the machine waits for space, and its offset is fixed
         self.log.epoch = epoch
         _, last_offset = self.log.append(messages, self._clock())
         self._post(events.LocalAppended())
@@ -144,7 +144,7 @@ class RaftDriver:
         return last_offset
 
     def resign(self, epoch: int) -> None:
-        """The controller of `epoch` cannot go on."""
+        """Resign: the controller of `epoch` cannot continue."""
         self._post(events.Resign(epoch))
 
     # -- the task
@@ -173,12 +173,12 @@ class RaftDriver:
             log.critical("the metadata log failed: %s", error)
             self._on_fatal(error)
         except Exception as error:
-            # A node that goes on without its quorum would neither serve nor make way for another.
+            # A node that continues without its quorum would neither serve nor be replaced.
             log.critical("the metadata quorum failed", exc_info=True)
             self._on_fatal(error)
 
     async def _sleep(self, wait_ms: int) -> None:
-        """Until an event comes or the time is over. (asyncio.wait_for may lose a cancellation.)"""
+        """Wait for an event, at most that long. (asyncio.wait_for may lose a cancellation.)"""
         timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake.set)
         try:
             await self._wake.wait()
@@ -192,16 +192,16 @@ class RaftDriver:
                     await self._perform(effect)
                     break
                 except DiskFull as error:
-                    if type(effect) not in _TRIED_AGAIN:
+                    if type(effect) not in _RETRIED:
                         raise
-                    await self._wait_for_room(effect, error)
+                    await self._wait_for_space(effect, error)
             self._full_disk = None
 
-    async def _wait_for_room(self, effect: do.Effect, error: DiskFull) -> None:
-        """Nothing of the effect has happened: it is tried until there is room. Until then this node promises
-        nothing and answers nobody, as if it were cut off; what it serves to clients goes on."""
+    async def _wait_for_space(self, effect: do.Effect, error: DiskFull) -> None:
+        """Retry an effect of which nothing has happened until there is space. Until then this node sends and
+        acknowledges nothing, as if it were partitioned off; it continues to serve clients."""
         if self._full_disk is None:
-            log.error("metadata waits for room: effect=%s error=%s", type(effect).__name__, error)
+            log.error("metadata waits for disk space: effect=%s error=%s", type(effect).__name__, error)
         self._full_disk = error
         await asyncio.sleep(FULL_DISK_RETRY_MS / 1000)
 
@@ -226,7 +226,7 @@ class RaftDriver:
     def _job_done(self, job: asyncio.Future[None]) -> None:
         del self._jobs[job]
         if not job.cancelled():
-            job.exception()  # whoever waits for it gets it; nobody does after the end
+            job.exception()  # retrieved, so that it is not logged when there is no waiter after the stop
 
     def _send(self, effect: do.Send) -> None:
         task = asyncio.get_running_loop().create_task(self._call(effect))
@@ -295,7 +295,7 @@ class RaftDriver:
     # -- the disk
 
     def _flush(self) -> None:
-        """Bring what is written to the disk, one flush at a time."""
+        """Flush what is appended, one flush at a time."""
         if not self._flushing and self.log.flushed_offset < self.log.end_offset:
             self._flushing = True
             task = asyncio.get_running_loop().create_task(self._flush_all())
@@ -338,5 +338,5 @@ def _perform_table() -> dict[type[do.Effect], Callable[[RaftDriver, Any], None]]
 
 
 _PERFORM = _perform_table()
-# These leave nothing behind when they fail; after the others the next start has to put things right.
-_TRIED_AGAIN = (do.Persist, do.AppendControl, do.AppendFetched, do.WriteSnapshot)
+# Effects that leave nothing behind when they fail. After a failure of the others only a restart is safe.
+_RETRIED = (do.Persist, do.AppendControl, do.AppendFetched, do.WriteSnapshot)

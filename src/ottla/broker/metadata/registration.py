@@ -98,8 +98,8 @@ class Registration:
     async def become_active(self) -> None:
         """Heartbeat until the controller lets this broker lead."""
         while True:
-            answer = await self._heartbeat(timeout_ms=self._session_ms)
-            if answer is not None and not answer.is_fenced and not answer.error_code:
+            response = await self._heartbeat(timeout_ms=self._session_ms)
+            if response is not None and not response.is_fenced and not response.error_code:
                 return
             await asyncio.sleep(RETRY_MS / 1000)
 
@@ -127,9 +127,9 @@ class Registration:
             finally:
                 timer.cancel()
             self._due.clear()
-            answer = await self._heartbeat(timeout_ms=self._session_ms)
-            if answer is not None and answer.error_code:
-                await self._refused(ErrorCode(answer.error_code))
+            response = await self._heartbeat(timeout_ms=self._session_ms)
+            if response is not None and response.error_code:
+                await self._refused(ErrorCode(response.error_code))
 
     async def _refused(self, code: ErrorCode) -> None:
         log.error("heartbeat refused: %s", code.name)
@@ -146,10 +146,10 @@ class Registration:
             await asyncio.wait([self._task])
         deadline_ms = self._clock() + LEAVE_TIMEOUT_MS
         while (left_ms := deadline_ms - self._clock()) > 0:
-            answer = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)
-            if answer is None or answer.error_code:
+            response = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)
+            if response is None or response.error_code:
                 break
-            if answer.should_shut_down:
+            if response.should_shut_down:
                 return
             await asyncio.sleep(RETRY_MS / 1000)
         log.warning("the controller has not let this broker go")
@@ -171,12 +171,12 @@ class Registration:
         if self._controllers.active is not None:
             self._controllers.heartbeat_received(message.broker_id, message.broker_epoch, None)
         try:
-            answer = await self._controller.ask(message, timeout_ms=timeout_ms)
+            response = await self._controller.ask(message, timeout_ms=timeout_ms)
         except (ControllerUnreachable, StorageError) as error:
             log.warning("heartbeat not answered: %s", error)
             return None
-        assert isinstance(answer, BrokerHeartbeatResponse)
-        return answer
+        assert isinstance(response, BrokerHeartbeatResponse)
+        return response
 
     def _previous_epoch(self) -> int:
         """The epoch of the last run if it stopped cleanly, -1 if anything may have been lost."""

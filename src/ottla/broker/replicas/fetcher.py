@@ -255,26 +255,20 @@ class ReplicaFetcher:
                 yield
             if self.plan.has(entry) and entry.question_stands:
                 step_bytes += len(data.records) if data.records else 0
-                self._apply_response(entry, data)
+                self._apply(entry, data)
         self._applying = False
         self._poll()
 
-    def _apply_response(self, entry: PlannedPartition, data: PartitionData) -> None:
+    def _apply(self, entry: PlannedPartition, data: PartitionData) -> None:
+        """Apply the response for one partition to its log."""
         partition = self._partitions[entry.topic_id, entry.partition]
-        follower = entry.follower
-        now_ms = self._clock()
+        follower, plog, now_ms = entry.follower, partition.log, self._clock()
         step = follower.answered(data, now_ms)
-        if step is APPEND:
-            self._append(partition, entry, data, now_ms)
-        else:
+        if step is not APPEND:
             if data.error_code:
                 log.debug("fetch refused: %s error=%d then=%s", partition, data.error_code, step)
             self._carry_out(partition, entry, step)
-
-    def _append(
-        self, partition: Partition, entry: PlannedPartition, data: PartitionData, now_ms: int
-    ) -> None:
-        follower, plog = entry.follower, partition.log
+            return
         grew = False
         if data.records:
             try:
@@ -286,11 +280,11 @@ class ReplicaFetcher:
                 follower.append_failed(code, now_ms, may_pass=isinstance(error, DiskFull))
                 return
             self._counters.bytes_in += len(data.records)
-        step = follower.appended(data.high_watermark, data.log_start_offset)
+        next_step = follower.appended(data.high_watermark, data.log_start_offset)
         if partition.high_watermark != follower.high_watermark:
             partition.commit(follower.high_watermark)
-        if step is not None:
-            self._carry_out(partition, entry, step)
+        if next_step is not None:
+            self._carry_out(partition, entry, next_step)
         if grew and plog.config.has_flush_policy and self._flusher.after_append(partition):
             follower.wait_for_disk()
 

@@ -72,11 +72,13 @@ class FollowedPartition:
 
     def _moved(self) -> None:
         if not self.served:
-            partition = self.partition
+            session, partition = self.session, self.partition
             assert partition is not None
-            self.session.moved(
-                self, not partition.is_leader or partition.log.log_end_offset > self.fetch_offset
-            )
+            session.moving[self] = None
+            if session.fetch is not None:
+                session.fetch.moved(
+                    not partition.is_leader or partition.log.log_end_offset > self.fetch_offset
+                )
 
 
 class FollowerSession:
@@ -93,11 +95,6 @@ class FollowerSession:
         self.partitions: dict[TopicKey, FollowedPartition] = {}
         self.moving: dict[FollowedPartition, None] = {}  # to be examined, longest waiting first
         self.fetch: ParkedFetch | None = None  # the one that waits
-
-    def moved(self, followed: FollowedPartition, urgent: bool) -> None:
-        self.moving[followed] = None
-        if self.fetch is not None:
-            self.fetch.moved(urgent)
 
     def add(self, key: TopicKey, wanted: FetchPartition, partition: Partition | None) -> None:
         followed = self.partitions.get(key)

@@ -1,4 +1,4 @@
-"""A topic's properties in the shape that the log, the checks of produced records and replication want."""
+"""A topic's properties, as the log, the validation of produced records and replication use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CODECS_WITH_LEVEL = ("gzip", "lz4", "zstd")
 
 
 class TopicSettings:
-    """Made once per change of a topic's configuration and shared by its partitions."""
+    """Created once per change of a topic's configuration and shared by its partitions."""
 
     __slots__ = ("log", "min_isr", "rules", "throttled_followers", "throttled_leaders")
 
