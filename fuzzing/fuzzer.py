@@ -21,7 +21,7 @@ from fuzzing.peer import Peer
 from fuzzing.recorder import RecordedFrame
 from fuzzing.samples import Sampler, World
 from fuzzing.target import HEALTHY_TOPIC, Unwell, Victim, produce_request
-from ottla.broker.api.handlers import HANDLERS
+from ottla.broker.api.registry import BROKER_LISTENER, served_versions
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -135,7 +135,7 @@ class Fuzzer:
         return Case(pieces(rng, data), rng.random() < 0.1)
 
     def _sample(self) -> bytes:
-        key = self._rng.choice(list(HANDLERS))
+        key = self._rng.choice(list(served_versions(BROKER_LISTENER)))
         api = API_BY_KEY[key]
         return self._sample_of(key, self._rng.randint(api.min_version, api.max_version))
 
@@ -144,7 +144,7 @@ class Fuzzer:
         return encode_request(version, self._rng.randrange(1 << 31), "fuzz", sampler.request(key, version))
 
     def _sample_all(self) -> None:
-        for key in HANDLERS:
+        for key in served_versions(BROKER_LISTENER):
             for version in range(API_BY_KEY[key].min_version, API_BY_KEY[key].max_version + 1):
                 self._play([Case([self._sample_of(key, version)], lingers=False)])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api.handlers import controller_command, init_producer_id
+from ottla.broker.api.registry import declaration
 from ottla.broker.node import Node
 from ottla.config.load import broker_config
 from ottla.protocol.errors import ErrorCode
@@ -70,7 +70,12 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
         try:
             topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             request: Any = SimpleNamespace(on_controller_listener=True, version=2)
-            await controller_command.handle(broker, request, CreateTopicsRequest(topics=[topic]))
+            parts = broker._api_parts()
+
+            def handle(message: Message) -> Any:
+                return declaration(message.API_KEY).create(parts)(request, message)
+
+            await handle(CreateTopicsRequest(topics=[topic]))
 
             def no_room(*_: object) -> None:
                 raise DiskFull(str(tmp_path), "no space left on device")
@@ -78,18 +83,14 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
             with monkeypatch.context() as full:
                 full.setattr(type(broker.quorum.log), "append", no_room)
                 for message in REQUESTS:
-                    answer = await controller_command.handle(broker, request, message)
+                    answer = await handle(message)
                     assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], message
-                waiting = init_producer_id.handle(
-                    broker, request, InitProducerIdRequest(transactional_id=None)
-                )
+                waiting = handle(InitProducerIdRequest(transactional_id=None))
                 assert (await waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             for message in REQUESTS:
-                answer = await controller_command.handle(broker, request, message)
+                answer = await handle(message)
                 assert codes(answer) == [ErrorCode.NONE], message
-            given = await init_producer_id.handle(
-                broker, request, InitProducerIdRequest(transactional_id=None)
-            )
+            given = await handle(InitProducerIdRequest(transactional_id=None))
             assert given.error_code == ErrorCode.NONE
         finally:
             await broker.stop()

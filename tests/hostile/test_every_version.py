@@ -11,7 +11,7 @@ from fuzzing.batches import ordinary_batch
 from fuzzing.peer import Peer
 from fuzzing.samples import Sampler, World
 from fuzzing.target import Victim, produce
-from ottla.broker.api.handlers import HANDLERS
+from ottla.broker.api.registry import BROKER_LISTENER, served_versions
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 
@@ -28,7 +28,7 @@ def known_world(peer: Peer) -> World:
     return world
 
 
-@pytest.mark.parametrize("api_key", HANDLERS, ids=lambda key: HANDLERS[key])
+@pytest.mark.parametrize("api_key", served_versions(BROKER_LISTENER), ids=lambda key: API_BY_KEY[key].name)
 def test_every_version_answers(victim: Victim, peer: Peer, api_key: int) -> None:
     api = API_BY_KEY[api_key]
     world = known_world(peer)

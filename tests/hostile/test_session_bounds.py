@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from ottla.broker.api.fetch_sessions import FetchSessionCache, SessionError
+from ottla.broker.api.records.fetch_sessions import FetchSessionCache, SessionError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.api.handlers import HANDLERS
+from ottla.broker.api.registry import BROKER_LISTENER, served_versions
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -151,7 +151,7 @@ BUILD: dict[int, Build] = {
 }
 VERSIONS = [
     (key, version)
-    for key in sorted(HANDLERS)
+    for key in served_versions(BROKER_LISTENER)
     if key in BUILD
     for version in range(API_BY_KEY[key].min_version, API_BY_KEY[key].max_version + 1)
 ]
@@ -181,7 +181,7 @@ def test_every_advertised_version_is_answered(wire, topic, key, version):
 def test_the_table_is_what_is_advertised(wire):
     answer = wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
     advertised = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-    assert set(advertised) == set(HANDLERS)
+    assert set(advertised) == set(served_versions(BROKER_LISTENER))
     assert set(BUILD) <= set(advertised)
     for key in BUILD:
         low = 0 if key == 0 else API_BY_KEY[key].min_version  # librdkafka wants to see Produce from 0

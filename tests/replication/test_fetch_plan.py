@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api.fetch_sessions import FetchSessionCache, SessionError
+from ottla.broker.api.records.fetch_sessions import FetchSessionCache, SessionError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import produce_lane
+from ottla.broker.api.records import produce_fast_path
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
 from ottla.storage.log import recovery
@@ -52,7 +52,7 @@ def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
 
 def judge_a_group_by_its_last_batch(patch: pytest.MonkeyPatch) -> None:
     """Where the last one repeats an old batch, the new ones before it do not wait for the disk."""
-    patch.setattr(produce_lane, "max", lambda values: list(values)[-1], raising=False)
+    patch.setattr(produce_fast_path, "max", lambda values: list(values)[-1], raising=False)
 
 
 def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:

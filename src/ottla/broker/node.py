@@ -13,21 +13,18 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.dispatcher import Dispatcher
-from ottla.broker.api.fetch_sessions import FetchSessionCache
-from ottla.broker.api.handlers import CONTROLLER_HANDLERS, HANDLERS
-from ottla.broker.api.metadata_answers import MetadataAnswers
-from ottla.broker.api.refusals import refused
+from ottla.broker.api.parts import ApiParts
+from ottla.broker.api.registry import decision_of
 from ottla.broker.coordinators.groups import GroupCoordinator
 from ottla.broker.coordinators.transactions import TransactionCoordinator
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata.applier import MetadataApplier
 from ottla.broker.metadata.cluster_identity import claim_directories
-from ottla.broker.metadata.controller_channel import ControllerChannel, ControllerUnreachable
+from ottla.broker.metadata.controller_channel import ControllerChannel
 from ottla.broker.metadata.controller_host import ControllerHost
-from ottla.broker.metadata.controller_loop import NotController
 from ottla.broker.metadata.directory_reports import DirectoryReports
 from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.metadata.publisher import MetadataPublisher
@@ -55,15 +52,15 @@ from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image import ClusterImage
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message import Message
-from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinators.first_writes import FirstWrites
     from ottla.broker.coordinators.verification import Verification
     from ottla.broker.metadata.raft_driver import RaftDriver
-    from ottla.broker.net.request import Request
+    from ottla.protocol.messages.produce_request import ProduceRequest
+    from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 
 log = logging.getLogger("ottla.broker")
 
@@ -98,7 +95,9 @@ class Node:
         self.logs = LogManager(self._files, config.log_dirs)
         self.flusher = Flusher(self._executor, clock)
         self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
-        self.controllers = ControllerHost(config, self.identity, self.metadata, self.randomness, clock)
+        self.controllers = ControllerHost(
+            config, self.identity, self.metadata, self.randomness, clock, decision_of
+        )
         self.controller = ControllerChannel(
             self.controllers, self.identity, config.get_int("controller.socket.timeout.ms")
         )
@@ -157,14 +156,11 @@ class Node:
 
     def _build_api(self) -> None:
         config = self.config
-        self.dispatcher = Dispatcher(self, HANDLERS)
-        self.fetch_sessions = FetchSessionCache(
-            config.get_int("max.incremental.fetch.session.cache.slots"), new_id=self.randomness.session_id
-        )
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self)
         self._verification: Verification | None = None
-        self.metadata_answers = MetadataAnswers()
+        parts = self._api_parts()
+        self.dispatcher = Dispatcher(parts)
         budget = ReceiveBudget(receive_bytes_max(config), self._shrink_idle)
         self.listeners = ListenerGroup(
             config, config.broker_endpoints if config.is_broker else (), self.dispatcher, budget
@@ -172,7 +168,7 @@ class Node:
         self.controller_listeners = ListenerGroup(
             config,
             config.controller_endpoints,
-            Dispatcher(self, CONTROLLER_HANDLERS),
+            Dispatcher(parts, for_controller=True),
             budget,
             is_controller=True,
         )
@@ -197,6 +193,42 @@ class Node:
         )
         self.publisher.before_change.append(self.dispatcher.fast_path.forget)
         self.publisher.on_change.append(self.recent_brokers.image_changed)
+
+    def _api_parts(self) -> ApiParts:
+        return ApiParts(
+            config=self.config,
+            layers=self.layers,
+            clock=self.clock,
+            identity=self.identity,
+            randomness=self.randomness,
+            metadata=self.metadata,
+            applier=self.applier,
+            quorum=self.quorum_node,
+            controllers=self.controllers,
+            controller=self.controller,
+            topic_creator=self.topic_creator,
+            producer_ids=self.producer_ids,
+            recent_brokers=self.recent_brokers,
+            logs=self.logs,
+            partitions=self.partitions,
+            replicas=self.replicas,
+            read_replicas=self.read_replicas,
+            groups=self.groups,
+            transactions=self.transactions,
+            verification=lambda: self.verification,
+            first_writes=self._first_writes,
+            write_markers=self._write_markers,
+        )
+
+    def _first_writes(self, version: int, message: ProduceRequest) -> FirstWrites:
+        from ottla.broker.coordinators.first_writes import FirstWrites
+
+        return FirstWrites(self, version, message)
+
+    def _write_markers(self, message: WriteTxnMarkersRequest) -> Any:
+        from ottla.broker.coordinators.marker_writer import write_markers
+
+        return write_markers(self, message)
 
     def _build_maintenance(self) -> None:
         maintenance = LogMaintenance(
@@ -391,43 +423,11 @@ class Node:
             self._verification = Verification(self)
         return self._verification
 
-    @property
-    def auto_create_topics(self) -> bool:
-        return self.config.get_bool("auto.create.topics.enable")
-
-    @property
-    def fetch_max_bytes(self) -> int:
-        return self.config.get_int("fetch.max.bytes")
-
     def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
         return self.partitions.missing_error(topic, index)
 
     def random_uuid(self) -> bytes:
         return self.randomness.uuid()
-
-    async def change(self, request: Request, message: Message) -> Message:
-        """The active controller's reply to a client's command; every item refused if there is none."""
-        try:
-            if request.on_controller_listener:
-                answer = await self.controller.decide_here(message)
-            else:
-                answer = await self.controller.forward(
-                    message, request.version, request.client_id, timeout_ms=_timeout_ms_of(message)
-                )
-        except NotController as error:
-            answer = refused(message, ErrorCode.NOT_CONTROLLER, str(error))
-        except ControllerUnreachable as error:
-            answer = refused(message, ErrorCode.REQUEST_TIMED_OUT, str(error))
-        except StorageError as error:
-            answer = refused(message, error.code, error.reason)
-        assert isinstance(answer, Message)
-        return answer
-
-
-def _timeout_ms_of(message: Message) -> int | None:
-    """How long the client gives the command, where it says so."""
-    timeout_ms = getattr(message, "timeout_ms", None)
-    return timeout_ms if timeout_ms and timeout_ms > 0 else None
 
 
 def _exit_now(error: BaseException) -> None:

@@ -1,10 +1,10 @@
-"""What a client may do, as bit fields of Metadata and the describe APIs: with no authorizer, everything."""
+"""The authorized operations in responses, as bit fields: without an authorizer, all operations."""
 
 from __future__ import annotations
 
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 3, 4, 5, 6, 7, 8
 CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 9, 10, 11, 12
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 def _bits(*operations: int) -> int:

@@ -1,7 +1,7 @@
-"""What handlers ask of the cluster's image: endpoints, leaders, offline replicas, names of topics.
+"""The cluster as the clients of one listener see it: endpoints, leaders, offline replicas.
 
-All of it depends on the listener that is asked: a broker without an endpoint there cannot be reached by who
-asks, so it is not shown, and does not lead for them.
+A broker without an endpoint of that listener cannot be reached by those clients: it is not shown, and does
+not count as a leader.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def nodes(
 
 
 def any_live_node(found: list[ReachableBroker], preferred: int) -> int:
-    """The broker that clients are told to be the controller: any that lives carries their changes to the real
-    one, which they cannot reach. The one that answers saves them a connection."""
+    """The broker that clients are given as the controller: any live one forwards their requests to the real
+    one, which they cannot reach. The broker that responds saves them a connection."""
     live = [node.node_id for node in found if not node.fenced]
     return preferred if preferred in live else next(iter(live), -1)
 
 
 class PartitionView:
-    """Partitions as the clients of one listener shall see them."""
+    """Partitions as the clients of one listener see them."""
 
     __slots__ = ("_image", "_is_gone", "_live")
 
@@ -59,7 +59,7 @@ class PartitionView:
         listener_name: str,
         is_gone: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        """`is_gone` tells brokers that do not listen any more, but are not fenced yet."""
+        """`is_gone` names brokers that stopped listening but are not fenced yet."""
         self._image = image
         self._is_gone = is_gone
         self._live: dict[int, BrokerImage] = {
@@ -72,8 +72,8 @@ class PartitionView:
         return broker_id in self._live
 
     def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
-        """Who leads; if nobody does, -1 and why. A leader that is fenced or gone does not lead: clients look
-        again soon, instead of trying it for long."""
+        """The leader, or -1 and the error. A leader that is fenced or gone does not count: clients refresh
+        soon instead of retrying it for long."""
         leader = partition.leader
         if leader in self._live:
             if self._is_gone(leader):
@@ -85,7 +85,7 @@ class PartitionView:
         return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        """Replicas whose broker is not there, or has lost the directory."""
+        """Replicas whose broker is not live, or has lost the directory."""
         live, replicas, directories = self._live, partition.replicas, partition.directories
         if len(directories) != len(replicas):
             return [each for each in replicas if each not in live]
@@ -98,7 +98,7 @@ class PartitionView:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why no topic can be called so, or None."""
+    """Why a topic cannot have this name, or None."""
     try:
         check_topic_name(name)
     except Refusal as refusal:

@@ -1,101 +1,81 @@
-"""From a frame to its handler. The table of handlers is also what ApiVersions advertises: only what works."""
+"""From a frame to its handler."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api.produce_lane import ProduceLane
+from ottla.broker.api.records.produce_fast_path import ProduceFastPath
+from ottla.broker.api.registry import (
+    BROKER_LISTENER,
+    CONTROLLER_LISTENER,
+    ServedVersions,
+    declaration,
+    served_versions,
+)
 from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import DecodeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.api.declaration import Handler
+    from ottla.broker.api.parts import ApiParts
     from ottla.broker.net.request import Request
-    from ottla.broker.node import Node
 
-API_VERSIONS_KEY = 18
-PRODUCE_KEY = 0
-INIT_PRODUCER_ID_KEY = 22
-
-
-class AdvertisedApi(NamedTuple):
-    key: int
-    min_version: int
-    max_version: int
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_PRODUCE = int(ApiKey.PRODUCE)
 
 
 class _Route:
-    """A handler that is imported when its first request comes: start-up pays only for what is used."""
+    """An API of one listener; its handler is created with the first request."""
 
-    __slots__ = ("_handle", "_module", "_read", "key", "max_version", "min_version")
+    __slots__ = ("handle", "max_version", "min_version", "read")
 
-    def __init__(self, key: int, module: str) -> None:
-        api = API_BY_KEY[key]
-        self.key = key
-        self.min_version = api.min_version
-        self.max_version = api.max_version
-        self._module = module
-        self._handle: Callable[..., Any] | None = None
-        self._read: Callable[..., Any] | None = None
-
-    def read(self, version: int, frame: memoryview, pos: int) -> Any:
-        """The request's message. Bytes behind it are let be, as Kafka does: librdkafka's Metadata 13 has
-        three."""
-        if self._read is None:
-            self._load()
-        assert self._read is not None
-        return self._read(version, frame, pos)[0]
-
-    def handle(self, broker: Node, request: Request, message: Any) -> Any:
-        assert self._handle is not None, "read comes first"
-        return self._handle(broker, request, message)
-
-    def _load(self) -> None:
-        module = importlib.import_module(f"ottla.broker.api.handlers.{self._module}")
-        keys = getattr(module, "API_KEYS", None) or (module.API_KEY,)
-        assert self.key in keys, f"{self._module} handles {keys}, not API {self.key}"
-        self._handle, self._read = module.handle, API_BY_KEY[self.key].request_class().read
+    def __init__(self, versions: ServedVersions) -> None:
+        self.min_version = versions.min_version
+        self.max_version = versions.max_version
+        self.handle: Handler | None = None
+        self.read: Callable[[int, memoryview, int], tuple[Any, int]]
 
 
 class Dispatcher:
-    def __init__(self, broker: Node, handlers: dict[int, str]) -> None:
-        self._broker = broker
-        self.fast_path = ProduceLane(broker)
-        self._routes = {key: _Route(key, module) for key, module in handlers.items()}
-        if INIT_PRODUCER_ID_KEY in handlers and broker.config.get_bool("transaction.two.phase.commit.enable"):
-            # Its newest version is not stable, and of use only for this.
-            self._routes[INIT_PRODUCER_ID_KEY].max_version = API_BY_KEY[INIT_PRODUCER_ID_KEY].newest_version
+    """The APIs of one kind of listener."""
 
-    def advertised(self) -> list[AdvertisedApi]:
-        """The version ranges that clients are told."""
-        return [
-            # librdkafka reads features off Produce's minimum: say 0 as Kafka does, and refuse below 3.
-            AdvertisedApi(key, 0 if key == PRODUCE_KEY else route.min_version, route.max_version)
-            for key, route in sorted(self._routes.items())
-        ]
+    def __init__(self, parts: ApiParts, *, for_controller: bool = False) -> None:
+        self.fast_path = ProduceFastPath(parts.partitions, parts.metadata, parts.clock)
+        self._parts = parts
+        self._for_controller = for_controller
+        served = served_versions(
+            CONTROLLER_LISTENER if for_controller else BROKER_LISTENER,
+            two_phase_commit=parts.config.get_bool("transaction.two.phase.commit.enable"),
+        )
+        self._routes = {key: _Route(versions) for key, versions in served.items()}
 
     def dispatch(self, request: Request, frame: memoryview, pos: int) -> Any:
-        """The handler's answer: a message, a Future or Promise, a coroutine, or None for no response."""
-        route = self._routes.get(request.api_key)
+        """The handler's response, see `declaration.Handler`."""
+        key, version = request.api_key, request.version
+        route = self._routes.get(key)
         if route is None:
-            raise DecodeError(f"API key {request.api_key} (version {request.version}) is not served here")
-        if not route.min_version <= request.version <= route.max_version:
-            if request.api_key == API_VERSIONS_KEY:
-                return self._unsupported_api_versions(request)
-            raise DecodeError(
-                f"version {request.version} of API {request.api_key}; "
-                f"{route.min_version} to {route.max_version} are served"
-            )
-        message = route.read(request.version, frame, pos)
-        answer = route.handle(self._broker, request, message)
-        if request.api_key == PRODUCE_KEY:
-            self.fast_path.learn(frame, request.version, message)
-        return answer
+            raise DecodeError(f"API key {key} (version {version}) is not served here")
+        if not route.min_version <= version <= route.max_version:
+            if key != _API_VERSIONS:
+                raise DecodeError(
+                    f"version {version} of API {key}; {route.min_version} to {route.max_version} are served"
+                )
+            # A newer client: it gets our versions in version 0, which every client can read.
+            request.version = 0
+            return self._handler(key, route)(request, None)
+        handle = route.handle or self._handler(key, route)
+        # Trailing bytes are ignored, as in Kafka: Metadata 13 of librdkafka has three.
+        message, _ = route.read(version, frame, pos)
+        response = handle(request, message)
+        if key == _PRODUCE:
+            self.fast_path.remember(frame, version, message)
+        return response
 
-    def _unsupported_api_versions(self, request: Request) -> Any:
-        """A client from the future: tell it our versions in the one format that everybody reads."""
-        from ottla.broker.api.handlers.api_versions import unsupported_version
-
-        request.version = 0
-        return unsupported_version(self)
+    def _handler(self, key: int, route: _Route) -> Handler:
+        api = declaration(key)
+        route.read = API_BY_KEY[key].request_class().read
+        route.handle = (api.create_for_controller if self._for_controller else api.create)(self._parts)
+        return route.handle

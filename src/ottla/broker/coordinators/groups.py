@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api.refusals import refused
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.hosted_shard import LOADING, Machine
 from ottla.broker.coordinators.image_topics import ImageTopics
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
     from ottla.groups.shard import GroupShard
     from ottla.protocol.message import Message
 
-# A machine's method that decides on a request: request, context, time.
-_Decide = Callable[[Any, RequestContext, int], Outcome]
+# Decides a request: machine, context, time.
+Decide = Callable[["GroupShard", RequestContext, int], Outcome]
 
 
 class GroupCoordinator(Coordinator):
@@ -100,18 +98,24 @@ class GroupCoordinator(Coordinator):
         protocols = self.broker.config.get_list("group.coordinator.rebalance.protocols")
         return self.broker.image.features.get(GROUP_VERSION, 0) >= 1 and "consumer" in protocols
 
-    def ask(self, request: Request, message: Any, method: str, *, writes: bool = True) -> Any:
-        """A request about one group, decided by a method of its shard."""
-        refuse = partial(refused, message)
-        shard = self.shard_of(message.group_id)
+    def ask(
+        self,
+        request: Request,
+        group_id: str,
+        decide: Decide,
+        refuse: Callable[[int], Any],
+        *,
+        writes: bool = True,
+    ) -> Any:
+        """The response to a request about one group, or its future."""
+        shard = self.shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return refuse(shard)
 
-        def decide(machine: GroupShard, ticket: Ticket, now_ms: int) -> Outcome:
-            decided: _Decide = getattr(machine, method)
-            return decided(message, context_of(request, ticket), now_ms)
+        def decide_once(machine: GroupShard, ticket: Ticket, now_ms: int) -> Outcome:
+            return decide(machine, context_of(request, ticket), now_ms)
 
-        return shard.submit(decide, refuse, writes=writes)
+        return shard.submit(decide_once, refuse, writes=writes)
 
     def look(self, group_id: str, see: Callable[[GroupShard], Any], refuse: Callable[[int], Any]) -> Any:
         """What there is to see of one group, or a future of it: nothing is shown before it is committed."""

@@ -134,9 +134,9 @@ class Verification:
         return None if state is None else state.leader
 
     def _ask_here(self, asked: AddPartitionsToTxnTransaction) -> Any:
-        from ottla.broker.api.handlers.add_partitions_to_txn import add_partitions
+        from ottla.broker.coordinators.add_partitions import add_partitions
 
-        return add_partitions(self._broker, asked, VERSION_OF_BROKERS)
+        return add_partitions(self._broker.transactions, self._broker.metadata, asked, VERSION_OF_BROKERS)
 
 
 def question(

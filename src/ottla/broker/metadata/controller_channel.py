@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.metadata.controller_loop import NotController
 from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import SIZE_BYTES, encode_request, read_response_header
 from ottla.protocol.message import Message
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 RETRY_MS = 50
 CLIENT_ADDRESS = bytes((127, 0, 0, 1))
-LIFECYCLE_KEYS = frozenset((62, 63))  # BrokerRegistration, BrokerHeartbeat
+LIFECYCLE_KEYS = frozenset((ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT))
 
 
 class ControllerUnreachable(Exception):

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.metadata.controller_commands import QUORUM_KEYS, decision_of
 from ottla.broker.metadata.controller_loop import ControllerLoop, NotController
 from ottla.controller.controller import Controller
 from ottla.controller.features import bootstrap_records
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.metadata")
 
+# How the controller decides a request; None if the leader of the quorum answers it. The second argument
+# says whether the heartbeat connection of a broker is closed.
+DecisionOf = Callable[["Message", Callable[[int], bool]], "Decide | None"]
+
 
 class ControllerHost:
     def __init__(
@@ -39,12 +42,14 @@ class ControllerHost:
         metadata: MetadataCache,
         randomness: Randomness,
         clock: Callable[[], int],
+        decision_of: DecisionOf,
     ) -> None:
         self._config = config
         self._identity = identity
         self._metadata = metadata
         self._randomness = randomness
         self._clock = clock
+        self._decision_of = decision_of
         self.leader_id = -1
         self.leader_endpoint: Endpoint | None = None
         self.active: ControllerLoop | None = None  # while it runs on this node
@@ -68,9 +73,10 @@ class ControllerHost:
             raise NotController(
                 "another node runs the controller" if self.leader_id >= 0 else "no controller"
             )
-        if message.API_KEY in QUORUM_KEYS:
+        decide = self._decision_of(message, self._has_lost)
+        if decide is None:
             return await self._raft.request(message)
-        return await self.active.submit(decision_of(message, self._has_lost))
+        return await self.active.submit(decide)
 
     def _has_lost(self, broker_id: int) -> bool:
         """Whether the heartbeat connection of this broker is closed, and it has not come back."""

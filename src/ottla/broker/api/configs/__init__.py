@@ -1,0 +1,1 @@
+"""APIs about the configuration of topics, brokers and groups."""

@@ -1,0 +1,39 @@
+"""AlterConfigs (33): replace the configuration of topics, brokers or groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.api.forwarding import controller_api
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.alter_configs_response import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.api.declaration import DecisionContext
+    from ottla.controller.controller import Controller
+    from ottla.machines.outcome import Outcome
+    from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
+
+
+def decide(controller: Controller, message: AlterConfigsRequest, context: DecisionContext) -> Outcome:
+    return controller.decide_alter_configs(message, context.now_ms)
+
+
+def refuse(message: AlterConfigsRequest, code: int, reason: str) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=reason,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in message.resources
+        ]
+    )
+
+
+API = controller_api(ApiKey.ALTER_CONFIGS, decide=decide, refuse=refuse)

@@ -1,0 +1,55 @@
+"""OffsetCommit (8): commit the offsets of a group.
+
+The group id may be empty: old clients commit offsets without one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api.declaration import ApiDeclaration
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.api.declaration import Handler
+    from ottla.broker.api.parts import ApiParts
+    from ottla.broker.net.request import Request
+    from ottla.protocol.messages.offset_commit_request import OffsetCommitRequest
+
+
+def refuse(message: OffsetCommitRequest, code: int, reason: str) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def create(parts: ApiParts) -> Handler:
+    groups = parts.groups
+
+    def handle(request: Request, message: OffsetCommitRequest) -> Any:
+        return groups.ask(
+            request,
+            message.group_id,
+            lambda machine, context, now_ms: machine.decide_offset_commit(message, context, now_ms),
+            lambda code: refuse(message, code, ""),
+        )
+
+    return handle
+
+
+API = ApiDeclaration(ApiKey.OFFSET_COMMIT, create, refuse=refuse)

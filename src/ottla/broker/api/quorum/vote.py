@@ -1,0 +1,8 @@
+"""Vote (52): a candidate asks a voter for its vote."""
+
+from __future__ import annotations
+
+from ottla.broker.api.forwarding import raft_api
+from ottla.protocol.api_keys import ApiKey
+
+API = raft_api(ApiKey.VOTE)

@@ -1,0 +1,34 @@
+"""AddPartitionsToTxn (24): add partitions to a transaction, or verify them, see `ottla.transactions.add`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.api.declaration import ApiDeclaration
+from ottla.broker.coordinators.add_partitions import add_partitions
+from ottla.broker.coordinators.groups import together
+from ottla.protocol.api_keys import ApiKey
+from ottla.transactions.add import response_of, transactions_of
+
+if TYPE_CHECKING:
+    from ottla.broker.api.declaration import Handler
+    from ottla.broker.api.parts import ApiParts
+    from ottla.broker.net.request import Request
+    from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+
+
+def create(parts: ApiParts) -> Handler:
+    transactions, metadata = parts.transactions, parts.metadata
+
+    def handle(request: Request, message: AddPartitionsToTxnRequest) -> Any:
+        version = request.version
+        results = [
+            add_partitions(transactions, metadata, asked, version)
+            for asked in transactions_of(message, version)
+        ]
+        return together(results, lambda found: response_of(found, version))
+
+    return handle
+
+
+API = ApiDeclaration(ApiKey.ADD_PARTITIONS_TO_TXN, create)

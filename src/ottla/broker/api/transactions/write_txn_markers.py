@@ -1,0 +1,20 @@
+"""WriteTxnMarkers (27): a transaction coordinator ends transactions in partitions that this broker leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.api.declaration import ApiDeclaration
+from ottla.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from ottla.broker.api.declaration import Handler
+    from ottla.broker.api.parts import ApiParts
+
+
+def create(parts: ApiParts) -> Handler:
+    write_markers = parts.write_markers
+    return lambda _, message: write_markers(message)
+
+
+API = ApiDeclaration(ApiKey.WRITE_TXN_MARKERS, create)
