@@ -1,6 +1,6 @@
-"""What must hold for every history. A checker gives its complaints, each a line; none means it is content.
+"""Invariants of every history. A checker returns one line for each violation.
 
-The names follow Jepsen's where it has one: lost write, duplicate, unwritten read, and so on.
+Names follow Jepsen: lost write, duplicate, unwritten read, and so on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MUST_END_WELL = (PRODUCE, "create-topic", "final-read", "in-sync")
 
 
 def lost_write(history: History) -> list[str]:
-    """Every acknowledged record is there at the end, at the offset that was told."""
+    """Every acknowledged record is in the final log, at the acknowledged offset."""
     found: dict[PartitionName, dict[str, int]] = {
         partition: {value: offset for offset, value in records}
         for partition, records in history.final.items()
@@ -29,13 +29,13 @@ def lost_write(history: History) -> list[str]:
             if value not in there:
                 complaints.append(f"lost: {value} was acknowledged at {operation.target}@{operation.result}")
             elif operation.result is not None and there[value] != operation.result + position:
-                told = operation.result + position
-                complaints.append(f"moved: {value} was acknowledged at {told} and is at {there[value]}")
+                reported = operation.result + position
+                complaints.append(f"moved: {value} was acknowledged at {reported} and is at {there[value]}")
     return complaints
 
 
 def duplicate(history: History) -> list[str]:
-    """No record of an idempotent producer is there twice."""
+    """No record of an idempotent producer is in the final log twice."""
     complaints = []
     for partition, records in history.final.items():
         seen: dict[str, int] = {}
@@ -47,7 +47,7 @@ def duplicate(history: History) -> list[str]:
 
 
 def unwritten_read(history: History) -> list[str]:
-    """Nothing is read that nobody has written to that partition."""
+    """Every record that was read had been written to that partition."""
     written = {(operation.target, value) for operation in history.written() for value in operation.value}
     return [
         f"unwritten: {client} read {value} at {partition}@{offset}"
@@ -57,7 +57,7 @@ def unwritten_read(history: History) -> list[str]:
 
 
 def two_values(history: History) -> list[str]:
-    """An offset has one value, whoever reads it and whenever."""
+    """All reads of an offset return the same value."""
     known: dict[tuple[PartitionName, int], tuple[str, str]] = {}
     complaints = []
     for client, partition, offset, value in _all_reads(history):
@@ -70,7 +70,7 @@ def two_values(history: History) -> list[str]:
 
 
 def lost_read(history: History) -> list[str]:
-    """What a consumer has seen is still there at the end."""
+    """Every record that a consumer has read is in the final log."""
     final = {partition: dict(records) for partition, records in history.final.items()}
     return [
         f"lost read: {read.client} saw {read.value} at {read.partition}@{read.offset}"
@@ -80,20 +80,21 @@ def lost_read(history: History) -> list[str]:
 
 
 def watermark_back(history: History) -> list[str]:
-    """The high watermark never goes back behind what a consumer has read.
+    """The high watermark is never below what a consumer has read.
 
-    A new leader may not know yet all that is committed, and then tells a smaller one than its predecessor did
-    to a consumer that has not read so far. Kafka's does, and the consumer notices nothing but its lag.
+    A new leader may not know all that is committed yet, and report a smaller high watermark than its
+    predecessor to a consumer that has not read that far. Kafka does so too; the consumer sees only its lag
+    change.
     """
     return [
-        f"watermark went back: {client} was told {offset} when it had read {partition} to {position}"
+        f"watermark went back: {client} got {offset} when it had read {partition} to {position}"
         for client, partition, offset, position in history.watermarks
         if offset < position
     ]
 
 
 def order(history: History) -> list[str]:
-    """The records of one producer lie in a partition in the order it wrote them, and offsets have no gap."""
+    """Records of a producer are in a partition in the order of writing, without gaps in the offsets."""
     complaints = []
     rank = {
         value: number
@@ -116,7 +117,7 @@ def order(history: History) -> list[str]:
 
 
 def two_leaders(history: History) -> list[str]:
-    """A leader epoch has one leader, of a partition and of the metadata quorum."""
+    """A leader epoch has one leader, in partitions and in the metadata quorum."""
     known: dict[tuple[PartitionName, int], int] = {}
     complaints = []
     controllers: dict[int, int] = {}
@@ -132,7 +133,7 @@ def two_leaders(history: History) -> list[str]:
 
 
 def replicas_differ(history: History) -> list[str]:
-    """Below the high watermark an offset has one value on all replicas: the one that clients read."""
+    """Below the high watermark all replicas have the value that clients read."""
     complaints = []
     for partition, by_node in history.replicas.items():
         known = {offset: (value, "clients") for offset, value in history.final.get(partition, ())}
@@ -146,7 +147,7 @@ def replicas_differ(history: History) -> list[str]:
 
 
 def lost_metadata(history: History) -> list[str]:
-    """A change that was acknowledged is there at the end; a topic that was created has its id still."""
+    """Every acknowledged change is in the final metadata, and topics keep their ids."""
     complaints = []
     wanted: dict[str, str] = {}
     for operation in history.of_kind("admin", OK):
@@ -171,7 +172,7 @@ def lost_metadata(history: History) -> list[str]:
 
 
 def lost_commit(history: History) -> list[str]:
-    """What a node held for committed in the metadata log stays so, with the same records on all nodes."""
+    """Committed metadata stays committed, with the same records on all nodes."""
     complaints = []
     epochs: dict[int, int] = {}
     for offset, epoch in history.committed_metadata:
@@ -189,12 +190,12 @@ def lost_commit(history: History) -> list[str]:
 
 
 def unclean_election(history: History) -> list[str]:
-    """Nobody leads who was not in sync, where the topic does not allow it."""
+    """Only in-sync replicas are elected, unless the topic allows unclean elections."""
     return [f"unclean election: {text}" for text in history.unclean_elections]
 
 
 def id_twice(history: History) -> list[str]:
-    """A producer id is given once."""
+    """A producer id is issued once."""
     complaints = []
     owners: dict[int, str] = {}
     for producer_id, client in history.producer_ids:
@@ -205,7 +206,7 @@ def id_twice(history: History) -> list[str]:
 
 
 def unavailable(history: History) -> list[str]:
-    """When everything is healed, everything that was asked for ends well."""
+    """After healing, all operations succeed."""
     return [
         f"unavailable: {operation}"
         for operation in history.operations
@@ -214,7 +215,7 @@ def unavailable(history: History) -> list[str]:
 
 
 def not_whole(history: History) -> list[str]:
-    """As `unavailable`, where a producer may be told that its records are lost."""
+    """The same as `unavailable`, but a producer may lose records."""
     return [
         f"unavailable: {operation}"
         for operation in history.operations
@@ -223,7 +224,7 @@ def not_whole(history: History) -> list[str]:
 
 
 def surprises(history: History) -> list[str]:
-    """No client was told what should not happen: a checksum that fails, a sequence out of order."""
+    """No client received an impossible response: a wrong checksum, a lost sequence."""
     return [f"surprise: {text}" for text in history.surprises]
 
 
@@ -244,7 +245,7 @@ LOSSLESS: tuple[Checker, ...] = (
     unavailable,
     surprises,
 )
-"""What a cluster promises: with acks=all, and with flushes where all machines may lose power at once."""
+"""The guarantees with acks=all, and with flushes where all machines may lose power at once."""
 
 
 LOSSY: tuple[Checker, ...] = (
@@ -257,11 +258,11 @@ LOSSY: tuple[Checker, ...] = (
     id_twice,
     not_whole,
 )
-"""What is left where a topic lets replicas lead that are not in sync."""
+"""The guarantees that remain with unclean leader election."""
 
 
 def check(history: History, checkers: Iterable[Checker] = LOSSLESS) -> list[str]:
-    """The complaints of all checkers, a few of each."""
+    """Return the violations of all checkers, at most SHOWN_MAX of each."""
     complaints = []
     for checker in checkers:
         found = checker(history)

@@ -1,6 +1,6 @@
-"""What clients asked for, what they were told, and what they read: everything the checkers judge by.
+"""The history of a run: requests of clients, their responses, and reads. Checkers use nothing else.
 
-An operation ends `ok` (it happened), `fail` (it did not) or `info` (nobody knows).
+An operation ends with `ok` (it took effect), `fail` (it did not) or `info` (unknown).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from simulator.groups.history import GroupHistory
     from simulator.transactions.ledger import TxnLedger
 
-PRODUCE = "produce"  # idempotent, acks=all: must not get lost
-PRODUCE_LOOSE = "produce-loose"  # acks=1: may get lost until it is read
+PRODUCE = "produce"  # idempotent, acks=all: must not be lost
+PRODUCE_UNRELIABLE = "produce-unreliable"  # acks=1: may be lost until it is read
 
 OPEN = "open"
 OK = "ok"
@@ -32,7 +32,7 @@ class PartitionName(NamedTuple):
 
 
 class Operation:
-    """One request of a client, tries and all: `value` is what was asked, `result` the answer."""
+    """One operation of a client, retries included: `value` is the argument, `result` the response."""
 
     __slots__ = (
         "_trace",
@@ -69,7 +69,7 @@ class Operation:
         self._end(INFO, result)
 
     def _end(self, outcome: str, result: Any) -> None:
-        assert self.outcome == OPEN, f"{self} has ended already"
+        assert self.outcome == OPEN, f"{self} has already ended"
         self.outcome = outcome
         self.result = result
         self.completed_ns = self._trace.now_ns()
@@ -80,7 +80,7 @@ class Operation:
 
 
 class Read(NamedTuple):
-    """One record as one consumer saw it."""
+    """One record read by one consumer."""
 
     client: str
     partition: PartitionName
@@ -89,7 +89,7 @@ class Read(NamedTuple):
 
 
 class Watermark(NamedTuple):
-    """How far a consumer was told it may read, when it had read up to `position`."""
+    """A high watermark that a consumer received when it had read up to `position`."""
 
     client: str
     partition: PartitionName
@@ -108,24 +108,24 @@ class History:
         self.operations: list[Operation] = []
         self.reads: list[Read] = []
         self.watermarks: list[Watermark] = []
-        self.leaders: dict[LeaderSeen, int] = {}  # when it was first seen
+        self.leaders: dict[LeaderSeen, int] = {}  # time of the first observation
         self.groups: dict[str, GroupHistory] = {}
-        self.ledger: TxnLedger | None = None  # of transactions
+        self.ledger: TxnLedger | None = None  # history of transactions
         self.raft_leaders: dict[tuple[int, int], None] = {}  # (epoch, node id)
-        # (offset, epoch) of the last record that some node held for committed in the metadata log.
+        # (offset, epoch) of the last committed metadata record as seen by any node.
         self.committed_metadata: dict[tuple[int, int], None] = {}
-        self.producer_ids: list[tuple[int, str]] = []  # (id, who got it)
+        self.producer_ids: list[tuple[int, str]] = []  # (id, client)
         self.unclean_elections: list[str] = []
-        self.offset_commits = 0  # of groups, acknowledged
-        self.surprises: list[str] = []  # what a client was told and no client should be
+        self.offset_commits = 0  # acknowledged, of all groups
+        self.surprises: list[str] = []  # responses that no client should receive
         self.final: dict[
             PartitionName, list[tuple[int, str]]
         ] = {}  # (offset, value) of every record at the end
         self.final_topics: dict[str, bytes] = {}
         self.final_facts: dict[str, str] = {}  # see admins.py
-        self.loose: dict[str, list[str]] = {}  # values that were asked for without a definite answer
+        self.loose: dict[str, list[str]] = {}  # values of requests with an unknown outcome
         self.final_metadata: dict[int, dict[int, tuple[int, int]]] = {}  # offset -> epoch, CRC; by node id
-        # What each replica held below its high watermark at the end, by node id.
+        # Final records of each replica below its high watermark, by node id.
         self.replicas: dict[PartitionName, dict[int, list[tuple[int, str]]]] = {}
         self._trace = trace
 
@@ -160,7 +160,7 @@ class History:
         ]
 
     def written(self) -> Iterator[Operation]:
-        """Everything that somebody tried to write."""
+        """Yield all produce operations."""
         for operation in self.operations:
-            if operation.kind in (PRODUCE, PRODUCE_LOOSE):
+            if operation.kind in (PRODUCE, PRODUCE_UNRELIABLE):
                 yield operation

@@ -1,7 +1,6 @@
-"""Looking into nodes behind their backs: who leads, what they hold for committed, what lies in their logs.
+"""The state inside nodes: leaders, committed metadata, log contents. Clients see only part of it.
 
-Clients see only part of it. Nothing here changes anything, and all that the simulator knows about the inside
-of a broker is in this file.
+Everything here is read-only. No other module of the simulator reads the internals of a broker.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PERIOD_S = 0.01
 
 
 class Watcher:
-    """Looks at all nodes every few milliseconds and writes down who leads and what is committed."""
+    """Records leaders and committed metadata of all nodes every few milliseconds."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,24 +40,24 @@ class Watcher:
         while not self.stopping:
             for node in self.world.nodes.values():
                 if node.broker is not None:
-                    self._look_at_partitions(node, node.broker)
-                    self._look_at_quorum(node)
+                    self._observe_partitions(node, node.broker)
+                    self._observe_quorum(node)
             await asyncio.sleep(PERIOD_S)
 
     def _is_new(self, node: Node, what: str, *state: Any) -> bool:
-        """Has anything happened since the last look?"""
+        """Return whether the state differs from that of the previous call."""
         before = self._seen.get((node, what))
         self._seen[node, what] = state
         return before != state
 
-    def _look_at_partitions(self, node: Node, broker: Broker) -> None:
+    def _observe_partitions(self, node: Node, broker: Broker) -> None:
         if self._is_new(node, "image", node.starts, broker.image_offset):
             for partition in broker.partitions:
                 if partition.leader_id == node.id:
                     name = PartitionName(partition.topic, partition.index)
                     self.world.history.saw_leader(name, partition.leader_epoch, node.id)
 
-    def _look_at_quorum(self, node: Node) -> None:
+    def _observe_quorum(self, node: Node) -> None:
         history = self.world.history
         driver = raft_of(node)
         if driver is None:
@@ -75,14 +74,14 @@ class Watcher:
 
 
 def raft_of(node: Node) -> RaftDriver | None:
-    """The node's part in the quorum, once it has one."""
+    """The node's Raft driver, once it is started."""
     if node.broker is None or not node.broker.quorum_node.is_started:
         return None
     return node.broker.quorum_node.raft
 
 
 def active_controllers(world: World) -> list[Node]:
-    """The nodes that hold themselves for the leader of the quorum; more than one for a while, perhaps."""
+    """The nodes in the role of quorum leader; a deposed leader may be among them for a while."""
     found = []
     for node in world.nodes_up:
         driver = raft_of(node)
@@ -91,21 +90,21 @@ def active_controllers(world: World) -> list[Node]:
     return found
 
 
-def vote_of(node: Node) -> int:
+def quorum_epoch_of(node: Node) -> int:
     """The quorum epoch that the node is in."""
     driver = raft_of(node)
     return -1 if driver is None else driver.machine.epoch
 
 
-def has_voted_anew(node: Node, epoch: int) -> bool:
-    """Has the node given its vote to another, in an epoch after this one?"""
+def has_voted_since(node: Node, epoch: int) -> bool:
+    """Return whether the node has voted for another node in an epoch after `epoch`."""
     driver = raft_of(node)
     voted = None if driver is None else driver.machine._voted
-    return voted is not None and voted[0] != node.id and vote_of(node) > epoch
+    return voted is not None and voted[0] != node.id and quorum_epoch_of(node) > epoch
 
 
 def newest_image(world: World) -> ClusterImage | None:
-    """The committed metadata, as the node knows it that is furthest."""
+    """The newest metadata image of any node."""
     images = [
         (node.broker.image_offset, -node.id, node.broker.image) for node in world.nodes_up if node.broker
     ]
@@ -129,7 +128,7 @@ def leader_of(world: World, topic: str, index: int) -> Node | None:
 
 
 def all_in_sync(world: World) -> bool:
-    """Has every partition a leader and all of its replicas in the ISR, as far as anybody knows?"""
+    """Return whether every partition has a leader and a full ISR in the newest metadata image."""
     image = newest_image(world)
     return image is not None and all(
         len(partition.isr) == len(partition.replicas) and partition.leader != NO_LEADER
@@ -138,8 +137,8 @@ def all_in_sync(world: World) -> bool:
     )
 
 
-def all_know_the_same(world: World) -> bool:
-    """Are all nodes up, and as far in the metadata as the quorum has committed?"""
+def all_have_same_metadata(world: World) -> bool:
+    """Return whether all nodes are up and have applied the same metadata offset."""
     known = [node.broker.image_offset for node in world.nodes.values() if node.broker is not None]
     return len(known) == len(world.nodes) and min(known) == max(known)
 
@@ -148,7 +147,7 @@ def all_know_the_same(world: World) -> bool:
 
 
 def replica_records(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:
-    """What a node holds of a partition below its high watermark, or None."""
+    """A node's records of a partition below its high watermark, or None if it has no replica."""
     partition = node.broker.partitions.by_name(*name) if node.broker is not None else None
     if partition is None:
         return None
@@ -159,7 +158,7 @@ def replica_records(node: Node, name: PartitionName) -> list[tuple[int, str]] | 
 
 
 def replica_batches(node: Node, name: PartitionName) -> bytes | None:
-    """The bytes of the same."""
+    """A node's batches of a partition below its high watermark, as bytes."""
     partition = node.broker.partitions.by_name(*name) if node.broker is not None else None
     if partition is None:
         return None
@@ -167,7 +166,7 @@ def replica_batches(node: Node, name: PartitionName) -> bytes | None:
 
 
 def committed_batches(node: Node) -> dict[int, tuple[int, int]]:
-    """Leader epoch and CRC of the batches that the node holds for committed in its metadata log."""
+    """Leader epoch and CRC of the batches below the high watermark of the node's metadata log."""
     driver = raft_of(node)
     if driver is None:
         return {}
@@ -178,7 +177,7 @@ def committed_batches(node: Node) -> dict[int, tuple[int, int]]:
 
 
 def unclean_elections(node: Node) -> list[str]:
-    """Elections of somebody who was neither in the ISR nor eligible, found in the node's metadata log."""
+    """Elections of nodes that were neither in the ISR nor in the ELR, from the node's metadata log."""
     driver = raft_of(node)
     if driver is None or driver.log.log.log_start_offset > 0:
         return []
@@ -190,12 +189,12 @@ def unclean_elections(node: Node) -> list[str]:
         for offset, message in batch_messages(data, position, header):
             if isinstance(message, PartitionChangeRecord):
                 before = image.topics_by_id[message.topic_id].partitions[message.partition_id]
-                # With all in sync gone the last leader is taken; one record tells both, if the last of them
-                # came back without the end of its logs.
+                # If the ISR is empty the last leader is elected; one record contains both if the last
+                # in-sync replica returned without the end of its log.
                 trusted = (*before.isr, *before.elr, *before.last_known_elr)
                 image.apply(message)
                 after = image.topics_by_id[message.topic_id].partitions[message.partition_id]
-                # One that completes a reassignment may join and lead at once, with others beside it.
+                # A replica that completes a reassignment may join the ISR and lead in one record.
                 alone = after.leader_recovery_state or len(after.isr) == 1
                 if after.leader not in (NO_LEADER, *trusted) and alone:
                     topic = image.topics_by_id[message.topic_id].name
@@ -207,7 +206,7 @@ def unclean_elections(node: Node) -> list[str]:
 
 
 def _batches(log: PartitionLog, upper: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-    """One batch each: its bytes, where it begins in them (at 0), its header."""
+    """Yield single batches: bytes, position of the batch in them (0), header."""
     offset = log.log_start_offset
     while offset < upper:
         data = bytes(log.read(offset, READ_BYTES, upper).read())
@@ -219,13 +218,15 @@ def _batches(log: PartitionLog, upper: int) -> Iterator[tuple[bytes, int, BatchH
             return
 
 
-def undecided(world: World, topics: Collection[str]) -> list[str]:
-    """Partitions that somebody leads in which transactions are open, or not decided for sure."""
+def undecided_partitions(world: World, topics: Collection[str]) -> list[str]:
+    """Partitions whose last stable offset is below the high watermark at their leader."""
     found = []
     for node in world.nodes_up:
         for partition in () if node.broker is None else node.broker.partitions:
             if partition.topic in topics and partition.leader_id == node.id:
                 stable, high = partition.last_stable_offset, partition.high_watermark
                 if stable < high:
-                    found.append(f"{partition.topic}-{partition.index} is decided to {stable} of {high}")
+                    found.append(
+                        f"{partition.topic}-{partition.index} has LSO {stable}, high watermark {high}"
+                    )
     return found

@@ -1,12 +1,12 @@
-"""A seed's world: nodes, clients, and the network, disks and clocks between and below them.
+"""The world of a seed: nodes, clients, network, disks and clocks.
 
     world = World(seed=7)
-    node = world.add_node(1)                         the shipped Broker, not started yet
-    async def story(world): await node.start(); ...
-    world.run(story, limit_s=120)
+    node = world.add_node(1)                         runs the shipped broker, not started yet
+    async def script(world): await node.start(); ...
+    world.run(script, limit_s=120)
 
-Everything that is drawn comes from generators made of the seed and a name, so that one part of the world that
-draws more does not change what another part draws.
+Each part of the world has its own random generator, derived from the seed and a name: a part that draws more
+numbers does not change the draws of another. A changed name changes the schedules of all seeds.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from simulator.runtime.trace import Trace
 if TYPE_CHECKING:
     from ottla.broker.node import Node as Broker
 
-EPOCH_MS = 1_767_225_600_000  # when every world begins: 2026-01-01
+EPOCH_MS = 1_767_225_600_000  # start of every world: 2026-01-01
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
-FIRST_CONTROLLER = 101  # the id of the first node that is a controller only
+FIRST_CONTROLLER = 101  # id of the first controller-only node
 
-Story = Callable[["World"], Coroutine[Any, Any, Any]]
+Script = Callable[["World"], Coroutine[Any, Any, Any]]
 
 
 class NodeEnded(Exception):
-    """The node went down while somebody waited for it."""
+    """The node went down while a caller waited for it."""
 
 
 class Node:
-    """One machine. `process` and `broker` are those of today, or None while it is down."""
+    """One machine. `process` and `broker` are the current ones, None while it is down."""
 
     def __init__(self, world: World, node_id: int, properties: Mapping[str, str]) -> None:
         self.world = world
@@ -54,7 +54,7 @@ class Node:
         self.process: Process | None = None
         self.broker: Broker | None = None
         self.starts = 0
-        self.serving = False  # its start is over and it has not been asked to stop
+        self.serving = False  # started, and not stopping
         roles = self.properties.get("process.roles", "broker,controller").split(",")
         self.is_broker = "broker" in roles
         self.is_controller = "controller" in roles
@@ -76,7 +76,7 @@ class Node:
         return self.world.now_ms + self.clock_skew_ms
 
     async def start(self) -> None:
-        """Power on, and serve. Raises what the broker's start raises, or NodeEnded if it is cut short."""
+        """Start the broker and wait until it serves. Raises its start error, or NodeEnded if it is killed."""
         assert not self.up, f"{self} is up"
         world = self.world
         self.starts += 1
@@ -89,20 +89,20 @@ class Node:
             await self._wait_for(main)
         except Exception:
             if self.process is process:
-                self.kill()  # a start that failed ends the process
+                self.kill()  # a failed start ends the process
             raise
         self.serving = True
         world.trace("node", self.name, "serves")
 
     def start_soon(self) -> asyncio.Task[None]:
-        """Power on. The task ends when the node serves, which may need others: a quorum, say."""
+        """Start the node in a task that ends when it serves, which may need other nodes, such as a quorum."""
         self.starting = self.world.spawn(self.world.process, self.start())
-        # Whoever waits for it may have given up: then nobody has to hear how it ended.
+        # Retrieve the exception: the caller may not wait for the task any more.
         self.starting.add_done_callback(lambda task: None if task.cancelled() else task.exception() and None)
         return self.starting
 
     async def stop(self) -> None:
-        """A clean stop, as after SIGTERM."""
+        """Stop cleanly, as after SIGTERM."""
         process, broker = self.process, self.broker
         assert process is not None and broker is not None, f"{self} does not run"
         self.serving = False
@@ -114,21 +114,21 @@ class Node:
             self.disk.process_ended()
 
     def kill(self) -> None:
-        """SIGKILL: the process is gone, the machine and what was written to its files are not."""
+        """SIGKILL: the process ends; the machine and all written data stay."""
         if self.up:
             self.world.trace("node", self.name, "kill")
             self._end(silent=False)
             self.disk.process_ended()
 
     def power_cut(self, *, silent: bool = True, flip_chance: float = 0.0) -> None:
-        """The machine goes down with what was not synced. Silent: nobody hears of it."""
+        """Cut the power: unsynced data is lost. `silent`: peers receive no reset."""
         self.world.trace("node", self.name, f"power cut{' silent' if silent else ''}")
         if self.up:
             self._end(silent=silent)
         self.disk.power_cut(flip_chance=flip_chance)
 
     def pause(self) -> None:
-        """SIGSTOP: nothing runs, but connections stay and timers become due."""
+        """SIGSTOP: nothing runs, connections stay open, timers become due."""
         if self.process is not None:
             self.world.trace("node", self.name, "pause")
             self.process.paused = True
@@ -152,7 +152,7 @@ class Node:
         await broker.start()
 
     async def _wait_for(self, task: asyncio.Task[None]) -> None:
-        """The end of something in the node's process, seen from ours: it may never come."""
+        """Wait in our process for a task of the node's process, which may never end."""
         waiting: asyncio.Future[None] = self.world.loop.create_future()
         self._waiting[waiting] = None
 
@@ -173,7 +173,7 @@ class Node:
             self._waiting.pop(waiting, None)
 
     def _fatal(self, process: Process, error: BaseException) -> None:
-        """The broker wants its process to end at once."""
+        """End the process on behalf of the broker."""
         self.world.trace("node", self.name, f"fatal: {error}")
         process.paused = True
 
@@ -195,7 +195,7 @@ class Node:
 
 
 class World:
-    """`length`: how long the trouble lasts, as a share of what the story says."""
+    """`length`: factor for the duration of fault injection."""
 
     def __init__(
         self,
@@ -212,23 +212,23 @@ class World:
         self.network = Network(self.loop, self.rng("network"), self.trace)
         self.history = History(self.trace)
         self.nodes: dict[int, Node] = {}
-        self.fragile: Node | None = None  # has lost records that the others still have, see Nemesis
+        self.recovering: Node | None = None  # lost records that only other nodes have, see FaultInjector
         self.process = self.loop.new_process("world")
         self.network.add_host("world")
 
     def rng(self, name: str) -> random.Random:
-        """The generator of one part of the world."""
+        """Return the random generator of one part of the world."""
         return random.Random(f"{self.seed}/{name}")
 
     @property
     def now_ms(self) -> int:
-        """The true time."""
+        """The true time, without clock skew."""
         return EPOCH_MS + self.loop.now_ns // 1_000_000
 
-    # -- who is there
+    # -- nodes and clients
 
     def add_node(self, node_id: int, properties: Mapping[str, str] | None = None) -> Node:
-        """A machine that serves clients on port 9092 of the host `node<id>`."""
+        """Add a machine that serves clients on port 9092 of the host `node<id>`."""
         name = f"node{node_id}"
         given = {
             "node.id": str(node_id),
@@ -243,9 +243,9 @@ class World:
     def add_cluster(
         self, brokers: int, properties: Mapping[str, str] | None = None, *, controllers: int = 0
     ) -> list[Node]:
-        """Nodes 1 to `brokers`, all of them broker and controller, the voters of one quorum.
+        """Add nodes 1 to `brokers`, all with both roles and voters of one quorum.
 
-        With `controllers` the roles are apart: the voters are so many nodes from 101 on.
+        With `controllers`, roles are separate: the voters are that number of nodes, with ids from 101 on.
         """
         voter_ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers) if controllers else None
         broker_ids = range(1, brokers + 1)
@@ -271,7 +271,7 @@ class World:
 
     @property
     def cluster_id(self) -> str:
-        """Of this seed's cluster: a new directory takes it over."""
+        """Cluster id of this seed, which new directories adopt."""
         return base64.urlsafe_b64encode(self.rng("cluster id").randbytes(16)).decode()[:22]
 
     async def start_all(self, nodes: Iterable[Node]) -> None:
@@ -279,12 +279,12 @@ class World:
         await asyncio.gather(*(node.start_soon() for node in nodes))
 
     def add_client(self, name: str) -> Process:
-        """A host for a client's program."""
+        """Add a host with one process for a client."""
         self.network.add_host(name)
         return self.loop.new_process(name)
 
     def spawn(self, process: Process, main: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something in a process."""
+        """Run a coroutine in a process."""
         return self.loop.create_task(main, context=process.context.copy())
 
     @property
@@ -293,11 +293,11 @@ class World:
 
     @property
     def brokers(self) -> list[Node]:
-        """The nodes that clients may ask, up or down."""
+        """The nodes with the broker role, up or down."""
         return [node for node in self.nodes.values() if node.is_broker]
 
     def heal(self) -> None:
-        """Network, disks and paused processes are well again; who is down stays down."""
+        """Heal network and disks, and resume paused processes; nodes that are down stay down."""
         self.network.heal()
         for node in self.nodes.values():
             node.disk.heal()
@@ -305,13 +305,13 @@ class World:
 
     # -- running
 
-    def run(self, story: Story, *, limit_s: float = 600.0) -> Any:
-        """Play the story to its end. The world is over then: nothing in it runs any more."""
+    def run(self, script: Script, *, limit_s: float = 600.0) -> Any:
+        """Run the script to its end; afterwards the world cannot be used."""
         collecting = gc.isenabled()
-        gc.disable()  # when it runs depends on everything else in this interpreter
+        gc.disable()  # its timing depends on the rest of the interpreter
         with _LogLines(self.trace):
             try:
-                return self.loop.run_in(self.process, story(self), limit_s=limit_s)
+                return self.loop.run_in(self.process, script(self), limit_s=limit_s)
             finally:
                 self.loop.close()
                 if collecting:
@@ -320,7 +320,7 @@ class World:
 
 
 class _LogLines(logging.Handler):
-    """While a world runs, what the brokers log goes to its trace and nowhere else."""
+    """Redirects the log of brokers to the trace while a world runs."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(logging.INFO)

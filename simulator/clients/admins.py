@@ -1,7 +1,7 @@
-"""Those who create, change and delete topics, move replicas and ask for elections.
+"""Administrators: they create, change and delete topics, reassign replicas and trigger elections.
 
-An attempt without an answer may still be on its way and take effect much later, even after the next one has
-been acknowledged: what it asked for is `loose` in the history, and may be what is found at the end.
+An attempt without a response may take effect much later, even after the next attempt was acknowledged. Its
+value is `loose` in the history: the final state may have it.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from ottla.protocol.messages.incremental_alter_configs_response import Increment
 from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from simulator.checkers import GONE
-from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, NotNow
+from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater
 from simulator.history import Operation
 from simulator.world import World
 
 TOPIC_RESOURCE = 2
 SET = 0
 PREFERRED = 0
-MEDDLED_CONFIGS = ("retention.ms", "file.delete.delay.ms", "delete.retention.ms")
+CHANGED_CONFIGS = ("retention.ms", "file.delete.delay.ms", "delete.retention.ms")
 CONFIG_FROM = 1_000_000_000
 PAUSE_S = (0.05, 0.8)
 UNKNOWN_MAX = 5
-NOBODY_KNOWS = -1
-# Refusals that the trouble explains: a broker that is away cannot be given replicas.
+UNKNOWN_OUTCOME = -1
+# Errors that faults explain: a broker that is down cannot receive replicas.
 _LATER = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 _ELECTION_REFUSED = (
     ErrorCode.NONE,
@@ -70,7 +70,7 @@ class Admin(Client):
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> bytes | None:
-        """Create, and try again until it is there; its id, if the answer told it."""
+        """Create a topic, with retries; return its id if the response has one."""
         operation = self.world.history.invoke(self.name, "create-topic", name)
         topic = CreatableTopic(
             name=name,
@@ -81,8 +81,8 @@ class Admin(Client):
         request = CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS)
         while True:
             try:
-                result = (await self.ask_anyone(request, CreateTopicsResponse)).topics[0]
-            except NotNow:
+                result = (await self.request_any(request, CreateTopicsResponse)).topics[0]
+            except RetryLater:
                 await self.back_off()
                 continue
             if result.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -95,11 +95,11 @@ class Admin(Client):
             await self.back_off()
 
     async def all_topics(self) -> MetadataResponse:
-        """Everything about every topic, once some node tells."""
+        """Describe all topics, with retries."""
         while True:
             try:
-                return await self.ask_anyone(MetadataRequest(topics=None), MetadataResponse)
-            except NotNow:
+                return await self.request_any(MetadataRequest(topics=None), MetadataResponse)
+            except RetryLater:
                 await self.back_off()
 
     async def config_of(self, topic: str, key: str) -> str | None:
@@ -108,19 +108,19 @@ class Admin(Client):
         )
         while True:
             try:
-                answer = await self.ask_anyone(
+                answer = await self.request_any(
                     DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse
                 )
                 result = answer.results[0]
                 if not result.error_code:
                     return result.configs[0].value
-            except NotNow:
+            except RetryLater:
                 pass
             await self.back_off()
 
 
-class Meddler(Admin):
-    """Changes what can be changed while others break things; `stopping` ends `run`, between changes."""
+class TopicChanger(Admin):
+    """Changes topics, configurations and replicas while faults are injected. `stopping` ends `run`."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Meddler(Admin):
         *,
         replication_factor: int,
     ) -> None:
-        """It has `partitions` and `config` of the topic for itself, so that its last word is the last."""
+        """No other client changes these `partitions` and this `config`, so its last change is final."""
         super().__init__(world, name, topic)
         self.partitions = partitions
         self.config = config
@@ -140,7 +140,7 @@ class Meddler(Admin):
         self._replication_factor = replication_factor
         self._extra: dict[str, bytes] = {}
         self._number = 0
-        self._deeds: dict[str, Callable[[], Awaitable[None]]] = {
+        self._actions: dict[str, Callable[[], Awaitable[None]]] = {
             "create": self.create_extra,
             "delete": self.delete_extra,
             "grow": self.grow_extra,
@@ -152,18 +152,18 @@ class Meddler(Admin):
     async def run(self) -> None:
         while not self.stopping:
             await asyncio.sleep(self.rng.uniform(*PAUSE_S))
-            await self._deeds[self.rng.choice(list(self._deeds))]()
+            await self._actions[self.rng.choice(list(self._actions))]()
 
     async def _try(
         self, key: str, wanted: str, attempt: Callable[[], Awaitable[int]], *, kind: str = "admin"
     ) -> bool:
-        """Ask until there is a definite answer; True if it is yes. A stopped meddler gives up."""
+        """Send until the outcome is definite or `stopping` is set; return whether it succeeded."""
         history = self.world.history
         operation: Operation = history.invoke(self.name, kind, key, (wanted,))
         while True:
             try:
                 code = await attempt()
-            except NotNow:
+            except RetryLater:
                 code = None
             if code == 0:
                 operation.ok(wanted)
@@ -178,7 +178,7 @@ class Meddler(Admin):
                 return False
             await self.back_off()
 
-    # -- deeds
+    # -- actions
 
     async def create_extra(self) -> None:
         self._number += 1
@@ -189,7 +189,7 @@ class Meddler(Admin):
             self._extra[name] = topic_id
 
     async def delete_extra(self) -> None:
-        """By its id, so that a request that comes late deletes nothing else."""
+        """Delete by id, so that a late request deletes no other topic."""
         if not self._extra:
             return
         name = self.rng.choice(list(self._extra))
@@ -201,11 +201,11 @@ class Meddler(Admin):
         unknown = 0
 
         async def attempt() -> int:
-            # Who does not know it may lag behind, or an attempt without an answer may have deleted it.
+            # The node may lag, or an earlier attempt without a response may have deleted the topic.
             nonlocal unknown
-            code = (await self.ask_anyone(request, DeleteTopicsResponse)).responses[0].error_code
+            code = (await self.request_any(request, DeleteTopicsResponse)).responses[0].error_code
             unknown += code == ErrorCode.UNKNOWN_TOPIC_ID
-            return NOBODY_KNOWS if unknown > UNKNOWN_MAX else code
+            return UNKNOWN_OUTCOME if unknown > UNKNOWN_MAX else code
 
         await self._try(f"topic {topic_id.hex()}", GONE, attempt)
 
@@ -220,7 +220,7 @@ class Meddler(Admin):
         )
 
         async def attempt() -> int:
-            return (await self.ask_anyone(request, CreatePartitionsResponse)).results[0].error_code
+            return (await self.request_any(request, CreatePartitionsResponse)).results[0].error_code
 
         await self._try(f"partitions {name}", str(count), attempt, kind="grow")
 
@@ -234,7 +234,7 @@ class Meddler(Admin):
         request = IncrementalAlterConfigsRequest(resources=[resource])
 
         async def attempt() -> int:
-            return (await self.ask_anyone(request, IncrementalAlterConfigsResponse)).responses[0].error_code
+            return (await self.request_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
 
         await self._try(f"config {self.config}", value, attempt)
 
@@ -250,7 +250,7 @@ class Meddler(Admin):
         )
 
         async def attempt() -> int:
-            answer = await self.ask_anyone(request, AlterPartitionReassignmentsResponse)
+            answer = await self.request_any(request, AlterPartitionReassignmentsResponse)
             return answer.error_code or answer.responses[0].partitions[0].error_code
 
         key = f"replicas {self.topic}-{index}"
@@ -261,8 +261,8 @@ class Meddler(Admin):
             election_type=PREFERRED, topic_partitions=None, timeout_ms=REQUEST_TIMEOUT_MS
         )
         try:
-            answer = await self.ask_anyone(request, ElectLeadersResponse)
-        except NotNow:
+            answer = await self.request_any(request, ElectLeadersResponse)
+        except RetryLater:
             return
         for topic in answer.replica_election_results:
             for each in topic.partition_result:
@@ -272,7 +272,7 @@ class Meddler(Admin):
 
 
 async def facts(admin: Admin, topic: str) -> dict[str, str]:
-    """What the cluster says at the end about everything that admins may have changed."""
+    """The final state of everything that administrators may have changed."""
     found: dict[str, str] = {}
     answer = await admin.all_topics()
     admin.world.history.final_topics = {str(each.name): each.topic_id for each in answer.topics}
@@ -281,6 +281,6 @@ async def facts(admin: Admin, topic: str) -> dict[str, str]:
         for partition in each.partitions:
             name = f"{each.name}-{partition.partition_index}"
             found[f"replicas {name}"] = ",".join(map(str, partition.replica_nodes))
-    for config in MEDDLED_CONFIGS:
+    for config in CHANGED_CONFIGS:
         found[f"config {config}"] = str(await admin.config_of(topic, config))
     return found

@@ -1,8 +1,7 @@
-"""What every client of the simulated world can do: find leaders, keep connections, ask somebody.
+"""What all clients share: finding leaders, connections, requests.
 
-They speak through the shipped `ottla.client.aio.connection`; what they do with the answers is kept short here
-and in `producers.py`, `consumers.py` and `admins.py`, so that a checker's complaint is about the cluster and
-not about them.
+Clients use the connection of `ottla.client`. Their own logic is kept small, so that a violation points to the
+cluster and not to them.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ Response = TypeVar("Response", bound=Message)
 Address = tuple[str, int]
 
 
-class NotNow(Exception):
-    """It did not work; try again after a pause."""
+class RetryLater(Exception):
+    """The request failed; retry after a pause."""
 
 
 class Client:
-    """Finds leaders and keeps a connection to each node. Everything it does runs in its own process."""
+    """Finds leaders and keeps a connection to each node. All of it runs in the client's own process."""
 
     def __init__(self, world: World, name: str, topic: str = "") -> None:
         self.world = world
@@ -42,10 +41,10 @@ class Client:
         self.process = world.add_client(name)
         self.rng = world.rng(name)
         self.topic_id = bytes(16)
-        self.replicas: dict[int, list[Address]] = {}  # of each partition, as far as they are in sync
+        self.replicas: dict[int, list[Address]] = {}  # in-sync replicas by partition
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[int, Address] = {}
-        self.epochs: dict[int, int] = {}  # the newest leader epoch heard of, by partition
+        self.epochs: dict[int, int] = {}  # newest known leader epoch by partition
         self._opening: dict[Address, asyncio.Lock] = {}
 
     async def connection(self, address: Address) -> Connection:
@@ -56,14 +55,14 @@ class Client:
                 self._connections[address] = known
             return known
 
-    async def ask_anyone(
+    async def request_any(
         self, message: Message, response: type[Response], *, timeout_ms: float = REQUEST_TIMEOUT_MS
     ) -> Response:
-        """The answer of some node; NotNow if the one that was drawn does not give any."""
+        """Send a request to a random node; raise RetryLater if it fails."""
         node = self.rng.choice(self.world.brokers)
-        return await self.ask(node.host_port, message, response, timeout_ms=timeout_ms)
+        return await self.request_from(node.host_port, message, response, timeout_ms=timeout_ms)
 
-    async def ask(
+    async def request_from(
         self,
         address: Address,
         message: Message,
@@ -75,7 +74,7 @@ class Client:
             connection = await self.connection(address)
             return await connection.request(message, response, timeout_ms=timeout_ms)
         except ClientError as error:
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
 
     async def leader_of(self, index: int) -> Connection:
         if index not in self._leaders:
@@ -84,25 +83,25 @@ class Client:
             return await self.connection(self._leaders[index])
         except ClientError as error:
             self._leaders.clear()
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
         except KeyError:
-            raise NotNow(f"{self.topic}-{index} has no leader") from None
+            raise RetryLater(f"{self.topic}-{index} has no leader") from None
 
     def forget_leader(self, index: int) -> None:
         self._leaders.pop(index, None)
 
     async def refresh(self) -> MetadataResponse:
-        """Ask who leads what; what was seen goes to the history."""
+        """Fetch metadata, and record the leaders in the history."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False
         )
-        answer = await self.ask_anyone(request, MetadataResponse)
+        answer = await self.request_any(request, MetadataResponse)
         addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._leaders.clear()
         self.replicas.clear()
         for topic in answer.topics:
             if topic.error_code:
-                raise NotNow(f"{topic.name}: {topic.error_code}")
+                raise RetryLater(f"{topic.name}: {topic.error_code}")
             if topic.topic_id != self.topic_id:
                 self.epochs.clear()
             self.topic_id = topic.topic_id
@@ -110,7 +109,7 @@ class Client:
                 index = partition.partition_index
                 self.replicas[index] = [addresses[each] for each in partition.isr_nodes if each in addresses]
                 if partition.leader_epoch < self.epochs.get(index, -1):
-                    continue  # of a node that lags behind: nobody goes back to an old leader
+                    continue  # stale metadata: do not go back to an old leader
                 self.epochs[index] = partition.leader_epoch
                 if partition.leader_id in addresses:
                     self._leaders[index] = addresses[partition.leader_id]

@@ -1,4 +1,4 @@
-"""Consumers that write down what they read, and how far they were told they may read."""
+"""Consumers that record what they read and the high watermarks they received."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
 from ottla.records.batch import CorruptBatch
-from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, NotNow, values_in
+from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater, values_in
 from simulator.history import PartitionName
 from simulator.world import World
 
@@ -22,7 +22,7 @@ MOVE_CHANCE = 0.05
 
 
 class Consumer(Client):
-    """Reads every partition of its leader, from the beginning, and goes on for as long as the world does."""
+    """Reads every partition from the leader, from the beginning, until `stopping`."""
 
     rack = ""
     isolation_level = 0
@@ -42,7 +42,7 @@ class Consumer(Client):
             position = self.positions[index]
             try:
                 data = await self._fetch(index, position)
-            except NotNow:
+            except RetryLater:
                 self.forget_leader(index)
                 await self.back_off()
                 continue
@@ -54,7 +54,7 @@ class Consumer(Client):
             self._take(name, position, data)
 
     def _take(self, name: PartitionName, position: int, data: PartitionData) -> None:
-        """Write down what was told, and go on behind it."""
+        """Record a fetch response and advance the position."""
         self._saw_watermark(name, position, data)
         found, self.positions[name.partition] = self._visible(name, data, position)
         for offset, value in found:
@@ -68,12 +68,12 @@ class Consumer(Client):
         self.world.history.saw_watermark(self.name, name, data.high_watermark, position)
 
     async def read_all(self, index: int) -> list[tuple[int, str]]:
-        """Every record from the beginning to the end; tries until it has them."""
+        """Read a partition from the beginning to the end, with retries."""
         found: list[tuple[int, str]] = []
         name = PartitionName(self.topic, index)
         position = 0
         while True:
-            data = await self.fetch_surely(index, position)
+            data = await self.fetch_with_retries(index, position)
             position = max(position, data.log_start_offset)
             new, behind = self._visible(name, data, position)
             found += new
@@ -86,24 +86,24 @@ class Consumer(Client):
     def _is_end(self, data: PartitionData, position: int) -> bool:
         return position >= data.high_watermark
 
-    async def fetch_surely(self, index: int, position: int) -> PartitionData:
-        """What is there from `position` on; tries until somebody tells."""
+    async def fetch_with_retries(self, index: int, position: int) -> PartitionData:
+        """Fetch from `position`, with retries."""
         while True:
             try:
                 data = await self._fetch(index, position)
                 if not data.error_code:
                     return data
-            except NotNow:
+            except RetryLater:
                 pass
             self.forget_leader(index)
             await self.back_off()
 
     async def source_of(self, index: int) -> Connection:
-        """Whom to read from."""
+        """Return a connection to the node to fetch from."""
         return await self.leader_of(index)
 
     def epoch_of(self, index: int) -> int:
-        """Keeps a leader from answering that has been replaced and does not know it."""
+        """The leader epoch to send, so that a deposed leader rejects the fetch."""
         return self.epochs.get(index, -1)
 
     async def _fetch(self, index: int, position: int) -> PartitionData:
@@ -129,34 +129,34 @@ class Consumer(Client):
         try:
             answer = await connection.request(request, FetchResponse, timeout_ms=REQUEST_TIMEOUT_MS)
         except ClientError as error:
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
         if answer.error_code:
-            raise NotNow(f"fetch: {answer.error_code}")
+            raise RetryLater(f"fetch: {answer.error_code}")
         data = answer.responses[0].partitions[0]
         if data.error_code and data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise NotNow(f"fetch: {data.error_code}")
+            raise RetryLater(f"fetch: {data.error_code}")
         return data
 
     def _visible(
         self, name: PartitionName, data: PartitionData, position: int
     ) -> tuple[list[tuple[int, str]], int]:
-        """What a program gets to see, and where to go on."""
+        """Return the visible records and the next position."""
         found = list(self._records(name, data, position))
         return found, found[-1][0] + 1 if found else position
 
     def _records(self, name: PartitionName, data: PartitionData, position: int) -> Iterable[tuple[int, str]]:
-        """(offset, value) from `position` on; a batch that is damaged is a surprise and ends it."""
+        """(offset, value) from `position` on; stops at a corrupt batch and records a surprise."""
         try:
             yield from values_in(bytes(data.records or b""), position)
         except CorruptBatch as error:
             self.world.history.surprise(self.name, f"{name}@{position}: {error}")
 
 
-class RovingConsumer(Consumer):
-    """Reads from any replica that is in sync, and moves on now and then.
+class AnyReplicaConsumer(Consumer):
+    """Reads from any in-sync replica, and switches replicas at random.
 
-    It claims no leader epoch, and may come to a follower that does not know yet what the one before has told,
-    or to a leader that has been replaced: only what they hand out is held against them.
+    It sends no leader epoch, and may reach a follower that lags behind the previous one or a deposed leader:
+    only the records that they return are checked.
     """
 
     rack = "anywhere"
@@ -169,12 +169,12 @@ class RovingConsumer(Consumer):
         if index not in self._sources or self.rng.random() < MOVE_CHANCE:
             await self.refresh()
             if not self.replicas.get(index):
-                raise NotNow(f"{self.topic}-{index} has no replica in sync")
+                raise RetryLater(f"{self.topic}-{index} has no replica in sync")
             self._sources[index] = self.rng.choice(self.replicas[index])
         try:
             return await self.connection(self._sources[index])
         except ClientError as error:
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
 
     def forget_leader(self, index: int) -> None:
         self._sources.pop(index, None)

@@ -1,9 +1,8 @@
-"""Producers that write down what they are told.
+"""Producers that record the responses they receive.
 
-`Producer` is idempotent, waits for all replicas and never gives a batch up. Now and then it repeats batches
-that were answered, behind new ones and in one write, as a client does that has lost the answers: it has to
-be told the offset of before. `LooseProducer` is content with the leader's word and asks only once, so its
-records may get lost, but not twice into the log.
+`Producer` is idempotent, uses acks=all and never drops a batch. At random it resends acknowledged batches
+after new ones in one write, as a client that lost the responses would: it must receive the same offsets.
+`UnreliableProducer` uses acks=1 without retries, so its records may be lost but not duplicated.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from ottla.protocol.messages.init_producer_id_response import InitProducerIdResp
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from ottla.records.build import build_batch
-from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, NotNow
-from simulator.history import PRODUCE, PRODUCE_LOOSE, Operation, PartitionName
+from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater
+from simulator.history import PRODUCE, PRODUCE_UNRELIABLE, Operation, PartitionName
 from simulator.world import World
 
 ALL_REPLICAS = -1
 LEADER_ONLY = 1
-WINDOW_MAX = 5  # batches per partition that the broker recognizes again
+WINDOW_MAX = 5  # batches per partition that the broker deduplicates
 REPEAT_CHANCE = 0.2
 VALUE_BYTES = 40
 FIRST_PRODUCE_WITH_TOPIC_IDS = 13
-# The broker does not know what came before: never the fault of a client that sends in order.
+# The broker lost the producer's state: never caused by a client that sends in order.
 SEQUENCE_LOST = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -49,10 +48,10 @@ class Batch:
         self.bytes = data
 
 
-class LooseProducer(Client):
+class UnreliableProducer(Client):
     """acks=1, no retries, no sequence numbers."""
 
-    kind = PRODUCE_LOOSE
+    kind = PRODUCE_UNRELIABLE
     acks = LEADER_ONLY
 
     def __init__(
@@ -100,10 +99,10 @@ class LooseProducer(Client):
         return Batch(operation, sequence, bytes(data))
 
     async def _send(self, index: int, batches: Sequence[Batch]) -> list[Answer]:
-        """An answer per batch, in order; None where there was none."""
+        """Return one response for each batch, in order; None if there was none."""
         try:
             connection = await self.leader_of(index)
-        except NotNow:
+        except RetryLater:
             return [None] * len(batches)
         requests = (self._request(connection, index, batch) for batch in batches)
         answers = await asyncio.gather(
@@ -132,18 +131,18 @@ class LooseProducer(Client):
         return ProduceRequest(acks=self.acks, timeout_ms=REQUEST_TIMEOUT_MS // 2, topic_data=[topic])
 
 
-class Producer(LooseProducer):
-    """Idempotent, acks=all. `stopping = True` lets it finish what it has begun; `run` ends then."""
+class Producer(UnreliableProducer):
+    """Idempotent, acks=all. After `stopping = True`, `run` completes all sent batches and returns."""
 
     kind = PRODUCE
     acks = ALL_REPLICAS
 
     async def _write_to(self, index: int) -> None:
         waiting: deque[Batch] = deque()
-        recent: deque[Batch] = deque(maxlen=WINDOW_MAX)  # the last ones that were answered well
+        recent: deque[Batch] = deque(maxlen=WINDOW_MAX)  # the last acknowledged batches
         producer, sequence = await self._new_id(), 0
         while True:
-            # Alone until its producer is known there: an empty state takes any first sequence number.
+            # One batch until the broker knows the producer: without state it accepts any first sequence.
             window = 1 if sequence == 0 or not recent else self.rng.randint(1, WINDOW_MAX)
             while len(waiting) < window and not self.stopping:
                 waiting.append(self._new_batch(index, producer, sequence))
@@ -153,8 +152,8 @@ class Producer(LooseProducer):
             repeated = self._repeated(waiting, recent)
             answers = await self._send(index, [*waiting, *repeated])
             self._check_repeated(repeated, answers[len(waiting) :])
-            if self._settle(index, waiting, answers[: len(waiting)], recent):
-                # The broker has lost track of us: nobody knows what became of these.
+            if self._handle_answers(index, waiting, answers[: len(waiting)], recent):
+                # The broker lost the producer's state: the outcome of these is unknown.
                 for batch in waiting:
                     batch.operation.info("sequence lost")
                 waiting.clear()
@@ -170,33 +169,35 @@ class Producer(LooseProducer):
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         while True:
             try:
-                answer = await self.ask_anyone(request, InitProducerIdResponse)
+                answer = await self.request_any(request, InitProducerIdResponse)
                 if not answer.error_code:
                     self.world.history.producer_ids.append((answer.producer_id, self.name))
                     return answer.producer_id, answer.producer_epoch
-            except NotNow:
+            except RetryLater:
                 pass
             await self.back_off()
 
     def _repeated(self, waiting: Sequence[Batch], recent: Sequence[Batch]) -> list[Batch]:
-        """Batches to send once more behind `waiting`, of those that a broker has to know still."""
+        """Draw batches to resend after `waiting`, among those that the broker must deduplicate."""
         known = [*recent, *waiting][-WINDOW_MAX:]
         if self.rng.random() >= REPEAT_CHANCE:
             return []
         return self.rng.sample(known, self.rng.randint(1, len(known)))
 
     def _check_repeated(self, repeated: Sequence[Batch], answers: Sequence[Answer]) -> None:
-        """Whoever answers well knows where the batch is; refusals are allowed."""
+        """A success must have the original offset; errors are allowed."""
         for batch, answer in zip(repeated, answers, strict=True):
-            told = batch.operation.result if answer is not None and not answer.error_code else None
-            if answer is not None and told is not None and answer.base_offset not in (-1, told):
-                text = f"{batch.operation.value[0]} was told to be at {told}, now {answer.base_offset}"
+            reported = batch.operation.result if answer is not None and not answer.error_code else None
+            if answer is not None and reported is not None and answer.base_offset not in (-1, reported):
+                text = (
+                    f"{batch.operation.value[0]} was acknowledged at {reported}, now at {answer.base_offset}"
+                )
                 self.world.history.surprise(self.name, text)
 
-    def _settle(
+    def _handle_answers(
         self, index: int, waiting: deque[Batch], answers: Sequence[Answer], recent: deque[Batch]
     ) -> bool:
-        """Take the answered batches out; True if the rest can never be answered."""
+        """Remove acknowledged batches; return True if the rest can never be acknowledged."""
         open_before = False
         for batch, answer in zip(list(waiting), answers, strict=True):
             code = None if answer is None else answer.error_code
@@ -205,7 +206,7 @@ class Producer(LooseProducer):
                 recent.append(batch)
                 batch.operation.ok(answer.base_offset if answer.base_offset >= 0 else None)
             elif code in SEQUENCE_LOST:
-                if not open_before:  # behind a batch that failed it is only natural
+                if not open_before:  # expected after a failed batch
                     self._surprise(index, code, batch)
                     return True
             elif code is not None and code not in RETRIABLE:

@@ -1,4 +1,4 @@
-"""What compaction must leave: the last state of every key, also of those that were deleted lately."""
+"""Invariants of compacted topics: the last state of every key stays, tombstones for delete.retention.ms."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ _NS = 1_000_000
 
 
 def last_state(history: History) -> list[str]:
-    """The last thing that was acknowledged or read of a key is there at the end, or something newer; only a
-    tombstone may be gone, and not before delete.retention.ms. A replica that was away for longer has never
-    heard of it, and still has what was deleted: Kafka's has, too."""
+    """The last acknowledged or read record of a key, or a newer one, is in the final log.
+
+    Only a tombstone may be removed, and not before delete.retention.ms. A replica that was down for longer
+    never receives the tombstone and keeps the deleted record, as in Kafka.
+    """
     complaints = []
     newest = _newest(history)
     deletions = _deletions(history)
@@ -63,15 +65,15 @@ def _missing(
     if not begun:
         return f"lost: {key} was at #{number} and is gone"
     if now_ns - min(begun) < DELETE_RETENTION_MS * _NS:
-        return f"tombstone too soon: {key} was deleted at #{number} and forgotten"
+        return f"tombstone too soon: {key} was deleted at #{number} and the tombstone is gone"
     return None
 
 
 def _newest(history: History) -> dict[PartitionName, dict[str, int]]:
-    """The largest number of each key that somebody was told of."""
+    """The largest acknowledged or read number of each key."""
     newest: dict[PartitionName, dict[str, int]] = {}
 
-    def told(partition: PartitionName, text: str) -> None:
+    def reported(partition: PartitionName, text: str) -> None:
         entry = parse_entry(text)
         numbers = newest.setdefault(partition, {})
         numbers[entry.key] = max(entry.number, numbers.get(entry.key, -1))
@@ -79,14 +81,14 @@ def _newest(history: History) -> dict[PartitionName, dict[str, int]]:
     for operation in history.of_kind(PRODUCE, OK):
         assert isinstance(operation.target, PartitionName)
         for text in operation.value:
-            told(operation.target, text)
+            reported(operation.target, text)
     for read in history.reads:
-        told(read.partition, read.value)
+        reported(read.partition, read.value)
     return newest
 
 
 def _deletions(history: History) -> dict[str, list[tuple[int, int]]]:
-    """(number, when it was asked for) of all tombstones of a key, acknowledged or not."""
+    """(number, time of the request) of all tombstones of a key, acknowledged or not."""
     found: dict[str, list[tuple[int, int]]] = {}
     for operation in history.of_kind(PRODUCE):
         for text in operation.value:
@@ -97,7 +99,7 @@ def _deletions(history: History) -> dict[str, list[tuple[int, int]]]:
 
 
 def key_goes_back(history: History) -> list[str]:
-    """Nobody sees an older state of a key behind a newer one, and nobody sees an offset twice."""
+    """No reader sees an older state of a key after a newer one, or an offset twice."""
     complaints = []
     seen: dict[tuple[str, PartitionName, str], int] = {}
     offsets: dict[tuple[str, PartitionName], int] = {}

@@ -1,6 +1,7 @@
-"""Clients of a compacted topic: they write keys, delete them again, and read over gaps.
+"""Clients of a compacted topic: they write and delete keys, and read across gaps.
 
-A record is written down as `key#number`, a tombstone as `key#number!`. Each key has one writer, who counts.
+The history has records as `key#number` and tombstones as `key#number!`. Each key has one producer, which
+numbers its records.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from simulator.clients.producers import Batch, Producer
 from simulator.history import PartitionName
 from simulator.world import World
 
-KEYS = 40  # of a producer in a partition; few of them are written often, most now and then
+KEYS = 40  # per producer and partition; few are written often, most rarely
 SKEW = 3
 TOMBSTONE_CHANCE = 0.15
 TEXT_HEADER = "text"
@@ -68,7 +69,7 @@ class KeyedProducer(Producer):
 
 
 class KeyedConsumer(Consumer):
-    """Goes on behind every batch that it was given, whether or not records are left in it."""
+    """Continues after every batch, whether or not it has records left."""
 
     def _visible(
         self, name: PartitionName, data: PartitionData, position: int
@@ -81,7 +82,7 @@ class KeyedConsumer(Consumer):
 
 
 def entries_in(batches: bytes, position: int = 0) -> tuple[list[tuple[int, str]], int]:
-    """(offset, text) of the records from `position` on, and the offset behind; raises CorruptBatch."""
+    """(offset, text) of the records from `position` on, and the next offset; raises CorruptBatch."""
     found: list[tuple[int, str]] = []
     end = position
     for start, header in iter_headers(batches):

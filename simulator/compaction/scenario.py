@@ -1,4 +1,4 @@
-"""Stories of compacted topics: brokers clean while they are killed, cut off and left without power."""
+"""The scenario of compacted topics: logs are cleaned under faults."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from simulator.clients.admins import Admin
 from simulator.compaction.checkers import DELETE_RETENTION_MS
 from simulator.compaction.clients import KeyedConsumer, entries_in, new_producers
-from simulator.faults import Nemesis, quarrel
+from simulator.faults import FaultInjector, run_injectors
 from simulator.history import PartitionName
 from simulator.inspection import Watcher, replica_batches
 from simulator.scenarios.cluster import REPLICAS, drawn_properties
-from simulator.scenarios.final_state import FINISH_S, end_open_operations, in_sync, look_at_everything
+from simulator.scenarios.final_state import FINISH_S, end_open_operations, in_sync, read_final_state
 from simulator.scenarios.workload import FLUSHED
-from simulator.world import Node, Story, World
+from simulator.world import Node, Script, World
 
 TOPIC = "state"
 PARTITIONS = 2
@@ -23,7 +23,7 @@ CLEANED_WITHIN_S = 10.0
 
 
 def cleaner_properties(rng: random.Random) -> dict[str, str]:
-    """Steps so small that everything else happens between them."""
+    """Draw cleaner settings with steps so small that faults happen between them."""
     return {
         "log.cleaner.backoff.ms": str(rng.choice((200, 800))),
         "log.cleaner.io.buffer.size": str(rng.choice((200, 1_000, 8_000))),
@@ -44,8 +44,8 @@ def topic_configs(rng: random.Random, flushed: bool) -> dict[str, str]:
 
 def cleaning(
     brokers: int, faults: Sequence[str], *, flushed: bool = False, duration_s: float = 10.0
-) -> Story:
-    async def story(world: World) -> None:
+) -> Script:
+    async def script(world: World) -> None:
         rng = world.rng("cleaning")
         properties = {**drawn_properties(world.rng("properties")), **cleaner_properties(rng)}
         if brokers == 1:
@@ -68,8 +68,8 @@ def cleaning(
         writing = [world.spawn(each.process, each.run()) for each in producers]
         reading = [world.spawn(each.process, each.run()) for each in consumers]
         await asyncio.sleep(0.2)
-        await quarrel(world, 1, duration_s, faults, topic=TOPIC, flushed=flushed)
-        await Nemesis(world, "the last").make_good()
+        await run_injectors(world, 1, duration_s, faults, topic=TOPIC, flushed=flushed)
+        await FaultInjector(world, "the last").heal_all()
         for producer in producers:
             producer.stopping = True
         await asyncio.wait(writing, timeout=FINISH_S)
@@ -78,14 +78,14 @@ def cleaning(
                 task.result()
         await in_sync(world, TOPIC)
         reader = KeyedConsumer(world, "reader", TOPIC, PARTITIONS)
-        await look_at_everything(world, reader, admin, _replica_entries)
+        await read_final_state(world, reader, admin, _replica_entries)
         await _all_have_cleaned(world)
         end_open_operations(world)
         watcher.stopping = True
         for consumer in consumers:
             consumer.stopping = True
 
-    return story
+    return script
 
 
 def _replica_entries(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:
@@ -94,7 +94,7 @@ def _replica_entries(node: Node, name: PartitionName) -> list[tuple[int, str]] |
 
 
 async def _all_have_cleaned(world: World) -> None:
-    """A cleaner that does nothing breaks no promise but its own."""
+    """Check that every node has cleaned: an idle cleaner would violate no other invariant."""
     until_s = world.loop.time() + CLEANED_WITHIN_S
     while idle := [node for node in world.nodes_up if not _has_cleaned(node)]:
         if world.loop.time() > until_s:

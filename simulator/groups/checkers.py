@@ -1,4 +1,4 @@
-"""What must hold for every group of consumers, whatever happens to its members and its coordinator."""
+"""Invariants of consumer groups under all faults."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simulator.checkers import LOSSLESS, Checker
 from simulator.groups.history import NOTHING_COMMITTED, Claim, Commit, Fetched, GroupHistory
 from simulator.history import INFO, OK, OPEN, History
 
-WATCH_LAG_NS = 20_000_000  # so much later may a new coordinator be seen
+WATCH_LAG_NS = 20_000_000  # a new coordinator may be observed this much later
 
 
 def two_owners(history: History) -> list[str]:
-    """A partition has one owner at any time: one that believes to be it, and that must be let."""
+    """A partition has at most one owner at any time whose claim is valid."""
     complaints = []
     for group in history.groups.values():
         last: dict[int, Claim] = {}
@@ -29,7 +29,7 @@ def two_owners(history: History) -> list[str]:
 
 
 def skipped(history: History) -> list[str]:
-    """Every record is processed by somebody, and nobody begins behind what was processed until then."""
+    """Every record is processed, and no member starts after an unprocessed record."""
     complaints = []
     for group in history.groups.values():
         for fetched in group.fetched:
@@ -37,19 +37,19 @@ def skipped(history: History) -> list[str]:
             for offset in range(max(fetched.offset, 0)):
                 if done.get(offset, fetched.completed_ns) >= fetched.completed_ns:
                     where = f"{group.name_of(fetched.partition)}@{fetched.offset}"
-                    text = f"{fetched.member} begins at {where}, nobody has processed {offset}"
+                    text = f"{fetched.member} starts at {where}, {offset} is not processed"
                     complaints.append(f"skipped: {group.group_id}: {text}")
                     break
         for index, done in group.processed.items():
             for offset, value in history.final.get(group.name_of(index), ()):
                 if offset not in done:
                     text = f"{value} at {group.name_of(index)}@{offset}"
-                    complaints.append(f"skipped: {group.group_id}: nobody has processed {text}")
+                    complaints.append(f"skipped: {group.group_id}: not processed: {text}")
     return complaints
 
 
 def went_back(history: History) -> list[str]:
-    """No commit is accepted of one who began before another has committed more than that."""
+    """No accepted commit goes back behind a commit that completed after its member had fetched its offset."""
     complaints = []
     for group, commits in _accepted(history):
         furthest: Commit | None = None
@@ -70,10 +70,10 @@ def went_back(history: History) -> list[str]:
 
 
 def lost_offset(history: History) -> list[str]:
-    """Whoever begins is told what was last acknowledged, or something newer, by whichever broker.
+    """An offset fetch returns the last acknowledged commit or a newer one.
 
-    A commit without an answer may take effect at any time later. A coordinator that was replaced and does not
-    know it may tell what it knew.
+    A commit without a response may take effect at any later time. A coordinator that was replaced and does
+    not know it may return an old offset.
     """
     complaints = []
     for group in history.groups.values():
@@ -81,8 +81,8 @@ def lost_offset(history: History) -> list[str]:
             text = _wrong(group, fetched)
             if text and group.is_coordinator(fetched.node_id, fetched.completed_ns + WATCH_LAG_NS):
                 where = f"{group.name_of(fetched.partition)} by node{fetched.node_id}"
-                told = f"{fetched.member} was told {fetched.offset} of {where} at {_s(fetched.completed_ns)}"
-                complaints.append(f"lost offset: {group.group_id}: {told}; {text}")
+                reported = f"{fetched.member} got {fetched.offset} for {where} at {_s(fetched.completed_ns)}"
+                complaints.append(f"lost offset: {group.group_id}: {reported}; {text}")
     return complaints
 
 
@@ -94,7 +94,7 @@ def _wrong(group: GroupHistory, fetched: Fetched) -> str:
     if fetched.offset == NOTHING_COMMITTED:
         return "" if newest is None else f"{newest.member} had committed {newest.offset}"
     if not any(each.offset == fetched.offset for each in possible):
-        return "nobody has committed that"
+        return "no member committed that"
     loose = [each.offset for each in possible if each.outcome in (INFO, OPEN)]
     if newest is None or fetched.offset >= newest.offset or fetched.offset in loose:
         return ""
@@ -102,7 +102,7 @@ def _wrong(group: GroupHistory, fetched: Fetched) -> str:
 
 
 def unstable(history: History) -> list[str]:
-    """When everything is healed, the group comes to rest, every partition has an owner, all is read."""
+    """After healing, the group becomes stable, every partition has an owner, all records are processed."""
     return [
         f"unstable: {operation}"
         for operation in history.operations
@@ -110,9 +110,11 @@ def unstable(history: History) -> list[str]:
     ]
 
 
-def restless(history: History) -> list[str]:
-    """A static member that is started again within its session is no reason for a rebalance."""
-    return [f"restless: {text}" for group in history.groups.values() for text in group.restless]
+def extra_rebalances(history: History) -> list[str]:
+    """A restart of a static member within its session timeout causes no rebalance."""
+    return [
+        f"extra rebalance: {text}" for group in history.groups.values() for text in group.extra_rebalances
+    ]
 
 
 GROUPS: tuple[Checker, ...] = (
@@ -122,7 +124,7 @@ GROUPS: tuple[Checker, ...] = (
     went_back,
     lost_offset,
     unstable,
-    restless,
+    extra_rebalances,
 )
 
 

@@ -1,8 +1,8 @@
-"""Members that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Eager members give up everything before they join again. Cooperative ones keep what they have and say so; the
-leader gives nothing away that another still has, and who has to give something up joins once more when that
-is done.
+Eager members revoke all partitions before they rejoin. Cooperative members keep their partitions and report
+them; the leader assigns no partition that another member still owns, and a member that revokes partitions
+rejoins afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, Membe
 from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
-from simulator.clients.base import NotNow
+from simulator.clients.base import RetryLater
 from simulator.groups.members import GroupMember
 
 PROTOCOL_TYPE = "consumer"
@@ -47,16 +47,16 @@ class ClassicMember(GroupMember):
 
     # -- heartbeats
 
-    async def beat(self) -> None:
+    async def heartbeat_loop(self) -> None:
         while True:
             await asyncio.sleep(self.timing.heartbeat_ms / 1000)
             if not self._joining and not self.lost and self.epoch >= 0:
                 try:
-                    await self._beat()
-                except NotNow:
+                    await self._heartbeat()
+                except RetryLater:
                     continue
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         epoch, sent_ns = self.epoch, self.group.now_ns
         request = HeartbeatRequest(
             group_id=self.group.group_id,
@@ -64,18 +64,18 @@ class ClassicMember(GroupMember):
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
-        answer, node_id = await self.ask_coordinator(request, HeartbeatResponse)
+        answer, node_id = await self.request_coordinator(request, HeartbeatResponse)
         if self._joining or self.epoch != epoch:
-            return  # of no interest any more
+            return  # stale
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.was_heard(sent_ns, node_id, clean=not code and not self._must_join)
+            self.record_contact(sent_ns, node_id, clean=not code and not self._must_join)
             if code:
                 self._must_join = True
         else:
-            self._heed_member_error(code)
+            self._handle_member_error(code)
 
-    def _heed_member_error(self, code: int) -> None:
+    def _handle_member_error(self, code: int) -> None:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.ended = True
         elif code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -84,12 +84,12 @@ class ClassicMember(GroupMember):
             self.world.history.surprise(self.name, f"{self.group.group_id}: {ErrorCode(code).name}")
         self.lost = ErrorCode(code).name
 
-    def shut_out(self, code: int) -> None:
-        self._heed_member_error(code)
+    def on_rejected(self, code: int) -> None:
+        self._handle_member_error(code)
 
-    # -- what the group asks for
+    # -- rebalances
 
-    async def turn(self) -> None:
+    async def follow_group(self) -> None:
         if self.lost:
             self._drop()
         while self._must_join and not (self.leaving or self.ended):
@@ -101,7 +101,7 @@ class ClassicMember(GroupMember):
             self._joining = True
             try:
                 await self._join()
-            except NotNow:
+            except RetryLater:
                 await self.back_off()
             finally:
                 self._joining = False
@@ -128,21 +128,21 @@ class ClassicMember(GroupMember):
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(name=self.protocol_name, metadata=self._subscription())],
         )
-        answer, node_id = await self.ask_coordinator(
+        answer, node_id = await self.request_coordinator(
             request, JoinGroupResponse, timeout_ms=self.timing.rebalance_ms + JOIN_GRACE_MS
         )
         code = answer.error_code
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
         elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
-            raise NotNow(f"join: {code}")
+            raise RetryLater(f"join: {code}")
         elif code:
-            self._heed_member_error(code)
+            self._handle_member_error(code)
         else:
-            # A static member that slept through a generation is still one; what it had may be another's.
+            # A static member that missed a generation stays a member; its partitions may be reassigned.
             self._missed_some = 0 <= self.epoch < answer.generation_id - 1
             self.member_id, self.epoch = answer.member_id, answer.generation_id
-            self.was_heard(sent_ns, node_id, clean=True, joined=True)
+            self.record_contact(sent_ns, node_id, clean=True, joined=True)
             await self._sync(answer)
 
     async def _sync(self, joined: JoinGroupResponse) -> None:
@@ -164,21 +164,21 @@ class ClassicMember(GroupMember):
             ],
         )
         timeout_ms = self.timing.rebalance_ms + JOIN_GRACE_MS
-        answer, node_id = await self.ask_coordinator(request, SyncGroupResponse, timeout_ms=timeout_ms)
+        answer, node_id = await self.request_coordinator(request, SyncGroupResponse, timeout_ms=timeout_ms)
         if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return
         if answer.error_code:
-            self._heed_member_error(answer.error_code)
+            self._handle_member_error(answer.error_code)
             return
         self._must_join = False
-        self.was_heard(sent_ns, node_id, clean=True, joined=True)
+        self.record_contact(sent_ns, node_id, clean=True, joined=True)
         await self._take_share(_read_assignment(bytes(answer.assignment)))
 
     async def _take_share(self, share: list[int]) -> None:
         revoked = [index for index in self.holds if index not in share]
         if revoked:
-            await self.dawdle()
-            # Others wait for these: one more rebalance gives them away.
+            await self.process_slowly()
+            # The next rebalance assigns these to other members.
             if not self._missed_some:
                 await self.commit(revoked)
             self.release(revoked, "revoked")
@@ -192,11 +192,11 @@ class ClassicMember(GroupMember):
         if self.member_id and not (self.leave_for_restart and self.instance_id):
             request = LeaveGroupRequest(group_id=self.group.group_id, members=[identity])
             try:
-                await self.ask_coordinator(request, LeaveGroupResponse)
-            except NotNow:
+                await self.request_coordinator(request, LeaveGroupResponse)
+            except RetryLater:
                 return
 
-    # -- what members say to each other
+    # -- embedded consumer protocol
 
     def _subscription(self) -> bytes:
         owned = consumer_protocol_subscription.TopicPartition(topic=self.topic, partitions=sorted(self.holds))
@@ -213,7 +213,7 @@ class ClassicMember(GroupMember):
         return _VERSION.pack(EMBEDDED_VERSION) + message.encode(EMBEDDED_VERSION)
 
     def _assign(self, members: list[JoinGroupResponseMember]) -> dict[str, list[int]]:
-        """Ranges of partitions in the order of members; nothing that another still has."""
+        """Assign ranges in the order of members, without partitions that another member still owns."""
         order = sorted(members, key=lambda member: member.group_instance_id or member.member_id)
         owners = _owners(members) if self.cooperative else {}
         shares: dict[str, list[int]] = {member.member_id: [] for member in members}
@@ -230,15 +230,15 @@ class CooperativeMember(ClassicMember):
 
 
 def _owners(members: list[JoinGroupResponseMember]) -> dict[int, str]:
-    """Who says to have a partition; of two, the one of the newer generation."""
+    """Map partitions to the members that report them; the newer generation wins."""
     found: dict[int, tuple[int, str]] = {}
     for member in members:
         data = bytes(member.metadata)
         version = min(_VERSION.unpack_from(data)[0], EMBEDDED_VERSION)
-        told = ConsumerProtocolSubscription.read(version, data, _VERSION.size)[0]
-        for row in told.owned_partitions:
+        reported = ConsumerProtocolSubscription.read(version, data, _VERSION.size)[0]
+        for row in reported.owned_partitions:
             for index in row.partitions:
-                mine = (told.generation_id, member.member_id)
+                mine = (reported.generation_id, member.member_id)
                 found[index] = max(found.get(index, mine), mine)
     return {index: member_id for index, (_, member_id) in found.items()}
 
@@ -247,5 +247,5 @@ def _read_assignment(data: bytes) -> list[int]:
     if not data:
         return []
     version = min(_VERSION.unpack_from(data)[0], EMBEDDED_VERSION)
-    told = ConsumerProtocolAssignment.read(version, data, _VERSION.size)[0]
-    return [index for row in told.assigned_partitions for index in row.partitions]
+    reported = ConsumerProtocolAssignment.read(version, data, _VERSION.size)[0]
+    return [index for row in reported.assigned_partitions for index in row.partitions]

@@ -1,7 +1,7 @@
-"""Members that speak the protocol of KIP-848: the coordinator assigns, heartbeats carry everything.
+"""Members that use the consumer protocol (KIP-848): the coordinator assigns, heartbeats carry everything.
 
-What is to be given up is committed and given up by the program; the next heartbeat says so, and only then it
-is another's.
+A member commits and revokes partitions, and reports it with the next heartbeat; only then the coordinator
+assigns them to another member.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.protocol.messages.consumer_group_heartbeat_request import (
     TopicPartitions,
 )
 from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from simulator.clients.base import NotNow
+from simulator.clients.base import RetryLater
 from simulator.groups.members import GroupMember
 
 JOINING = 0
@@ -27,20 +27,20 @@ PATTERN_CHANCE = 0.2
 
 
 class ReconcilingMember(GroupMember):
-    """`_told` is what it has said to own, None if the coordinator may not know."""
+    """`_reported` are the partitions last reported as owned, None if the coordinator may not know them."""
 
     epoch = JOINING
     _target: tuple[int, ...] | None = None
-    _told: tuple[int, ...] | None = None
-    _acknowledged = True  # the last assignment: said to have come to it, also where nothing was to be done
+    _reported: tuple[int, ...] | None = None
+    _acknowledged = True  # whether the last assignment was acknowledged, also if it changed nothing
     _due_s = 0.0
     _asks_by_pattern = False
     _assignor: str | None = None
 
     @property
     def is_settled(self) -> bool:
-        at_rest = self._told == self._owned == self._target and self._acknowledged
-        return self.epoch > 0 and not self.lost and at_rest
+        is_idle = self._reported == self._owned == self._target and self._acknowledged
+        return self.epoch > 0 and not self.lost and is_idle
 
     @property
     def _owned(self) -> tuple[int, ...]:
@@ -48,32 +48,32 @@ class ReconcilingMember(GroupMember):
 
     # -- heartbeats
 
-    async def beat(self) -> None:
+    async def heartbeat_loop(self) -> None:
         self.epoch = JOINING
         self.member_id = str(uuid.UUID(int=self.rng.getrandbits(128)))
-        # A static member that asks for something else than before is a reason for a rebalance.
-        taste = self.rng if self.instance_id is None else self.world.rng(f"taste of {self.instance_id}")
-        self._asks_by_pattern = taste.random() < PATTERN_CHANCE
-        self._assignor = taste.choice(ASSIGNORS)
+        # A static member with a changed subscription causes a rebalance.
+        preferences = self.rng if self.instance_id is None else self.world.rng(f"taste of {self.instance_id}")
+        self._asks_by_pattern = preferences.random() < PATTERN_CHANCE
+        self._assignor = preferences.choice(ASSIGNORS)
         loop = self.world.loop
         while True:
-            news = (self._told != self._owned or not self._acknowledged) and not self._must_act
+            news = (self._reported != self._owned or not self._acknowledged) and not self._must_act
             if not self.lost and (loop.time() >= self._due_s or news):
                 try:
-                    await self._beat()
-                except NotNow:
-                    self._told = None
+                    await self._heartbeat()
+                except RetryLater:
+                    self._reported = None
                     await self.back_off()
             await asyncio.sleep(STEP_S)
 
     @property
     def _must_act(self) -> bool:
-        """Has the program something to do for the group?"""
+        """Return whether partitions have to be revoked or assigned."""
         return self._target is not None and self._owned != self._target
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         sent_ns, owned, joins = self.group.now_ns, self._owned, self.epoch == JOINING
-        in_full = joins or self._told is None
+        in_full = joins or self._reported is None
         acknowledges = not self._acknowledged and not self._must_act
         waits = self._acknowledged or acknowledges
         by_pattern = self._asks_by_pattern
@@ -89,16 +89,18 @@ class ReconcilingMember(GroupMember):
             subscribed_topic_names=([] if by_pattern else [self.topic]) if in_full else None,
             subscribed_topic_regex=(f"{self.topic[:-1]}." if by_pattern else "") if in_full else None,
             server_assignor=self._assignor if in_full else None,
-            topic_partitions=self._rows(owned) if in_full or acknowledges or self._told != owned else None,
+            topic_partitions=self._rows(owned)
+            if in_full or acknowledges or self._reported != owned
+            else None,
         )
-        answer, node_id = await self.ask_coordinator(request, ConsumerGroupHeartbeatResponse)
+        answer, node_id = await self.request_coordinator(request, ConsumerGroupHeartbeatResponse)
         if answer.error_code:
-            self._heed_member_error(answer.error_code)
+            self._handle_member_error(answer.error_code)
             return
         if self.epoch > 0 and answer.member_epoch != self.epoch:
             self.rebalances += 1
         self.epoch = answer.member_epoch
-        self._told = owned
+        self._reported = owned
         self._due_s = self.world.loop.time() + answer.heartbeat_interval_ms / 1000
         if acknowledges:
             self._acknowledged = True
@@ -107,38 +109,38 @@ class ReconcilingMember(GroupMember):
             target = tuple(sorted(index for row in rows for index in row.partitions))
             if target != self._target:
                 self._target, self._acknowledged = target, False
-        self.was_heard(sent_ns, node_id, clean=waits and self._acknowledged)
+        self.record_contact(sent_ns, node_id, clean=waits and self._acknowledged)
 
     def _rows(self, owned: tuple[int, ...]) -> list[TopicPartitions]:
         return [TopicPartitions(topic_id=self.topic_id, partitions=list(owned))] if owned else []
 
-    def _heed_member_error(self, code: int) -> None:
+    def _handle_member_error(self, code: int) -> None:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.ended = True
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID:
-            raise NotNow("the one before has not left yet")
+            raise RetryLater("the previous instance has not left yet")
         elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             self.world.history.surprise(self.name, f"{self.group.group_id}: {ErrorCode(code).name}")
         self.lost = ErrorCode(code).name
 
-    # -- what the group asks for
+    # -- reconciliation
 
-    async def turn(self) -> None:
+    async def follow_group(self) -> None:
         if not any(self.topic_id):
             try:
                 await self.refresh()
-            except NotNow:
+            except RetryLater:
                 await self.back_off()
                 return
         if self.lost:
             self.release(list(self.holds), f"lost: {self.lost}")
             self.lost = ""
-            self.epoch, self._target, self._told, self._due_s = JOINING, None, None, 0.0
+            self.epoch, self._target, self._reported, self._due_s = JOINING, None, None, 0.0
             self._acknowledged = True
         if self._must_act:
             revoked = [index for index in self.holds if index not in (self._target or ())]
             if revoked:
-                await self.dawdle()
+                await self.process_slowly()
                 await self.commit(revoked)
             if not self.lost and self._target is not None:
                 self.release([index for index in self.holds if index not in self._target], "revoked")
@@ -158,6 +160,6 @@ class ReconcilingMember(GroupMember):
             instance_id=self.instance_id,
         )
         try:
-            await self.ask_coordinator(request, ConsumerGroupHeartbeatResponse)
-        except NotNow:
+            await self.request_coordinator(request, ConsumerGroupHeartbeatResponse)
+        except RetryLater:
             return

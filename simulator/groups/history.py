@@ -1,9 +1,9 @@
-"""What a group of consumers did: who held which partition and when, what was processed and committed.
+"""The history of a consumer group: who owned which partition and when, what was processed and committed.
 
-A member's claim to a partition begins when it is told that the partition is its own, and ends when it has
-given it up. What it believes counts only as long as its coordinator must let it: for a session after the last
-request that was answered well, and for the rebalance timeout after the last answer that asked nothing of it.
-Answers of a coordinator that others have replaced count for nothing.
+A member's claim to a partition begins when it is assigned and ends when it is released. A claim is valid only
+as long as the coordinator must respect it: for a session timeout after the last request with a successful
+response, and for the rebalance timeout after the last response that requested no rebalance. Responses of a
+coordinator that has been replaced do not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING_COMMITTED = -1
 
 
 class Claim:
-    """One member, one partition. `released_ns` is -1 while it is held."""
+    """The claim of one member to one partition. `released_ns` is -1 until it is released."""
 
     __slots__ = ("from_ns", "member", "partition", "released_ns", "valid_ns")
 
@@ -38,7 +38,7 @@ class Claim:
 
 
 class Commit:
-    """One offset of one OffsetCommit; `fetched_ns` is when the member learned where to begin."""
+    """One offset of one OffsetCommit; `fetched_ns`: when the member fetched its start offset."""
 
     __slots__ = ("completed_ns", "fetched_ns", "invoked_ns", "member", "offset", "outcome", "partition")
 
@@ -53,7 +53,7 @@ class Commit:
 
 
 class Fetched:
-    """A committed offset as a coordinator told it, to one who begins there."""
+    """A committed offset that a coordinator returned to a member that starts there."""
 
     __slots__ = ("completed_ns", "invoked_ns", "member", "node_id", "offset", "partition")
 
@@ -79,7 +79,7 @@ class GroupHistory:
         self.fetched: list[Fetched] = []
         # When each offset was first processed, by partition.
         self.processed: dict[int, dict[int, int]] = {index: {} for index in range(partitions)}
-        self.restless: list[str] = []  # rebalances that nobody should have noticed
+        self.extra_rebalances: list[str] = []  # rebalances that should not have happened
         self._world = world
         world.history.groups[group_id] = self
 
@@ -101,7 +101,7 @@ class GroupHistory:
 
     def release(self, claim: Claim, why: str) -> None:
         claim.released_ns = self.now_ns
-        self.trace(claim.member, f"gives up {claim.partition}: {why}")
+        self.trace(claim.member, f"releases {claim.partition}: {why}")
 
     def process(self, member: str, index: int, offset: int, value: str) -> None:
         self.processed[index].setdefault(offset, self.now_ns)
@@ -122,10 +122,10 @@ class GroupHistory:
 
     def fetch(self, member: str, index: int, offset: int, node_id: int, invoked_ns: int) -> None:
         self.fetched.append(Fetched(member, index, offset, node_id, invoked_ns, self.now_ns))
-        self.trace(member, f"begins {index}@{offset} by node{node_id}")
+        self.trace(member, f"starts {index}@{offset} by node{node_id}")
 
     def is_coordinator(self, node_id: int, at_ns: int) -> bool:
-        """Had nobody else been elected by then, as far as was seen?"""
+        """Return whether no other node was seen as coordinator by then."""
         newest = (-1, node_id)
         for (partition, epoch, leader), seen_ns in self._world.history.leaders.items():
             if partition == self.coordinated_by and seen_ns <= at_ns:

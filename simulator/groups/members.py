@@ -1,8 +1,8 @@
-"""What members of groups have in common, whichever protocol they speak: they find their coordinator, ask it
-where to begin, read, and commit what they have processed.
+"""What members of both group protocols share: they find the coordinator, fetch their start offsets, read, and
+commit what they have processed.
 
-A member is a process: a program's main loop reads, processes and does what the group asks of it, and beside
-it heartbeats go out. A program that is slow is late for everything but its heartbeats.
+A member is a process with two tasks: the main loop reads, processes and follows rebalances; the other one
+sends heartbeats. A slow program delays everything but its heartbeats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.protocol.messages.offset_fetch_request import (
 )
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ottla.records.batch import iter_headers
-from simulator.clients.base import Address, NotNow
+from simulator.clients.base import Address, RetryLater
 from simulator.clients.consumers import Consumer
 from simulator.groups.history import NOTHING_COMMITTED, Claim, Commit, GroupHistory
 from simulator.history import FAIL, INFO, OK
@@ -41,21 +41,21 @@ OFFSET_FETCH_WITH_TOPIC_IDS = 10
 COORDINATOR_TIMEOUT_MS = 1_500
 IDLE_S = 0.05
 COMMIT_EVERY_S = (0.1, 0.8)
-WATCH_LAG_NS = 50_000_000  # a new coordinator may be seen so much later than it is one
-# The coordinator is another, or not ready; what was asked of it may have happened all the same.
+WATCH_LAG_NS = 50_000_000  # a new coordinator may be observed this much later
+# The coordinator moved or is loading; the request may have taken effect nevertheless.
 ELSEWHERE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
-SHUT_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
+REJECTED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
 REQUEST_TIMED_OUT = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR)
 
 Response = TypeVar("Response", bound=Message)
 
 
 class Timing:
-    """How patient a group is with its members."""
+    """Timeouts of a group."""
 
     def __init__(self, session_ms: int, rebalance_ms: int, heartbeat_ms: int) -> None:
         self.session_ms = session_ms
@@ -63,8 +63,8 @@ class Timing:
         self.heartbeat_ms = heartbeat_ms
 
 
-class Hold:
-    """A partition that the member has; `position` is -1 until it knows where to begin."""
+class OwnedPartition:
+    """A partition that the member owns; `position` is -1 until its start offset is known."""
 
     __slots__ = ("claim", "committed", "fetched_ns", "leader_epoch", "position")
 
@@ -77,7 +77,7 @@ class Hold:
 
 
 class GroupClient(Consumer):
-    """Knows how to find the coordinator of a group and to ask it for offsets."""
+    """Finds the coordinator of a group and fetches offsets from it."""
 
     def __init__(self, world: World, name: str, group: GroupHistory) -> None:
         super().__init__(world, name, group.topic, group.partitions)
@@ -87,33 +87,33 @@ class GroupClient(Consumer):
     async def coordinator(self) -> Address:
         if self._coordinator is None:
             request = FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=[self.group.group_id])
-            answer = await self.ask_anyone(
+            answer = await self.request_any(
                 request, FindCoordinatorResponse, timeout_ms=COORDINATOR_TIMEOUT_MS
             )
             found = answer.coordinators[0]
             if found.error_code:
-                raise NotNow(f"coordinator: {found.error_code}")
+                raise RetryLater(f"coordinator: {found.error_code}")
             self._coordinator = (found.host, found.port)
         return self._coordinator
 
-    async def ask_coordinator(
+    async def request_coordinator(
         self, message: Message, response: type[Response], *, timeout_ms: float = COORDINATOR_TIMEOUT_MS
     ) -> tuple[Response, int]:
-        """The answer, and the id of the node that gave it."""
+        """Return the response and the id of the responding node."""
         address = await self.coordinator()
         try:
-            answer = await self.ask(address, message, response, timeout_ms=timeout_ms)
-        except NotNow:
+            answer = await self.request_from(address, message, response, timeout_ms=timeout_ms)
+        except RetryLater:
             self.forget_coordinator()
             raise
-        self.heed(getattr(answer, "error_code", 0))
+        self.handle_coordinator_error(getattr(answer, "error_code", 0))
         return answer, node_id_of(address)
 
-    def heed(self, code: int) -> None:
-        """Look for another coordinator if this one says so."""
+    def handle_coordinator_error(self, code: int) -> None:
+        """Raise RetryLater and forget the coordinator if the code says that it moved."""
         if code in ELSEWHERE:
             self.forget_coordinator()
-            raise NotNow(f"coordinator: {code}")
+            raise RetryLater(f"coordinator: {code}")
 
     def forget_coordinator(self) -> None:
         self._coordinator = None
@@ -121,7 +121,7 @@ class GroupClient(Consumer):
     async def committed_offsets(
         self, indexes: Collection[int], member_id: str | None = None, member_epoch: int = -1
     ) -> dict[int, int]:
-        """Raises NotNow; what a coordinator has told goes to the history."""
+        """Fetch committed offsets and record them in the history. Raises RetryLater."""
         if not any(self.topic_id):
             await self.refresh()
         address = await self.coordinator()
@@ -130,7 +130,7 @@ class GroupClient(Consumer):
             by_id = connection.version_for(OffsetFetchRequest.API_KEY) >= OFFSET_FETCH_WITH_TOPIC_IDS
         except ClientError as error:
             self.forget_coordinator()
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
         topic = OffsetFetchRequestTopics(partition_indexes=sorted(indexes))
         if by_id:
             topic.topic_id = self.topic_id
@@ -140,32 +140,32 @@ class GroupClient(Consumer):
             group_id=self.group.group_id, member_id=member_id, member_epoch=member_epoch, topics=[topic]
         )
         invoked_ns = self.group.now_ns
-        answer, node_id = await self.ask_coordinator(
+        answer, node_id = await self.request_coordinator(
             OffsetFetchRequest(groups=[asked], require_stable=True), OffsetFetchResponse
         )
-        told = answer.groups[0]
-        self.heed(told.error_code)
-        if told.error_code:
-            raise NotNow(f"offsets: {told.error_code}")
+        reported = answer.groups[0]
+        self.handle_coordinator_error(reported.error_code)
+        if reported.error_code:
+            raise RetryLater(f"offsets: {reported.error_code}")
         found: dict[int, int] = {}
-        for row in told.topics[0].partitions:
+        for row in reported.topics[0].partitions:
             if row.error_code:
-                raise NotNow(f"offset of {row.partition_index}: {row.error_code}")
+                raise RetryLater(f"offset of {row.partition_index}: {row.error_code}")
             found[row.partition_index] = row.committed_offset
-            self._heed_epoch(row.partition_index, row.committed_leader_epoch)
+            self._note_leader_epoch(row.partition_index, row.committed_leader_epoch)
         for index, offset in found.items():
             self.group.fetch(self.name, index, offset, node_id, invoked_ns)
         return found
 
-    def _heed_epoch(self, index: int, epoch: int) -> None:
-        """Somebody has read in this epoch: who led before it does not lead any more, whatever it says."""
+    def _note_leader_epoch(self, index: int, epoch: int) -> None:
+        """Remember the newest leader epoch: a leader of an older epoch is deposed."""
         if epoch > self.epochs.get(index, -1):
             self.epochs[index] = epoch
             self.forget_leader(index)
 
 
 class GroupMember(GroupClient):
-    """`ended` is set when it has left, or was told that another took its place."""
+    """`ended` is set when the member has left or was fenced by another instance."""
 
     def __init__(
         self,
@@ -181,29 +181,29 @@ class GroupMember(GroupClient):
         self.timing = timing
         self.instance_id = instance_id
         self.member_id = ""
-        self.epoch = -1  # of the member, or the generation
-        self.rebalances = 0  # that it has noticed
-        self.holds: dict[int, Hold] = {}
+        self.epoch = -1  # member epoch, or generation
+        self.rebalances = 0  # noticed by this member
+        self.holds: dict[int, OwnedPartition] = {}
         self.leaving = False
         self.leave_for_restart = False
         self.ended = False
-        self.siblings: list[GroupMember] = []  # of the same seat, itself among them
+        self.siblings: list[GroupMember] = []  # members of the same slot, this one included
         self.is_superseded = False
-        self.lost = ""  # why nothing is its own any more
-        self.slowness_s = (0.0, 0.0)  # of the program, each time it has read or must give up something
+        self.lost = ""  # why it lost its partitions
+        self.slowness_s = (0.0, 0.0)  # delay of the program after each read and revocation
         self._good_ns = self._clean_ns = -1
         self._commit_at_s = 0.0
 
     @property
     def is_settled(self) -> bool:
-        """Has what it was given and is asked nothing."""
+        """Return whether it owns its assignment and no rebalance is in progress."""
         raise NotImplementedError
 
     async def run(self) -> None:
-        beating = asyncio.create_task(self.beat())
+        beating = asyncio.create_task(self.heartbeat_loop())
         try:
             while not (self.leaving or self.ended):
-                await self.turn()
+                await self.follow_group()
                 if not self.ended:
                     await self.poll()
             if not self.ended:
@@ -216,24 +216,24 @@ class GroupMember(GroupClient):
         self.release(list(self.holds), "has ended")
         self.ended = True
 
-    async def beat(self) -> None:
-        """Tell the coordinator now and then that the member is there."""
+    async def heartbeat_loop(self) -> None:
+        """Send heartbeats."""
         raise NotImplementedError
 
-    async def turn(self) -> None:
-        """Do what the group asks of the program."""
+    async def follow_group(self) -> None:
+        """Take part in rebalances."""
         raise NotImplementedError
 
     async def leave(self) -> None:
         raise NotImplementedError
 
-    # -- what is its own
+    # -- ownership
 
-    def was_heard(self, sent_ns: int, node_id: int, *, clean: bool, joined: bool = False) -> None:
-        """A request that was sent then was answered well; clean: and nothing is asked of the member.
+    def record_contact(self, sent_ns: int, node_id: int, *, clean: bool, joined: bool = False) -> None:
+        """A request sent at `sent_ns` succeeded; `clean`: and the response requests no rebalance.
 
-        Who was heard with its epoch has been a member all the time. Who has joined may have been left out
-        before that: what it had for too long is not its own again until it is given.
+        A success with the member's epoch proves that it has been a member all the time. A member that has
+        just joined may have been removed before: its expired claims stay invalid until assigned again.
         """
         if self.is_superseded or not self.group.is_coordinator(node_id, self.group.now_ns):
             return
@@ -245,7 +245,7 @@ class GroupMember(GroupClient):
                 hold.claim.valid_ns = max(hold.claim.valid_ns, self._valid_ns)
 
     def supersede(self) -> None:
-        """It is about to join as a static member: others of its instance id may be out from now on."""
+        """Before joining as a static member: other members with its instance id may be fenced from now on."""
         if self.instance_id is None:
             return
         for member in self.siblings:
@@ -266,24 +266,24 @@ class GroupMember(GroupClient):
         for index in sorted(indexes):
             hold = self.holds.get(index)
             if hold is None:
-                self.holds[index] = Hold(self.group.claim(self.name, index, self._valid_ns))
+                self.holds[index] = OwnedPartition(self.group.claim(self.name, index, self._valid_ns))
             elif hold.claim.valid_ns < self.group.now_ns:
-                self.group.release(hold.claim, "given anew")
+                self.group.release(hold.claim, "reassigned")
                 hold.claim = self.group.claim(self.name, index, self._valid_ns)
 
     def release(self, indexes: Collection[int], why: str) -> None:
         for index in sorted(indexes):
             self.group.release(self.holds.pop(index).claim, why)
 
-    # -- the program
+    # -- main loop
 
-    async def dawdle(self) -> None:
-        """As long as the program takes for what it does between two requests."""
+    async def process_slowly(self) -> None:
+        """Sleep for the processing time of the program."""
         if self.slowness_s[1]:
             await asyncio.sleep(self.rng.uniform(*self.slowness_s))
 
     async def poll(self) -> None:
-        """One round: read of every partition, process, commit now and then."""
+        """Read from every owned partition, process the records, and commit periodically."""
         await self._find_positions()
         ready = {index: hold for index, hold in self.holds.items() if hold.position >= 0}
         if not ready:
@@ -291,7 +291,7 @@ class GroupMember(GroupClient):
             return
         found = await asyncio.gather(*(self._read(index, hold) for index, hold in ready.items()))
         if any(data is not None and data.records for data in found):
-            await self.dawdle()
+            await self.process_slowly()
         for (index, hold), data in zip(ready.items(), found, strict=True):
             if data is None:
                 continue
@@ -304,10 +304,10 @@ class GroupMember(GroupClient):
             self._commit_at_s = self.world.loop.time() + self.rng.uniform(*COMMIT_EVERY_S)
             await self.commit()
 
-    async def _read(self, index: int, hold: Hold) -> PartitionData | None:
+    async def _read(self, index: int, hold: OwnedPartition) -> PartitionData | None:
         try:
             data = await self._fetch(index, hold.position)
-        except NotNow:
+        except RetryLater:
             self.forget_leader(index)
             await self.back_off()
             return None
@@ -324,7 +324,7 @@ class GroupMember(GroupClient):
             return
         try:
             found = await self.committed_offsets(wanted, *self.identity_for_offsets())
-        except NotNow:
+        except RetryLater:
             await self.back_off()
             return
         for index, hold in wanted.items():
@@ -333,11 +333,11 @@ class GroupMember(GroupClient):
             hold.position = 0 if found[index] == NOTHING_COMMITTED else found[index]
 
     def identity_for_offsets(self) -> tuple[str | None, int]:
-        """Who asks for offsets: the classic protocol has no place for it."""
+        """Member id and epoch for OffsetFetch; the classic protocol sends none."""
         return None, -1
 
     async def commit(self, indexes: Collection[int] | None = None) -> None:
-        """Try once; whoever comes next reads again what is not committed."""
+        """Commit, without retries: the next owner rereads what is not committed."""
         rows = {
             index: hold
             for index, hold in self.holds.items()
@@ -366,15 +366,15 @@ class GroupMember(GroupClient):
             for index, hold in rows.items()
         }
         try:
-            answer, _ = await self.ask_coordinator(request, OffsetCommitResponse)
-        except NotNow as error:
+            answer, _ = await self.request_coordinator(request, OffsetCommitResponse)
+        except RetryLater as error:
             for entry in entries.values():
                 group.committed(entry, INFO, error)
             return
         for row in answer.topics[0].partitions:
             self._committed(entries[row.partition_index], rows[row.partition_index], row.error_code)
 
-    def _committed(self, entry: Commit, hold: Hold, code: int) -> None:
+    def _committed(self, entry: Commit, hold: OwnedPartition, code: int) -> None:
         if not code:
             self.group.committed(entry, OK)
             hold.committed = entry.offset
@@ -382,11 +382,11 @@ class GroupMember(GroupClient):
         self.group.committed(entry, INFO if code in REQUEST_TIMED_OUT else FAIL, code)
         if code in ELSEWHERE:
             self.forget_coordinator()
-        elif code in SHUT_OUT:
-            self.shut_out(code)
+        elif code in REJECTED:
+            self.on_rejected(code)
 
-    def shut_out(self, code: int) -> None:
-        """A commit was refused because the member is none, or not of this generation."""
+    def on_rejected(self, code: int) -> None:
+        """A commit was rejected: unknown member, or wrong generation."""
 
 
 def node_id_of(address: Address) -> int:

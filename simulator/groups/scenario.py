@@ -1,28 +1,28 @@
-"""Stories of consumer groups: members come and go, coordinators move, brokers fail."""
+"""The scenario of consumer groups: members come and go, coordinators move, brokers fail."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from simulator.clients.admins import Meddler
-from simulator.faults import Nemesis, quarrel
-from simulator.groups.group import KINDS, Company, company_timing
+from simulator.clients.admins import TopicChanger
+from simulator.faults import FaultInjector, run_injectors
+from simulator.groups.group import KINDS, ConsumerGroup, group_timing
 from simulator.groups.history import GROUP_TOPIC
 from simulator.inspection import leaders
 from simulator.scenarios.cluster import drawn_properties
-from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
-from simulator.world import Story, World
+from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
+from simulator.world import Script, World
 
 PARTITIONS = 5
-SEATS = 3
-SHARDS = 2  # partitions of the topic of offsets
+MEMBERS = 3
+SHARDS = 2  # partitions of the offsets topic
 REPLICAS = 3
 PAUSE_S = (0.0, 0.3)
 
 
-class Mover(Meddler):
-    """Moves coordinators: other leaders and, if `to_other_replicas`, other replicas."""
+class CoordinatorMover(TopicChanger):
+    """Moves coordinators by leader elections and, with `to_other_replicas`, by reassignments."""
 
     to_other_replicas = True
 
@@ -38,16 +38,16 @@ def groups(
     *,
     flushed: bool = False,
     duration_s: float = 14.0,
-    nemeses: Sequence[int] = (1, 1, 2),
+    injectors: Sequence[int] = (1, 1, 2),
     min_isr: Sequence[int] = (1, 2),
     reassigns: bool = True,
-) -> Story:
-    """Two groups read one topic, each in a way that the seed draws."""
+) -> Script:
+    """Two groups read one topic, with protocols drawn from the seed."""
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         rng = world.rng("groups")
         await world.start_all(world.add_cluster(3, _properties(world, min_isr[0], flushed=flushed)))
-        cast = Cast(
+        workload = Workload(
             world,
             partitions=PARTITIONS,
             producers=1,
@@ -57,37 +57,39 @@ def groups(
             configs={**SHORT_SEGMENTS, "min.insync.replicas": str(rng.choice(min_isr))},
         )
         own = range(SHARDS)
-        mover = Mover(world, "mover", GROUP_TOPIC, own, "", replication_factor=REPLICAS)
+        mover = CoordinatorMover(world, "mover", GROUP_TOPIC, own, "", replication_factor=REPLICAS)
         mover.to_other_replicas = reassigns
-        cast.others.append(mover)
-        await cast.begin()
-        playing = [
-            Company(
+        workload.others.append(mover)
+        await workload.begin()
+        running = [
+            ConsumerGroup(
                 world,
                 group_id,
                 rng.choice(list(KINDS)),
                 topic=TOPIC,
                 partitions=PARTITIONS,
                 shards=SHARDS,
-                seats=SEATS,
+                slots=MEMBERS,
             )
             for group_id in ("g", "h")
         ]
-        for company in playing:
-            company.begin()
+        for consumer_group in running:
+            consumer_group.begin()
         await asyncio.sleep(rng.uniform(0.2, 2.0))
-        await quarrel(world, rng.choice(nemeses), duration_s, faults, topic=GROUP_TOPIC, flushed=flushed)
-        nemesis = Nemesis(world, "the last", flushed=flushed)
-        await nemesis.make_good()
-        await cast.finish()
-        await asyncio.gather(*(company.finish() for company in playing))
-        await _lose_a_coordinator(world, playing, nemesis)
+        await run_injectors(
+            world, rng.choice(injectors), duration_s, faults, topic=GROUP_TOPIC, flushed=flushed
+        )
+        injector = FaultInjector(world, "the last", flushed=flushed)
+        await injector.heal_all()
+        await workload.finish()
+        await asyncio.gather(*(consumer_group.finish() for consumer_group in running))
+        await _lose_a_coordinator(world, running, injector)
 
-    return story
+    return script
 
 
 def _properties(world: World, offsets_min_isr: int, *, flushed: bool) -> dict[str, str]:
-    timing = company_timing(world)
+    timing = group_timing(world)
     given = {
         **drawn_properties(world.rng("properties")),
         "offsets.topic.num.partitions": str(SHARDS),
@@ -105,10 +107,12 @@ def _properties(world: World, offsets_min_isr: int, *, flushed: bool) -> dict[st
     return given
 
 
-async def _lose_a_coordinator(world: World, companies: Sequence[Company], nemesis: Nemesis) -> None:
-    """What was acknowledged is known without any single broker."""
+async def _lose_a_coordinator(
+    world: World, consumer_groups: Sequence[ConsumerGroup], injector: FaultInjector
+) -> None:
+    """Kill a coordinator: acknowledged commits must survive the loss of any single broker."""
     node = world.rng("last coordinator").choice(leaders(world, GROUP_TOPIC))
     node.kill()
     await asyncio.sleep(0.2)
-    await asyncio.gather(*(company.read_offsets("heir") for company in companies))
-    await nemesis.revive(node, cut_short=False, must=True)
+    await asyncio.gather(*(consumer_group.read_offsets("heir") for consumer_group in consumer_groups))
+    await injector.bring_up(node, may_interrupt=False, required=True)

@@ -1,8 +1,7 @@
-"""The disk of one node: outlives its processes, and treats each of them as badly as it is told to.
+"""The disk of one node. It outlives the node's processes.
 
-A process that was killed leaves the files as it wrote them; a power cut leaves what was synced and a drawn
-part of the rest. Either way the next process gets files of its own, so that nothing of the old one reaches
-them.
+A killed process leaves all written data; a power cut leaves synced data and a random part of the rest. In
+both cases the next process gets new file objects, so that the old process cannot reach them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ HICCUP_CHANCE = 0.02
 
 
 class SimulatedFiles(FaultyFiles):
-    """Files whose times of change come from the node's clock."""
+    """Files with modification times from the node's clock."""
 
     __slots__ = ("_clock",)
 
@@ -37,7 +36,7 @@ class SimulatedFiles(FaultyFiles):
 
 
 class SimulatedDisk:
-    """`files` is what the process of today uses. `sync_ms`: how long a job on the disk takes, from and to."""
+    """`files`: the files of the current process. `sync_ms`: range of the duration of a disk job."""
 
     def __init__(self, rng: random.Random, clock: Callable[[], int]) -> None:
         self.files = SimulatedFiles(clock)
@@ -53,24 +52,24 @@ class SimulatedDisk:
         return round(delay_ms * 1_000_000)
 
     def process_ended(self) -> None:
-        """The process is gone, the machine is not: everything written is there."""
-        heir = SimulatedFiles(self._clock)
-        self.files.hand_over_to(heir)
-        self.files = heir
+        """The process ended; all written data stays."""
+        successor = SimulatedFiles(self._clock)
+        self.files.hand_over_to(successor)
+        self.files = successor
 
     def power_cut(self, *, flip_chance: float = 0.0) -> None:
-        """What was not synced is there in part or not at all, and perhaps not as it was written."""
-        heir = SimulatedFiles(self._clock)
-        self.files.hand_over_to(heir)
-        paths = [path for path in heir.nodes if path.endswith(".log")]
-        synced = heir.synced_bytes()
-        heir.crash(self._rng)
+        """Lose unsynced data in part or completely, and perhaps flip bits in the rest of it."""
+        successor = SimulatedFiles(self._clock)
+        self.files.hand_over_to(successor)
+        paths = [path for path in successor.nodes if path.endswith(".log")]
+        synced = successor.synced_bytes()
+        successor.crash(self._rng)
         for path in paths:
-            node = heir.nodes.get(path)  # perhaps another one than before: the name was not synced
+            node = successor.nodes.get(path)  # may be another file: its name was not synced
             nbytes = 0 if node is None else synced[node]
             if node is not None and nbytes < len(node.data) and self._rng.random() < flip_chance:
-                heir.flip_bit(path, self._rng.randrange(nbytes, len(node.data)), self._rng.randrange(8))
-        self.files = heir
+                successor.flip_bit(path, self._rng.randrange(nbytes, len(node.data)), self._rng.randrange(8))
+        self.files = successor
 
     # -- faults
 
@@ -78,14 +77,14 @@ class SimulatedDisk:
         self.sync_ms = sync_ms
 
     def fill(self, room_bytes: int = 0) -> None:
-        """Only so much still fits."""
+        """Leave `room_bytes` of free space."""
         self.files.room_bytes = room_bytes
 
     def fail(self, path: str = "/") -> None:
         self.files.fail_under(path)
 
     def flip_bits(self, suffix: str, *, under: str = "", count: int = 1) -> list[str]:
-        """Change stored bits in files whose paths contain and end so; says which."""
+        """Flip stored bits in files whose path contains `under` and ends with `suffix`; return which."""
         flipped = []
         for _ in range(count):
             paths = [
@@ -101,6 +100,6 @@ class SimulatedDisk:
         return flipped
 
     def heal(self) -> None:
-        """Room, speed and working syncs again; flipped bits stay flipped."""
+        """Restore space, speed and syncs; flipped bits stay."""
         self.sync_ms = SYNC_MS
         self.files.heal()

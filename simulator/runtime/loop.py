@@ -1,11 +1,11 @@
 """An asyncio event loop without a clock, sockets or threads: time is a number that jumps to the next timer.
 
-Every callback belongs to a process: a node, a client, or the harness. It is found in the callback's context,
-so whatever a node starts belongs to the node. asyncio promises that the callbacks of one loop run in the
-order of `call_soon`, and real processes have a loop each; so the order within a process is kept, and which
-process runs next is drawn. Timers that are due at the same instant come in a drawn order.
+Every callback belongs to a process: a node, a client, or the harness. The process is in the callback's
+context, so everything that a node starts belongs to the node. asyncio runs the callbacks of one loop in the
+order of `call_soon`, and real processes have one loop each: the order within a process is kept, and the
+process to run next is random. Timers that are due at the same time run in random order.
 
-Each callback takes a microsecond, so that a process that spins uses time up and is found out.
+Each callback takes a microsecond, so that a busy loop consumes time and is detected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.runtime.trace import Trace
 
 STEP_NS = 1000
-JOB_NS = (20_000, 400_000)  # a job of an executor without a disk
+JOB_NS = (20_000, 400_000)  # duration of an executor job without a disk
 STEPS_MAX = 20_000_000
 CLOSES_MAX = 10
 
@@ -32,22 +32,22 @@ PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=No
 
 
 class SimulationStuck(Exception):
-    """Nothing is left that could happen, and the run is not over."""
+    """No event is left, and the run is not complete."""
 
 
 class SimulationTooLong(Exception):
-    """The run went on for more virtual time, or more steps, than it was given."""
+    """The run exceeded its limit of virtual time or steps."""
 
 
 class Process:
-    """One run of a program on a host. A host that is started again is a new process."""
+    """One run of a program on a host. A restart is a new process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.paused = False
         self.ready: deque[asyncio.Handle] = deque()
-        self.tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their creation
+        self.tasks: dict[asyncio.Task[Any], None] = {}  # in order of creation
         self.job_delay_ns: Callable[[], int] | None = None
         self.context = copy_context()
         self.context.run(PROCESS.set, self)
@@ -63,7 +63,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def __init__(self, rng: random.Random, trace: Trace) -> None:
         self.network: Network | None = None
         self.processes: list[Process] = []
-        self.errors: list[str] = []  # what nobody caught
+        self.errors: list[str] = []  # uncaught exceptions
         self.steps = 0
         self.steps_max = STEPS_MAX
         self._rng = rng
@@ -85,12 +85,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return process
 
     def end_process(self, process: Process) -> None:
-        """The process is gone between two callbacks. What it left unfinished does not get another turn.
+        """End a process between two callbacks. None of its callbacks runs afterwards.
 
-        Its coroutines are closed here, in a fixed order, so that the garbage collector does not do it at some
-        other moment; their `finally` blocks see a process that cannot reach anything any more.
+        Its coroutines are closed here in a fixed order, so that the garbage collector does not close them at
+        an arbitrary time; their `finally` blocks run without access to the network.
         """
-        assert PROCESS.get() is not process, "a process cannot end itself: ask from outside"
+        assert PROCESS.get() is not process, "a process cannot end itself"
         process.alive = False
         process.ready.clear()
         self.processes.remove(process)
@@ -139,7 +139,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return handle
 
     def kernel_at(self, when_ns: int, callback: Callable[..., Any], *args: Any) -> None:
-        """Something outside every process happens then: a segment arrives, a disk is done."""
+        """Schedule an event outside of all processes: a segment arrives, a disk job completes."""
         handle = asyncio.Handle(callback, args, self, self._kernel.context.copy())
         self._push(when_ns, self._kernel, handle)
 
@@ -148,14 +148,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (when_ns, self._rng.random(), self._sequence, process, handle))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio tells; a cancelled timer is skipped when its time comes."""
+        """Called by asyncio; a cancelled timer is skipped when it is due."""
 
     # -- running
 
     def run_in(
         self, process: Process, main: Coroutine[Any, Any, Any], *, limit_s: float = float("inf")
     ) -> Any:
-        """Run until `main`, in `process`, is done; not longer than `limit_s` of virtual time."""
+        """Run `main` in `process` until it is done, for at most `limit_s` of virtual time."""
         task = self.create_task(main, context=process.context.copy())
         limit_ns = self._now_ns + limit_s * 1_000_000_000
         asyncio._set_running_loop(self)
@@ -163,7 +163,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         try:
             while not task.done():
                 if self._now_ns > limit_ns:
-                    raise SimulationTooLong(f"not over after {limit_s:g} s of virtual time")
+                    raise SimulationTooLong(f"not complete after {limit_s:g} s of virtual time")
                 self._step()
         finally:
             self._running = False
@@ -177,7 +177,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Run one callback of one process."""
         self.steps += 1
         if self.steps > self.steps_max:
-            raise SimulationTooLong(f"not over after {self.steps_max} steps")
+            raise SimulationTooLong(f"not complete after {self.steps_max} steps")
         timers = self._timers
         if timers and timers[0][0] <= self._now_ns:
             self._wake_due()
@@ -200,12 +200,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 process.ready.append(handle)
 
     def _jump(self) -> None:
-        """Let time pass until the next timer."""
+        """Advance the clock to the next timer."""
         timers = self._timers
         while timers and (timers[0][4].cancelled() or not timers[0][3].alive):
             heapq.heappop(timers)
         if not timers:
-            raise SimulationStuck("nothing is left that could happen")
+            raise SimulationStuck("no event is left")
         self._now_ns = max(self._now_ns, timers[0][0])
 
     # -- futures, tasks, jobs
@@ -231,7 +231,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """The function runs in one piece when its time is over: a crash before that finds nothing done."""
+        """Run the function atomically after its duration: a crash before that has no effect of it."""
         process = PROCESS.get() or self._kernel
         delay_ns = process.job_delay_ns() if process.job_delay_ns else self._rng.randint(*JOB_NS)
         future = self.create_future()
@@ -279,7 +279,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         transport.start(protocol)
         return transport, protocol
 
-    # -- the rest of a loop
+    # -- other methods of event loops
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -300,7 +300,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """End every process; the loop is of no further use."""
+        """End all processes."""
         if not self._closed:
             asyncio._set_running_loop(self)
             try:
@@ -312,17 +312,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._closed = True
 
     def run_forever(self) -> NoReturn:
-        raise NotImplementedError("a simulation runs until something is done")
+        raise NotImplementedError("use run_in: a simulation runs until a task is done")
 
 
 def _current() -> Process:
     process = PROCESS.get()
-    assert process is not None, "only a process has a network"
+    assert process is not None, "only processes can use the network"
     return process
 
 
 def _close(process: Process, coroutine: Any) -> None:
-    """Close a coroutine, however often it waits on its way out."""
+    """Close a coroutine, even if it awaits in `finally` blocks."""
     for _ in range(CLOSES_MAX):
         with contextlib.suppress(Exception):
             process.context.copy().run(coroutine.close)

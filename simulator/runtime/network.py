@@ -1,13 +1,13 @@
 """The network between simulated hosts. A host is a name; a link is one direction between two of them.
 
-    network.block("node1", "node2")      nothing gets from node1 to node2; the other way is open
-    network.isolate("node1")             both ways, to and from everybody
-    network.heal()                       every wall falls, every link is fast again
+    network.block("node1", "node2")      nothing gets from node1 to node2; the other direction is open
+    network.isolate("node1")             both directions, to and from all hosts
+    network.heal()                       unblock all links and restore their speed
     network.slow("node1", "node2", delay_ms=(50, 200))
     network.break_connections("node1", "client1")
 
-A blocked link loses nothing: TCP sends again, and the data arrives when the link is back, unless the programs
-have given up by then. Data is lost when a connection is reset.
+A blocked link loses no data: TCP retransmits, and the data arrives when the link is unblocked, unless the
+programs have closed the connection by then. Data is lost when a connection is reset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from simulator.runtime.loop import Process, SimulatedLoop
-from simulator.runtime.request_hold import Hold
+from simulator.runtime.request_hold import RequestHold
 from simulator.runtime.trace import Trace
 from simulator.runtime.transport import RST, Segment, SimulatedTransport
 
@@ -93,7 +93,7 @@ class Network:
         self.trace = trace
         self.open: dict[SimulatedTransport, None] = {}
         self.stalled: dict[SimulatedTransport, None] = {}
-        self.holds: dict[Hold, None] = {}
+        self.holds: dict[RequestHold, None] = {}
         self.servers: dict[tuple[str, int], SimulatedServer] = {}
         self.delay_ns = DELAY_NS
         self._rng = rng
@@ -117,14 +117,14 @@ class Network:
         return link
 
     def block(self, sender: str, receiver: str) -> None:
-        """Nothing gets from `sender` to `receiver`; the other way stays as it is."""
+        """Block the link from `sender` to `receiver`; the other direction is unchanged."""
         self.trace("network", "-", f"block {sender}->{receiver}")
         self.link(sender, receiver).blocked = True
 
     def isolate(
         self, name: str, *, others: Iterable[str] | None = None, outbound: bool = True, inbound: bool = True
     ) -> None:
-        """Cut a host off from others, or from everybody; one-way if a direction is left open."""
+        """Cut a host off from `others` or from all hosts, in one or both directions."""
         for other in list(self.hosts if others is None else others):
             if other != name and outbound:
                 self.block(name, other)
@@ -132,7 +132,7 @@ class Network:
                 self.block(other, name)
 
     def partition(self, *groups: Iterable[str]) -> None:
-        """Hosts reach only those of their own group; hosts in no group reach everybody."""
+        """Let hosts reach only hosts of their own group; hosts in no group reach all."""
         listed = [list(group) for group in groups]
         for group in listed:
             for other in listed:
@@ -164,20 +164,20 @@ class Network:
         self._try_again()
 
     def break_connections(self, name: str, other: str | None = None) -> int:
-        """Reset every connection of a host, or those with one other; what was on its way is lost."""
+        """Reset every connection of a host, or those with one other; data in flight is lost."""
         broken = 0
         for transport in list(self.open):
             if transport.local[0] == name and other in (None, transport.remote[0]):
                 broken += 1
                 for side in (transport, transport.peer):
                     side.lost(ConnectionResetError(104, "Connection reset by peer"))
-        self.trace("network", name, f"reset {broken} connections with {other or 'everybody'}")
+        self.trace("network", name, f"reset {broken} connections with {other or 'all'}")
         return broken
 
     # -- hosts
 
     def process_ended(self, process: Process, *, silent: bool) -> None:
-        """Its connections and ports are gone. Silent: the machine has no power and answers nothing."""
+        """Close its connections and ports. `silent`: the machine has no power and sends no resets."""
         for address, server in list(self.servers.items()):
             if server.process is process:
                 del self.servers[address]
@@ -188,7 +188,7 @@ class Network:
                 transport.process_ended(silent=silent)
 
     def host_up(self, name: str) -> None:
-        """The machine answers again: it knows none of its old connections."""
+        """The machine is up again, without its old connections."""
         self.add_host(name)
         if self._down.pop(name, self) is None:
             self._try_again()
@@ -203,7 +203,7 @@ class Network:
             self.loop.kernel_at(when_ns, transport.retransmit)
             self.loop.kernel_at(when_ns, transport.unpark_credit)
 
-    # -- what transports ask
+    # -- queries of transports
 
     def arrival_ns(self, sender: str, receiver: str, nbytes: int) -> int:
         link = self.link(sender, receiver)
@@ -216,11 +216,11 @@ class Network:
         return any(hold.catches(transport, segment) for hold in self.holds)
 
     def departure_ns(self) -> int:
-        """When the first of some writes leaves; those until then go along."""
+        """When a segment departs; writes until then are sent with it."""
         return self.loop.now_ns + self._rng.randint(1, DEPARTURE_NS_MAX)
 
     def cut_bytes(self, available: int) -> int:
-        """How much the next segment holds: mostly everything, sometimes any part of it."""
+        """Draw the size of the next segment: mostly everything, sometimes a part."""
         return self._rng.randint(1, available) if self._rng.random() < 0.1 else available
 
     # -- connections
@@ -252,11 +252,11 @@ class Network:
             return await answered
         except asyncio.CancelledError:
             if answered.done() and not answered.cancelled() and answered.exception() is None:
-                answered.result().abort()  # given up in the very moment it was there
+                answered.result().abort()  # cancelled at the moment of success
             raise
 
     def make_pair(self, attempt: _Attempt, server: SimulatedServer) -> SimulatedTransport:
-        """Both sides of a new connection; the client's."""
+        """Create both sides of a connection; return the client's."""
         self._next_port += 1
         self._next_number += 1
         number = self._next_number
@@ -295,7 +295,7 @@ class _Attempt:
         network.loop.kernel_at(when_ns, self._arrive)
 
     def _arrive(self) -> None:
-        """The first segment has reached the host, or not."""
+        """The first segment has arrived, or the link is blocked."""
         network, host = self._network, self._address[0]
         if not network.can_reach(self.process.name, host) or not network.can_reach(host, self.process.name):
             self._again()
@@ -325,7 +325,7 @@ class _Attempt:
 
     def _fail(self, error: OSError) -> None:
         self._answered.set_exception(error)
-        self._answered.exception()  # the process may die before it looks: then nobody has to hear of it
+        self._answered.exception()  # retrieve it: the process may end first
 
     def _accepted(self, transport: SimulatedTransport) -> None:
         if self._done():

@@ -1,10 +1,10 @@
-"""Holding up single requests: the connection that carries one stands still, all others are as fast as before.
+"""Delaying single requests: the connection of the request is held, all others keep their speed.
 
-    hold = Hold(network, "w1a", "node2", ProduceRequest.API_KEY)
+    hold = RequestHold(network, "w1a", "node2", ProduceRequest.API_KEY)
     ...                                  the next produce request of w1a to node2 does not arrive
-    hold.let_go()                        now it does, whatever has happened since
+    hold.release_held()                  now it arrives
 
-What was sent stays sent: it arrives also if the sender has given up, or died.
+A held request arrives even if the sender has closed the connection or ended.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 API_KEY_BYTES = slice(4, 6)  # of a request, after its length
 REQUEST_BYTES = range(10, 100_000)
-END_LATER_NS = 5_000_000  # the end of a connection comes when what was sent before it has been read
+END_LATER_NS = 5_000_000  # the end of a connection arrives after the data sent before it was read
 
 
-class Hold:
-    """Requests of one kind from one host to a port of another: the next of them, or all that come.
+class RequestHold:
+    """Holds the next request of one kind from one host to a port of another, or all of them.
 
-    With `answers` they arrive, and what comes back is held up.
+    With `answers` the requests arrive and their responses are held.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Hold:
         network.trace("network", "-", f"hold {sender}->{receiver} api {api_key}")
 
     def catches(self, transport: SimulatedTransport, segment: Segment) -> bool:
-        """Does a segment that is about to arrive begin such a request?"""
+        """Return whether an arriving segment starts such a request."""
         if isinstance(segment, str) or segment[API_KEY_BYTES] != self._api_key:
             return False
         if int.from_bytes(segment[:4], "big") not in REQUEST_BYTES:
-            return False  # the middle of another one
+            return False  # inside another request
         if (transport.local[0], transport.remote[0]) != self._route:
             return False
         if self._port is not None and transport.remote[1] != self._port:
@@ -66,12 +66,12 @@ class Hold:
         self._network.trace("network", held.local[0], f"held {held.label}")
         return not self._answers
 
-    def hang_up(self) -> None:
-        """The senders hear that their connections are lost. What they have sent is still on its way."""
+    def reset_senders(self) -> None:
+        """Reset the connections at the senders. The held data still arrives."""
         for transport in self.caught:
             transport.lost(ConnectionResetError(104, "Connection reset by peer"))
 
-    def let_go(self) -> None:
+    def release_held(self) -> None:
         self._network.holds.pop(self, None)
         for transport in self.caught:
             self._network.trace("network", transport.local[0], f"let go {transport.label}")

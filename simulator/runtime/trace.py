@@ -1,4 +1,4 @@
-"""What happened in a run, line by line, and a fingerprint: the same for every run of a seed."""
+"""The events of a run, and a fingerprint that is the same for every run of a seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Trace:
-    """Call it to write an event down. Lines are kept, or shown at once, only if asked for."""
+    """Call it to record an event. `keep` stores the lines, `show` is called with each of them."""
 
     def __init__(self, *, keep: bool = False, show: Callable[[str], None] | None = None) -> None:
         self.lines: list[str] = []

@@ -1,7 +1,7 @@
 """One side of a simulated connection: asyncio's transport over segments that the network delivers.
 
-Written bytes leave in segments of drawn sizes as long as the other side's window is open. A side that does
-not read fills its window, then the writer's buffer, and the writer is asked to pause: as TCP does.
+Written bytes are sent in segments of random sizes as long as the receiver's window is open. If the receiver
+does not read, its window fills, then the sender's buffer, and writing is paused, as with TCP.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class SimulatedTransport(asyncio.Transport):
         self.remote = remote
         self.number = number
         self.peer: SimulatedTransport
-        self.closed = False  # connection_lost is called, or about to be
-        self.held = False  # nothing gets to the other side, see Hold
-        self.stalled: deque[Segment] = deque()  # arrived at a wall; sent again when it falls
-        self.parked_credit_bytes = 0  # read by the peer, but its acknowledgement cannot reach us
+        self.closed = False  # connection_lost is called or scheduled
+        self.held = False  # nothing reaches the other side, see RequestHold
+        self.stalled: deque[Segment] = deque()  # blocked; retransmitted when the link is unblocked
+        self.parked_credit_bytes = 0  # read by the peer, but the acknowledgement is blocked
         self._context = context
         self._protocol: asyncio.BaseProtocol | None = None
         self._out = bytearray()
@@ -70,14 +70,14 @@ class SimulatedTransport(asyncio.Transport):
         return f"#{self.number} {self.local[0]}->{self.remote[0]}"
 
     def start(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give the connection to its protocol: called in the process that owns it."""
+        """Attach the protocol; called in the process that owns the connection."""
         self._protocol = protocol
         protocol.connection_made(self)
         if self.closed:
             self.network.loop.call_soon(protocol.connection_lost, self._lost_by, context=self._context)
         self._schedule_read()
 
-    # -- what protocols call
+    # -- asyncio.Transport
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": self.remote, "sockname": self.local}.get(name, default)
@@ -127,7 +127,7 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """No more reading; what was written still goes out."""
+        """Stop reading; written data is still sent."""
         if self.closed or self._closing or not self.process.alive:
             return
         self._closing = True
@@ -145,7 +145,7 @@ class SimulatedTransport(asyncio.Transport):
     # -- sending
 
     def _depart(self) -> None:
-        """What was written in a short while leaves together, as TCP and system calls make it."""
+        """Send the writes of a short time together, as TCP does."""
         self._pump_scheduled = False
         self._pump()
 
@@ -168,7 +168,7 @@ class SimulatedTransport(asyncio.Transport):
         self.network.loop.kernel_at(self._last_arrival_ns, self._arrive, segment)
 
     def _arrive(self, segment: Segment) -> None:
-        """A segment reaches the other host, or the wall between."""
+        """A segment arrives, or is blocked."""
         if self.network.holds and not self.held:
             self.held = self.network.holds_up(self, segment)
         if self.held:
@@ -191,7 +191,7 @@ class SimulatedTransport(asyncio.Transport):
             self.peer.receive(segment)
 
     def credit(self, count: int) -> None:
-        """The peer has read so much: the window opens again."""
+        """The peer has read `nbytes`: open the window."""
         if not self.network.can_reach(self.remote[0], self.local[0]):
             self.parked_credit_bytes += count
             self.network.stalled[self] = None
@@ -215,12 +215,12 @@ class SimulatedTransport(asyncio.Transport):
     # -- receiving
 
     def receive(self, segment: Segment) -> None:
-        """A segment has come to this host."""
+        """A segment has arrived at this host."""
         if segment == RST:
             self.lost(ConnectionResetError(104, "Connection reset by peer"))
             return
         if self.closed or not self.process.alive:
-            if segment != FIN:  # nobody is here: say so
+            if segment != FIN:  # no such connection: reset
                 self.peer.reset_from_afar()
             return
         if isinstance(segment, str):
@@ -231,7 +231,7 @@ class SimulatedTransport(asyncio.Transport):
         self._schedule_read()
 
     def reset_from_afar(self) -> None:
-        """The other host does not know this connection any more."""
+        """The other host has no such connection any more."""
         if not self.closed:
             when_ns = self.network.arrival_ns(self.remote[0], self.local[0], 0)
             error = ConnectionResetError(104, "Connection reset by peer")
@@ -245,7 +245,7 @@ class SimulatedTransport(asyncio.Transport):
             self.network.loop.call_soon(self._read, context=self._context)
 
     def _read(self) -> None:
-        """Hand one piece to the protocol, as one readable event does."""
+        """Pass one chunk to the protocol, as one readable event does."""
         self._read_scheduled = False
         if not self._reading or self.closed:
             return
@@ -278,10 +278,10 @@ class SimulatedTransport(asyncio.Transport):
         protocol.data_received(data)
         return len(data)
 
-    # -- the end
+    # -- closing
 
     def lost(self, error: Exception | None) -> None:
-        """The connection is over for this side."""
+        """Close this side of the connection."""
         if self.closed:
             return
         self.closed = True
@@ -294,7 +294,7 @@ class SimulatedTransport(asyncio.Transport):
             self.network.loop.call_soon(self._protocol.connection_lost, error, context=self._context)
 
     def process_ended(self, *, silent: bool) -> None:
-        """The process is gone. Its kernel says so, unless the whole machine went down."""
+        """The process ended. Its kernel resets the connection, unless the machine lost power."""
         if not self.closed:
             self.closed = True
             self.network.open.pop(self, None)

@@ -1,4 +1,4 @@
-"""Stories of several nodes that replicate among them."""
+"""Scenarios of clusters."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 
-from simulator.faults import Nemesis, quarrel
-from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
-from simulator.world import Story, World
+from simulator.faults import FaultInjector, run_injectors
+from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
+from simulator.world import Script, World
 
 REPLICAS = 3
-PAUSE_S = (0.0, 0.2)  # between two writes of a client: a seed is to be over in a second or two
+PAUSE_S = (0.0, 0.2)  # between two writes of a client; keeps a seed at a second or two
 
 
 def drawn_properties(rng: random.Random) -> dict[str, str]:
-    """How patient the nodes of this seed are with each other: Kafka's defaults, or less by far."""
+    """Draw the timeouts between nodes: Kafka's defaults, or much shorter ones."""
     lag_ms = rng.choice((600, 600, 2_000, 30_000))
     session_ms = rng.choice((1_200, 1_200, 3_000, 9_000))
     return {
@@ -36,28 +36,28 @@ def cluster(
     controllers: int = 0,
     duration_s: float = 12.0,
     flushed: bool = False,
-    nemeses: Sequence[int] = (1, 1, 2),
-    meddlers: int = 0,
+    injectors: Sequence[int] = (1, 1, 2),
+    changers: int = 0,
     properties: Mapping[str, str] | None = None,
     min_isr: Sequence[int] = (1, 2),
     configs: Mapping[str, str] | None = None,
-) -> Story:
-    """A cluster, its clients, and one nemesis or several.
+) -> Script:
+    """A cluster, clients, and one or more fault injectors.
 
-    With min.insync.replicas=1 too nothing may be lost as long as no disk forgets anything: who has a record
-    alone is waited for.
+    Nothing may be lost with min.insync.replicas=1 either, as long as no disk loses data: the partition waits
+    for the only replica that has a record.
     """
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         drawn = {**drawn_properties(world.rng("properties")), **(properties or {})}
         nodes = world.add_cluster(brokers, drawn, controllers=controllers)
         await world.start_all(nodes)
-        cast = Cast(
+        workload = Workload(
             world,
             producers=1,
-            loose_producers=1,
-            roving_consumers=1,
-            meddlers=meddlers,
+            unreliable_producers=1,
+            any_replica_consumers=1,
+            changers=changers,
             replication_factor=min(brokers, REPLICAS),
             pause_s=PAUSE_S,
             configs={
@@ -67,28 +67,30 @@ def cluster(
                 **(configs or {}),
             },
         )
-        await cast.begin()
+        await workload.begin()
         await asyncio.sleep(0.2)
-        count = world.rng("nemeses").choice(nemeses)
-        await quarrel(world, count, duration_s, faults, topic=TOPIC, flushed=flushed)
-        await Nemesis(world, "the last").make_good()
-        await cast.finish()
+        count = world.rng("nemeses").choice(injectors)
+        await run_injectors(world, count, duration_s, faults, topic=TOPIC, flushed=flushed)
+        await FaultInjector(world, "the last").heal_all()
+        await workload.finish()
 
-    return story
+    return script
 
 
 def metadata_only(
-    brokers: int, faults: Sequence[str], *, controllers: int = 0, duration_s: float = 12.0, nemeses: int = 1
-) -> Story:
-    """Nobody writes records: topics, configurations and replicas change under every fault there is."""
+    brokers: int, faults: Sequence[str], *, controllers: int = 0, duration_s: float = 12.0, injectors: int = 1
+) -> Script:
+    """Change topics, configurations and replicas under all faults; no records are written."""
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         nodes = world.add_cluster(brokers, drawn_properties(world.rng("properties")), controllers=controllers)
         await world.start_all(nodes)
-        cast = Cast(world, producers=0, consumers=0, meddlers=3, replication_factor=min(brokers, REPLICAS))
-        await cast.begin()
-        await quarrel(world, nemeses, duration_s, faults, topic=TOPIC, flushed=True)
-        await Nemesis(world, "the last").make_good()
-        await cast.finish()
+        workload = Workload(
+            world, producers=0, consumers=0, changers=3, replication_factor=min(brokers, REPLICAS)
+        )
+        await workload.begin()
+        await run_injectors(world, injectors, duration_s, faults, topic=TOPIC, flushed=True)
+        await FaultInjector(world, "the last").heal_all()
+        await workload.finish()
 
-    return story
+    return script

@@ -1,4 +1,4 @@
-"""The end of a story: all replicas are in sync again, somebody reads everything, nodes are looked into."""
+"""The end of a scenario: wait for full ISRs, read all records, inspect all nodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from simulator.clients.admins import Admin, facts
 from simulator.clients.consumers import Consumer
 from simulator.history import OPEN, PartitionName
 from simulator.inspection import (
+    all_have_same_metadata,
     all_in_sync,
-    all_know_the_same,
     committed_batches,
     unclean_elections,
 )
 from simulator.world import Node, World
 
-FINISH_S = 60.0  # after healing everything asked for must be done within this
+FINISH_S = 60.0  # after healing, every operation must complete within this time
 
 Result = TypeVar("Result")
 Held = Callable[[Node, PartitionName], list[tuple[int, str]] | None]
@@ -29,19 +29,19 @@ async def in_time(task: asyncio.Task[Result]) -> Result | None:
 
 
 async def in_sync(world: World, topic: str) -> None:
-    """Every replica comes back into the ISR, and every node knows of it."""
+    """Wait until every replica is in the ISR and every node knows it."""
     operation = world.history.invoke("admin", "in-sync", topic)
     until_s = world.loop.time() + FINISH_S
     while world.loop.time() < until_s:
-        if all_in_sync(world) and all_know_the_same(world):
+        if all_in_sync(world) and all_have_same_metadata(world):
             operation.ok()
             return
         await asyncio.sleep(0.1)
-    operation.fail("not within its time")
+    operation.fail("timed out")
 
 
-async def look_at_everything(world: World, reader: Consumer, admin: Admin, held: Held) -> None:
-    """What a reader and an administrator are told, and what nodes hold, whether clients can see it or not."""
+async def read_final_state(world: World, reader: Consumer, admin: Admin, held: Held) -> None:
+    """Record what a consumer and an administrator read, and what each replica holds."""
     history = world.history
     for index in range(reader.partitions):
         name = PartitionName(reader.topic, index)
@@ -51,8 +51,8 @@ async def look_at_everything(world: World, reader: Consumer, admin: Admin, held:
             history.final[name] = found
             operation.ok(len(found))
         else:
-            operation.info("not within its time")
-        # At once: what may be gone by now is judged by the time of the reading.
+            operation.info("timed out")
+        # Without a pause: the checkers judge by the time of the read what may be deleted by then.
         by_node = {node.id: held(node, name) for node in world.nodes_up}
         history.replicas[name] = {node_id: kept for node_id, kept in by_node.items() if kept is not None}
     history.final_facts = await in_time(world.spawn(admin.process, facts(admin, reader.topic))) or {}

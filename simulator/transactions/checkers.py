@@ -1,7 +1,7 @@
-"""What must hold for every transaction, whatever happens to producers, coordinators and leaders.
+"""Invariants of transactions under all faults.
 
-The anomalies have the names that Jepsen's reports gave them: lost write, aborted read, torn transaction, a
-write that comes to light in a later transaction.
+Names follow Jepsen's reports: lost write, aborted read, torn transaction, a write that becomes part of a
+later transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulator.transactions.ledger import (
     COMMITTED,
     DATA,
     UNKNOWN,
-    Handed,
+    IssuedPair,
     LogEntry,
     Pair,
     TakeOver,
@@ -26,7 +26,7 @@ from simulator.transactions.ledger import (
 
 
 def lost_transaction(history: History) -> list[str]:
-    """Every record of a transaction whose commit was acknowledged is there in the end, whoever reads."""
+    """Every record of a transaction with an acknowledged commit is in the final log, for all readers."""
     complaints = []
     for reader, found in _finals(history):
         for entry in _ledger(history).entries.values():
@@ -40,20 +40,22 @@ def lost_transaction(history: History) -> list[str]:
 
 
 def aborted_read(history: History) -> list[str]:
-    """Nobody sees under read_committed what was never committed."""
+    """No read_committed reader sees an aborted record."""
     ledger = _ledger(history)
     complaints = []
     for client, name, offset, value in _all_seen(ledger):
         entry = ledger.by_value.get(value)
         if entry is None or entry.values[value] != name:
-            complaints.append(f"aborted read: {client} read {value} at {name}@{offset}, nobody wrote it")
+            complaints.append(
+                f"aborted read: {client} read {value} at {name}@{offset}, which was not written"
+            )
         elif entry.fate == ABORTED:
             complaints.append(f"aborted read: {client} read {value} at {name}@{offset} of {entry}")
     return complaints
 
 
 def torn(history: History) -> list[str]:
-    """In the end a transaction is there as a whole or not at all, also if nobody knows how it ended."""
+    """All records of a transaction are visible at the end, or none, also if its outcome is unknown."""
     complaints = []
     for reader, found in _finals(history):
         for entry in _ledger(history).entries.values():
@@ -65,7 +67,7 @@ def torn(history: History) -> list[str]:
 
 
 def twice(history: History) -> list[str]:
-    """No record is there twice."""
+    """No record is in the final log twice."""
     complaints = []
     for reader, by_partition in _ledger(history).final.items():
         for name, records in by_partition.items():
@@ -78,8 +80,8 @@ def twice(history: History) -> list[str]:
 
 
 def later_transaction(history: History) -> list[str]:
-    """As it lies in the log: what is between two markers of a producer belongs to one transaction, has its
-    epoch, and ends as it did."""
+    """In the log, batches between two markers of a producer belong to one transaction and have its epoch and
+    outcome."""
     ledger = _ledger(history)
     complaints = []
     for name, log in ledger.logs.items():
@@ -106,7 +108,7 @@ def _check_end(
         for value in batch.values:
             entry = ledger.by_value.get(value)
             if entry is None:
-                yield f"later transaction: {name}@{batch.offset} has {value}, which nobody wrote"
+                yield f"later transaction: {name}@{batch.offset} has {value}, which was not written"
                 continue
             entries[entry.name] = entry
             if entry.pair != batch.pair:
@@ -121,13 +123,13 @@ def _check_end(
 
 
 def zombie(history: History) -> list[str]:
-    """Once an instance has taken over, nothing is granted to those with an earlier epoch."""
+    """After a new instance has taken over, no request with an earlier epoch succeeds."""
     ledger = _ledger(history)
     by_id: dict[str, list[TakeOver]] = {}
     for take_over in ledger.take_overs:
         by_id.setdefault(take_over.transactional_id, []).append(take_over)
     return [
-        f"zombie: {done.instance} was granted {done.what} in epoch {done.pair[1]} after {later.instance} "
+        f"zombie: {done.instance} succeeded with {done.what} in epoch {done.pair[1]} after {later.instance} "
         f"had taken over in {later.pair[1]}"
         for done in ledger.acknowledged
         for later in by_id.get(done.transactional_id, ())
@@ -140,15 +142,15 @@ def zombie(history: History) -> list[str]:
 
 
 def stable_back(history: History) -> list[str]:
-    """The last stable offset never goes back behind what was read, and of one leader not at all; what was
-    seen under read_committed stays, and what was seen at all stays in the log."""
+    """The last stable offset is never below what was read, and of one leader it never decreases; records read
+    under read_committed stay visible, and all records that were read stay in the log."""
     ledger = _ledger(history)
     complaints = []
     highest: dict[tuple[str, PartitionName, int], int] = {}
     for client, name, offset, position, epoch in ledger.stable:
         before = max(position, highest.get((client, name, epoch), 0))
         if offset < before:
-            text = f"{client} was told {offset} of {name} after {before}"
+            text = f"{client} got {offset} of {name} after {before}"
             complaints.append(f"stable offset went back: {text}, which it had read to {position}")
         highest[client, name, epoch] = max(before, offset)
     final = {
@@ -173,12 +175,12 @@ def stable_back(history: History) -> list[str]:
 
 
 def hanging(history: History) -> list[str]:
-    """When all is quiet every transaction comes to its end, the last stable offset to that of the log."""
+    """When clients are idle every transaction ends, and the last stable offset reaches the log end."""
     return [f"hanging: {text}" for text in _ledger(history).hanging]
 
 
 def exactly_once(history: History) -> list[str]:
-    """What workers have made of each input is there once, and the group's offsets say the same."""
+    """Each input record has one output record, and the group's offsets agree."""
     ledger = _ledger(history)
     complaints = []
     for reader, by_partition in ledger.final.items():
@@ -200,7 +202,7 @@ def exactly_once(history: History) -> list[str]:
 
 
 def _offsets_differ(history: History) -> list[str]:
-    """The group's offset is that of the last transaction whose output is there."""
+    """The group's offset is that of the last transaction with visible output."""
     ledger = _ledger(history)
     found = dict(_finals(history)).get(ledger.reader, {})
     furthest: dict[int, int] = {}
@@ -216,7 +218,7 @@ def _offsets_differ(history: History) -> list[str]:
 
 
 def bank(history: History) -> list[str]:
-    """Transfers neither make money nor lose it: all accounts together hold what they began with."""
+    """The sum of all transfers is zero."""
     complaints = []
     for reader, by_partition in _ledger(history).final.items():
         total = sum(
@@ -226,23 +228,23 @@ def bank(history: History) -> list[str]:
             if "=" not in value
         )
         if total:
-            complaints.append(f"bank: {reader} finds {total} too much")
+            complaints.append(f"bank: {reader} finds a sum of {total}")
     return complaints
 
 
 def pair_twice(history: History) -> list[str]:
-    """A producer id has one transactional id, and an epoch of it one instance."""
+    """A producer id belongs to one transactional id, and each of its epochs to one instance."""
     complaints = []
     owners: dict[int, str] = {}
-    holders: dict[Pair, Handed] = {}
-    for handed in _ledger(history).handed:
-        producer_id = handed.pair[0]
-        if owners.setdefault(producer_id, handed.transactional_id) != handed.transactional_id:
-            text = f"producer {producer_id} is of {owners[producer_id]} and {handed.transactional_id}"
+    holders: dict[Pair, IssuedPair] = {}
+    for issued in _ledger(history).issued:
+        producer_id = issued.pair[0]
+        if owners.setdefault(producer_id, issued.transactional_id) != issued.transactional_id:
+            text = f"producer {producer_id} is of {owners[producer_id]} and {issued.transactional_id}"
             complaints.append(f"pair twice: {text}")
-        first = holders.setdefault(handed.pair, handed)
-        if first.instance != handed.instance:
-            complaints.append(f"pair twice: {handed.pair} was given to {first.instance}, {handed.instance}")
+        first = holders.setdefault(issued.pair, issued)
+        if first.instance != issued.instance:
+            complaints.append(f"pair twice: {issued.pair} was issued to {first.instance}, {issued.instance}")
     for producer_id, client in history.producer_ids:
         if producer_id in owners:
             complaints.append(f"pair twice: producer {producer_id} is of {owners[producer_id]}, {client}")
@@ -250,7 +252,7 @@ def pair_twice(history: History) -> list[str]:
 
 
 def prepared_lost(history: History) -> list[str]:
-    """What an outside resource has noted as prepared is kept until it is ended as decided."""
+    """A prepared transaction is kept until it is ended as the external resource decided."""
     return [f"prepared lost: {text}" for text in _ledger(history).prepared_lost]
 
 
@@ -272,7 +274,7 @@ TRANSACTIONS: tuple[Checker, ...] = (
 
 
 def _ledger(history: History) -> TxnLedger:
-    assert history.ledger is not None, "a story without transactions"
+    assert history.ledger is not None, "a scenario without transactions"
     return history.ledger
 
 

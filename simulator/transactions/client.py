@@ -1,10 +1,9 @@
-"""A transactional producer, of either version of the protocol, that writes down what it is told.
+"""A transactional producer of either protocol version that records the responses it receives.
 
-It gives up waiting sooner than its connection does, and asks again on a new one: what it asked first may
-still arrive, any time later. In the first version of the protocol nothing but the epoch tells such a request
-from a new one, so that this producer takes a new epoch after an end or a write that was not answered at once.
-(One that does not may see a late EndTxn end its next transaction: KAFKA-17754. The second version has no such
-gap.)
+Its timeout is shorter than that of the connection, and it retries on a new connection: the first request
+may still arrive at any later time. In version 1 of the protocol only the epoch distinguishes such a request
+from a new one, so this producer takes a new epoch after an end or a write without an immediate response.
+(Otherwise a late EndTxn could end its next transaction: KAFKA-17754. Version 2 has no such gap.)
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ottla.protocol.messages.init_producer_id_response import InitProducerIdResp
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.build import build_batch
-from simulator.clients.base import REQUEST_TIMEOUT_MS, Address, Client, NotNow
+from simulator.clients.base import REQUEST_TIMEOUT_MS, Address, Client, RetryLater
 from simulator.history import PartitionName
 from simulator.transactions.ledger import ABORTED, COMMITTED, UNKNOWN, Pair, TxnEntry, TxnLedger
 from simulator.world import World
@@ -42,7 +41,7 @@ TRANSACTION_KEY = 1
 ALL_REPLICAS = -1
 HOSTS = "abcdef"
 NO_PAIR: Pair = (-1, -1)
-# The last versions of the protocol's first half.
+# The last API versions of transaction protocol version 1.
 PRODUCE_V1 = 11
 END_TXN_V1 = 4
 ADD_PARTITIONS_V1 = 3
@@ -50,10 +49,10 @@ INIT_STABLE = 5
 INIT_TWO_PHASE = 6
 PATIENCE_S = (0.15, 0.5, 1.5)
 WRITE_WITHIN_S = (0.5, 5.0)
-HASTY_CHANCE = 0.06  # of not waiting for a write: the transaction is aborted, the write on its way
+HASTY_CHANCE = 0.06  # of not waiting for a write: the transaction is aborted while the write is in flight
 HASTY_S = 0.003
 GIVE_UP_CHANCE = 0.1
-RENEW_CHANCE = 0.3  # where it is not needed
+RENEW_CHANCE = 0.3  # if it is not needed
 
 FENCED = (
     ErrorCode.PRODUCER_FENCED,
@@ -65,7 +64,7 @@ ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
-# Told of a batch whose transaction cannot go on.
+# Errors of a batch whose transaction must be aborted.
 MUST_ABORT = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE,
@@ -78,26 +77,26 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Fenced(Exception):
-    """Another instance has come, or the coordinator has given this one up."""
+    """Another instance has taken over, or the coordinator has fenced this one."""
 
 
 class MustAbort(Exception):
-    """The transaction cannot be committed any more."""
+    """The transaction must be aborted."""
 
 
 class TxnClient(Client):
     """One instance of a transactional id. `ended` is set when it is fenced or has stopped."""
 
     two_phase = False
-    gives_up = True  # asking how an end went, now and then
+    gives_up = True  # stops retrying EndTxn at random
     hasty_chance = HASTY_CHANCE
-    within_s = WRITE_WITHIN_S  # a write, or what has to be asked for before it
+    within_s = WRITE_WITHIN_S  # time limit of a write or AddPartitionsToTxn
 
     def __init__(
         self, world: World, ledger: TxnLedger, transactional_id: str, version: int, timeout_ms: int
     ) -> None:
         number = ledger.next_instance(transactional_id)
-        # Instances that live at the same time are on different machines.
+        # Instances that run at the same time are on different hosts.
         super().__init__(world, f"{transactional_id}{HOSTS[number % len(HOSTS)]}", ledger.topic)
         self.instance = f"{transactional_id}.{number}"
         self.rng = world.rng(f"txn {self.instance}")
@@ -110,14 +109,14 @@ class TxnClient(Client):
         self.ended = False
         self.is_fenced = False
         self.patience_s = self.rng.choice(PATIENCE_S)
-        self.careful = True  # takes a new epoch where the first version of the protocol needs it
+        self.careful = True  # takes a new epoch where version 1 needs it
         self.must_bump = False
         self._added: dict[int | str, None] = {}
         self._may_be_added = False
         self._sequences: dict[int, int] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
 
-    # -- asking
+    # -- requests
 
     async def call(
         self,
@@ -128,7 +127,7 @@ class TxnClient(Client):
         at_most: int | None = None,
         patience_s: float | None = None,
     ) -> Response:
-        """The answer, or NotNow. The request may still be on its way then, and arrive at any time."""
+        """Return the response or raise RetryLater; the request may still arrive at any later time."""
         try:
             connection = await self.connection(address)
             task = asyncio.ensure_future(
@@ -138,10 +137,10 @@ class TxnClient(Client):
             if not done:
                 self._connections.pop(address, None)
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())
-                raise NotNow(f"no answer of {address[0]} in time")
+                raise RetryLater(f"{address[0]} timed out")
             return task.result()
         except ClientError as error:
-            raise NotNow(str(error)) from error
+            raise RetryLater(str(error)) from error
 
     async def coordinator(self, key_type: int, key: str) -> Address:
         known = self._coordinators.get((key_type, key))
@@ -150,11 +149,11 @@ class TxnClient(Client):
             node = self.rng.choice(self.world.brokers)
             found = (await self.call(node.host_port, request, FindCoordinatorResponse)).coordinators[0]
             if found.error_code:
-                raise NotNow(f"coordinator: {found.error_code}")
+                raise RetryLater(f"coordinator: {found.error_code}")
             known = self._coordinators[key_type, key] = (found.host, found.port)
         return known
 
-    async def ask_coordinator(
+    async def request_coordinator(
         self,
         message: Message,
         response: type[Response],
@@ -166,7 +165,7 @@ class TxnClient(Client):
         address = await self.coordinator(*place)
         try:
             answer = await self.call(address, message, response, at_most=at_most)
-        except NotNow as error:
+        except RetryLater as error:
             self._coordinators.pop(place, None)
             self.ledger.trace(self.instance, f"{type(message).__name__} of {address[0]}: {error}")
             raise
@@ -180,10 +179,10 @@ class TxnClient(Client):
     def surprise(self, what: str, code: int) -> None:
         self.world.history.surprise(self.instance, f"{ErrorCode(code).name} for {what}")
 
-    # -- its identity
+    # -- producer id and epoch
 
     async def init(self, *, expected: Pair = NO_PAIR, keep_prepared: bool = False) -> InitProducerIdResponse:
-        """A new epoch: with `expected` as the same producer, else as one that takes over. Raises Fenced."""
+        """Take a new epoch: with `expected` as the same producer, else as a new instance. Raises Fenced."""
         message = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
@@ -195,8 +194,8 @@ class TxnClient(Client):
         at_most = INIT_TWO_PHASE if self.two_phase else INIT_STABLE
         while True:
             try:
-                answer = await self.ask_coordinator(message, InitProducerIdResponse, at_most=at_most)
-            except NotNow:
+                answer = await self.request_coordinator(message, InitProducerIdResponse, at_most=at_most)
+            except RetryLater:
                 await self.back_off()
                 continue
             if not answer.error_code:
@@ -216,9 +215,9 @@ class TxnClient(Client):
     def _take(self, producer_id: int, producer_epoch: int) -> None:
         self.pair = (producer_id, producer_epoch)
         self._sequences.clear()
-        self.ledger.hand(self.pair, self.transactional_id, self.instance)
+        self.ledger.issue(self.pair, self.transactional_id, self.instance)
 
-    # -- a transaction
+    # -- transaction
 
     def begin(self) -> TxnEntry:
         self._added.clear()
@@ -226,7 +225,7 @@ class TxnClient(Client):
         return self.ledger.begin(self.transactional_id, self.instance, self.pair, self.version)
 
     async def add_partitions(self, indexes: Sequence[int]) -> None:
-        """First version only: the coordinator has to know before anything is written."""
+        """Version 1 only: register partitions with the coordinator before writing."""
         wanted = [index for index in indexes if index not in self._added]
         if self.version >= V2 or not wanted:
             return
@@ -240,10 +239,10 @@ class TxnClient(Client):
         self._may_be_added = True
         while self.world.loop.time() < until_s:
             try:
-                answer = await self.ask_coordinator(
+                answer = await self.request_coordinator(
                     message, AddPartitionsToTxnResponse, at_most=ADD_PARTITIONS_V1
                 )
-            except NotNow:
+            except RetryLater:
                 await self.back_off()
                 continue
             rows = [row for each in answer.results_by_topic_v3_and_below for row in each.results_by_partition]
@@ -251,12 +250,12 @@ class TxnClient(Client):
             if not any(codes):
                 self._added.update(dict.fromkeys(wanted))
                 return
-            self._heed("AddPartitionsToTxn", codes[0])
+            self._handle_error("AddPartitionsToTxn", codes[0])
             await self.back_off()
-        raise MustAbort("partitions not added in time")
+        raise MustAbort("AddPartitionsToTxn timed out")
 
-    def _heed(self, what: str, code: int) -> None:
-        """Of a request to a coordinator: raises what ends the producer or the transaction."""
+    def _handle_error(self, what: str, code: int) -> None:
+        """Raise Fenced, MustAbort or RetryLater for the error of a coordinator."""
         if code in ELSEWHERE:
             self._coordinators.clear()
         elif code in FENCED:
@@ -268,7 +267,7 @@ class TxnClient(Client):
             raise MustAbort(f"{what}: {code}")
 
     async def write(self, entry: TxnEntry, index: int, values: Sequence[str]) -> None:
-        """One batch; raises MustAbort if it is not acknowledged."""
+        """Write one batch; raises MustAbort if it is not acknowledged."""
         await self.write_batch(entry, index, values, self.new_batch(entry, index, values))
 
     def new_batch(self, entry: TxnEntry, index: int, values: Sequence[str]) -> bytes:
@@ -294,7 +293,7 @@ class TxnClient(Client):
         while self.world.loop.time() < until_s:
             try:
                 code = await self._produce(index, batch, HASTY_S if is_hasty else None)
-            except NotNow:
+            except RetryLater:
                 self.forget_leader(index)
                 await self.back_off()
                 continue
@@ -325,7 +324,7 @@ class TxnClient(Client):
             await self.refresh()
         address = self._leaders.get(index)
         if address is None:
-            raise NotNow(f"{self.topic}-{index} has no leader")
+            raise RetryLater(f"{self.topic}-{index} has no leader")
         return address
 
     def produce_request(self, index: int, batch: bytes) -> ProduceRequest:
@@ -340,12 +339,12 @@ class TxnClient(Client):
             topic_data=[topic],
         )
 
-    # -- its end
+    # -- end
 
     async def end(self, entry: TxnEntry, *, commit: bool) -> None:
-        """Ask until there is an answer, mostly. Raises Fenced; the ledger knows the outcome in any case."""
+        """Send EndTxn, mostly until there is a response. Records the outcome in the ledger. Raises Fenced."""
         if self.version < V2 and not self._may_be_added:
-            self.ledger.ended(entry, ABORTED, "nothing was in it")
+            self.ledger.ended(entry, ABORTED, "empty transaction")
             return
         message = EndTxnRequest(
             transactional_id=self.transactional_id,
@@ -362,8 +361,8 @@ class TxnClient(Client):
                 await self.init()
                 return
             try:
-                answer = await self.ask_coordinator(message, EndTxnResponse, at_most=at_most)
-            except NotNow:
+                answer = await self.request_coordinator(message, EndTxnResponse, at_most=at_most)
+            except RetryLater:
                 is_unclear = True
                 await self.back_off()
                 continue
@@ -398,7 +397,7 @@ class TxnClient(Client):
             self.must_bump = False
 
     async def renew(self) -> None:
-        """Before the next transaction: so that nothing of the last one can be taken for a part of it."""
+        """Take a new epoch if a late request could become part of the next transaction."""
         if self.must_bump and (self.careful or self.version >= V2):
             await self.init(expected=self.pair)
         self.must_bump = False

@@ -1,4 +1,4 @@
-"""The end of a story of transactions: all comes to rest, and somebody reads everything there is."""
+"""The end of a scenario of transactions: wait until all are ended, then read everything."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ from typing import Any
 
 from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ottla.protocol.messages.list_transactions_response import ListTransactionsResponse
-from simulator.clients.base import Client, NotNow
+from simulator.clients.base import Client, RetryLater
 from simulator.groups.history import GROUP_TOPIC
 from simulator.history import PartitionName
-from simulator.inspection import undecided
+from simulator.inspection import undecided_partitions
 from simulator.scenarios.final_state import in_time
 from simulator.transactions.ledger import TxnLedger
 from simulator.transactions.readers import LogReader, TxnReader
 from simulator.world import World
 
 QUIET_WITHIN_S = 30.0
-AT_REST = ("Empty", "CompleteCommit", "CompleteAbort")
+IDLE_STATES = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
-class Closing:
+class FinalState:
     def __init__(self, world: World, ledger: TxnLedger) -> None:
         self.world = world
         self.ledger = ledger
         self._lister = Client(world, "lister")
 
-    async def comes_to_rest(self) -> bool:
-        """Nobody does anything: transactions that were left behind run out of time. Else all is said."""
+    async def wait_until_idle(self) -> bool:
+        """Wait until abandoned transactions time out; record those that do not end."""
         if self.ledger.hanging:
             return False
         loop = self.world.loop
         until_s = loop.time() + QUIET_WITHIN_S
-        while (found := await self._restless()) and loop.time() < until_s:  # noqa: ASYNC110
+        while (found := await self._busy()) and loop.time() < until_s:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
         self.ledger.hanging += found
         return not found
 
-    async def _restless(self) -> list[str]:
+    async def _busy(self) -> list[str]:
         topics = (self.ledger.topic, GROUP_TOPIC)
-        return undecided(self.world, topics) or await self.in_time(self._running(), self._lister)
+        return undecided_partitions(self.world, topics) or await self.in_time(self._running(), self._lister)
 
     async def _running(self) -> list[str]:
-        """What the coordinators tell of transactions that are not over."""
+        """List the transactions that coordinators report as not ended."""
         client = self._lister
         found: list[str] = []
         for node in self.world.brokers:
             while True:
                 try:
-                    answer = await client.ask(
+                    answer = await client.request_from(
                         node.host_port, ListTransactionsRequest(), ListTransactionsResponse
                     )
                     if not answer.error_code:
                         break
-                except NotNow:
+                except RetryLater:
                     pass
                 await client.back_off()
             found += [
                 f"{each.transactional_id} is in {each.transaction_state}"
                 for each in answer.transaction_states
-                if each.transaction_state not in AT_REST
+                if each.transaction_state not in IDLE_STATES
             ]
         return found
 
     async def read_all(self, name: str) -> bool:
-        """What is there under read_committed, and in the log."""
+        """Read everything under read_committed, and the logs."""
         ledger, history = self.ledger, self.world.history
         reader = TxnReader(self.world, name, ledger)
         log_reader = LogReader(self.world, f"{name} log", ledger.topic, ledger.partitions)
@@ -75,7 +75,7 @@ class Closing:
             read = await self.in_time(reader.read_all(index), reader)
             log = await self.in_time(log_reader.read_log(index), log_reader)
             if read is None or log is None:
-                operation.fail("not within its time")
+                operation.fail("timed out")
                 return False
             operation.ok(len(read))
             found[partition], ledger.logs[partition] = read, log

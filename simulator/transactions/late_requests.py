@@ -1,13 +1,12 @@
-"""Requests of transactions that arrive late, one at a time: chance draws the details, not the trouble.
+"""Late requests of transactions, one at a time: the cases are fixed, only their details are random.
 
-In each act one request is held up on its connection while everything else is fast: a write whose producer has
-gone on, or the coordinator's word about it, a second copy of a write, a write of an instance that was
-replaced, the marker or the end of an older transaction, or what followers ask for while a marker or an end is
-in the leader's log alone. Then it is let go, before, in or after the next transaction, and must change
-nothing.
+In each case one request is delayed on its connection while all others are fast: a write whose producer has
+continued, the coordinator's verification of it, a second copy of a write, a write of a replaced instance,
+the marker or the end of an older transaction, or the fetches of followers while only the leader has a
+marker or an end. It is released before, during or after the next transaction, and must have no effect.
 
-What the first version of the protocol cannot tell apart is not asked of it: a late write or marker that comes
-when the next transaction of the same epoch has the same partition, without a new coordinator in between.
+Cases that version 1 of the protocol cannot distinguish are left out: a late write or marker that arrives when
+the next transaction of the same epoch has the same partition, without a change of the coordinator in between.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.produce_request import ProduceRequest
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from simulator.clients.admins import Admin, Meddler, facts
-from simulator.clients.base import NotNow
-from simulator.faults import Nemesis
+from simulator.clients.admins import Admin, TopicChanger, facts
+from simulator.clients.base import RetryLater
+from simulator.faults import FaultInjector
 from simulator.inspection import leader_of
-from simulator.runtime.request_hold import Hold
+from simulator.runtime.request_hold import RequestHold
 from simulator.transactions.client import PRODUCE_V1, V1, V2, Fenced, MustAbort, TxnClient
-from simulator.transactions.final_state import Closing
+from simulator.transactions.final_state import FinalState
 from simulator.transactions.ledger import Pair, TxnEntry, TxnLedger
 from simulator.transactions.readers import TxnReader
 from simulator.world import CLIENT_PORT, Node, World
@@ -38,12 +37,12 @@ from simulator.world import CLIENT_PORT, Node, World
 LEDGER = "accounts"
 ACCOUNTS = 3
 TRANSACTION_TOPIC = "__transaction_state"
-TIMEOUT_MS = 25_000  # nothing here is to run out of time, unless it is left behind
+TIMEOUT_MS = 25_000  # long: only abandoned transactions time out
 WITHIN_S = (20.0, 20.0)
 ANSWER_WITHIN_S = 3.0
 HELD_WITHIN_S = 1.0
 MOMENT_S = (0.005, 0.1)
-READ_S = (0.3, 0.8)  # enough for a reader to ask again
+READ_S = (0.3, 0.8)  # long enough for another fetch of a reader
 FETCH_WAIT_MS = 50
 PROPERTIES = {
     "transaction.state.log.num.partitions": "1",
@@ -58,34 +57,34 @@ PROPERTIES = {
 NO_ANSWER = -1
 
 
-async def late(world: World) -> None:
+async def late_requests(world: World) -> None:
     await world.start_all(world.add_cluster(3, PROPERTIES))
-    stage = _Stage(world)
-    await stage.begin()
+    late = _LateRequests(world)
+    await late.begin()
     rng = world.rng("acts")
     acts = (
-        *(stage.late_write, stage.late_word, stage.late_copy, stage.zombie),
-        *(stage.late_marker, stage.bare_marker, stage.late_end, stage.bare_end),
+        *(late.late_write, late.late_verification, late.late_copy, late.zombie),
+        *(late.late_marker, late.unreplicated_marker, late.late_end, late.unreplicated_end),
     )
     program = [(act, version) for act in acts for version in (V1, V2)]
     rng.shuffle(program)
     for act, version in program:
         world.trace("act", "-", act.__name__)
         try:
-            await act(await stage.producer(version))
-        except (Fenced, MustAbort, NotNow) as error:
+            await act(await late.producer(version))
+        except (Fenced, MustAbort, RetryLater) as error:
             world.history.surprise(act.__name__, repr(error))
             break
         finally:
-            await stage.nemesis.make_good()
-    await stage.finish()
+            await late.injector.heal_all()
+    await late.finish()
 
 
 class LateWrite:
-    """A batch on its way. `let_go` gives the answer, NO_ANSWER if none comes."""
+    """A batch in flight. `release_held` returns the response, or NO_ANSWER."""
 
     def __init__(
-        self, producer: LateProducer, hold: Hold, index: int, batch: bytes, values: list[str]
+        self, producer: LateProducer, hold: RequestHold, index: int, batch: bytes, values: list[str]
     ) -> None:
         self.hold = hold
         self.index = index
@@ -104,16 +103,16 @@ class LateWrite:
         self._answer = asyncio.ensure_future(connection.request(request, ProduceResponse, at_most=at_most))
         await asyncio.sleep(producer.rng.uniform(*MOMENT_S))
 
-    async def let_go(self) -> int:
+    async def release_held(self) -> int:
         assert self._answer is not None
         producer = self._producer
-        self.hold.let_go()
+        self.hold.release_held()
         await asyncio.wait([self._answer], timeout=ANSWER_WITHIN_S)
         try:
             code = self._answer.result().responses[0].partition_responses[0].error_code
         except (ClientError, asyncio.InvalidStateError):
             return NO_ANSWER
-        producer.ledger.trace(producer.instance, f"is told {code} of the late {self.values}")
+        producer.ledger.trace(producer.instance, f"gets {code} for the late {self.values}")
         if not code:
             what = f"{self.values} to {self.index}, late"
             producer.ledger.acknowledge(
@@ -136,19 +135,19 @@ class LateProducer(TxnClient):
         for index in indexes:
             await self.write(entry, index, self._values(entry))
 
-    async def put_late(self, entry: TxnEntry, index: int, hold: Hold | None = None) -> LateWrite:
-        """`hold`: it is something else that comes late, and the write only thereby."""
+    async def put_late(self, entry: TxnEntry, index: int, hold: RequestHold | None = None) -> LateWrite:
+        """Start a late write. `hold`: another request is delayed, and delays the write."""
         await self.add_partitions([index])
         host, port = await self.leader_address(index)
         if hold is None:
-            hold = Hold(self.world.network, self.name, host, ProduceRequest.API_KEY)
+            hold = RequestHold(self.world.network, self.name, host, ProduceRequest.API_KEY)
         values = self._values(entry)
         late_write = LateWrite(self, hold, index, self.new_batch(entry, index, values), values)
         await late_write.send(host, port)
         return late_write
 
     def take_back(self, late_write: LateWrite) -> None:
-        """It was refused: its place in the sequence is free for the next batch of the epoch."""
+        """Reuse the sequence number of a rejected batch."""
         self._sequences[late_write.index] -= len(late_write.values)
 
     async def finish(self, entry: TxnEntry, *, commit: bool) -> None:
@@ -156,16 +155,16 @@ class LateProducer(TxnClient):
         await self.renew()
 
 
-class _Stage:
+class _LateRequests:
     def __init__(self, world: World) -> None:
         self.world = world
         self.rng = world.rng("late")
         self.ledger = TxnLedger(world, LEDGER, ACCOUNTS)
-        self.nemesis = Nemesis(world, "late nemesis")
+        self.injector = FaultInjector(world, "late nemesis")
         self.reader = TxnReader(world, "rc", self.ledger)
-        self.closing = Closing(world, self.ledger)
+        self.final_state = FinalState(world, self.ledger)
         self.admin = Admin(world, "admin")
-        self.elector = Meddler(world, "elector", LEDGER, range(ACCOUNTS), "", replication_factor=3)
+        self.elector = TopicChanger(world, "elector", LEDGER, range(ACCOUNTS), "", replication_factor=3)
         self._ids = 0
 
     async def begin(self) -> None:
@@ -175,13 +174,13 @@ class _Stage:
         self.world.spawn(self.reader.process, self.reader.run())
 
     async def finish(self) -> None:
-        if await self.closing.comes_to_rest():
-            await self.closing.read_all("auditor")
-        found = await self.closing.in_time(facts(self.admin, LEDGER), self.admin)
+        if await self.final_state.wait_until_idle():
+            await self.final_state.read_all("auditor")
+        found = await self.final_state.in_time(facts(self.admin, LEDGER), self.admin)
         self.world.history.final_facts = found or {}
         self.reader.stopping = True
 
-    # -- what acts are made of
+    # -- building blocks
 
     def _coin(self) -> bool:
         return self.rng.random() < 0.5
@@ -193,7 +192,7 @@ class _Stage:
         return await self.world.spawn(producer.process, work)
 
     async def producer(self, version: int, *, like: LateProducer | None = None) -> LateProducer:
-        """Somebody new; or another instance of the same id."""
+        """Start a new producer, or another instance of the same id."""
         if like is None:
             self._ids += 1
         transactional_id = f"late{self._ids}" if like is None else like.transactional_id
@@ -206,8 +205,8 @@ class _Stage:
         first, second = self.rng.sample(range(ACCOUNTS), 2)
         return first, second
 
-    async def _apart(self) -> tuple[Node, int, Node]:
-        """The coordinator, and a partition that another node leads."""
+    async def _coordinator_and_other_leader(self) -> tuple[Node, int, Node]:
+        """Return the coordinator and a partition led by another node."""
         while True:
             coordinator = leader_of(self.world, TRANSACTION_TOPIC, 0)
             led = [(index, leader_of(self.world, LEDGER, index)) for index in range(ACCOUNTS)]
@@ -218,15 +217,15 @@ class _Stage:
             await self.world.spawn(self.elector.process, self.elector.elect())
             await self._moment()
 
-    async def _is_caught(self, hold: Hold) -> None:
+    async def _is_caught(self, hold: RequestHold) -> None:
         until_s = self.world.loop.time() + HELD_WITHIN_S
         while not hold.caught and self.world.loop.time() < until_s:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
-    # -- acts
+    # -- cases
 
     async def late_write(self, producer: LateProducer) -> None:
-        """A producer does not wait for a write any more, aborts, and goes on."""
+        """The producer stops waiting for a write, aborts, and continues."""
         await self._as(producer, self._late_write(producer))
 
     async def _late_write(self, producer: LateProducer) -> None:
@@ -248,12 +247,12 @@ class _Stage:
         moment = self.rng.randrange(3)
         if self._coin():
             await self._moment()
-        code = await write.let_go() if moment == 0 else NO_ANSWER
+        code = await write.release_held() if moment == 0 else NO_ANSWER
         second = producer.begin()
         await producer.put(second, b)
-        code = await write.let_go() if moment == 1 else code
+        code = await write.release_held() if moment == 1 else code
         await producer.finish(second, commit=self._coin())
-        code = await write.let_go() if moment == 2 else code
+        code = await write.release_held() if moment == 2 else code
         if code != NO_ANSWER and self._coin():
             if code and producer.pair == pair:
                 producer.take_back(write)
@@ -261,20 +260,20 @@ class _Stage:
             await producer.put(third, a)
             await producer.finish(third, commit=self._coin())
 
-    async def late_word(self, producer: LateProducer) -> None:
-        """The coordinator lets a first write be, and the leader hears of it when the transaction is over."""
-        coordinator, a, leader = await self._apart()
+    async def late_verification(self, producer: LateProducer) -> None:
+        """The leader receives the coordinator's verification of a first write after the transaction ended."""
+        coordinator, a, leader = await self._coordinator_and_other_leader()
         b = self.rng.choice([index for index in range(ACCOUNTS) if index != a])
-        hold = Hold(
+        hold = RequestHold(
             self.world.network,
             leader.name,
             coordinator.name,
             AddPartitionsToTxnRequest.API_KEY,
             answers=True,
         )
-        await self._as(producer, self._late_word(producer, hold, a, b))
+        await self._as(producer, self._late_verification(producer, hold, a, b))
 
-    async def _late_word(self, producer: LateProducer, hold: Hold, a: int, b: int) -> None:
+    async def _late_verification(self, producer: LateProducer, hold: RequestHold, a: int, b: int) -> None:
         first = producer.begin()
         await producer.add_partitions([b])
         pair = producer.pair
@@ -283,7 +282,7 @@ class _Stage:
         await self._go_on_without(producer, write, pair, a, b)
 
     async def late_copy(self, producer: LateProducer) -> None:
-        """A write is sent again on another connection; the first of the two comes at some time after it."""
+        """A write is retried on another connection, and the first copy arrives later."""
         await self._as(producer, self._late_copy(producer))
 
     async def _late_copy(self, producer: LateProducer) -> None:
@@ -298,14 +297,14 @@ class _Stage:
         second = producer.begin()
         for number in range(last + 1):
             if number == moment:
-                await write.let_go()
+                await write.release_held()
             await producer.put(second, a)
         await producer.finish(second, commit=self._coin())
         if moment > last:
-            await write.let_go()
+            await write.release_held()
 
     async def zombie(self, old: LateProducer) -> None:
-        """An instance is replaced while a write of it is on its way."""
+        """An instance is replaced while a write of it is in flight."""
         a, b = self._two()
         first = old.begin()
         if self._coin():
@@ -315,13 +314,13 @@ class _Stage:
         moment = self.rng.randrange(3)
         second = new.begin()
         if moment == 0:
-            await self._as(old, write.let_go())
+            await self._as(old, write.release_held())
         await self._as(new, new.put(second, a, b))
         if moment == 1:
-            await self._as(old, write.let_go())
+            await self._as(old, write.release_held())
         await self._as(new, new.finish(second, commit=True))
         if moment == 2:
-            await self._as(old, write.let_go())
+            await self._as(old, write.release_held())
         third = new.begin()
         await self._as(new, new.put(third, b, a))
         try:
@@ -331,11 +330,11 @@ class _Stage:
         await self._as(new, new.finish(third, commit=self._coin()))
 
     async def late_marker(self, producer: LateProducer) -> None:
-        """A marker is on its way when another is written in its place, and the next transaction begins."""
-        coordinator, index, leader = await self._apart()
+        """A marker is in flight while another one is written in its place and the next transaction begins."""
+        coordinator, index, leader = await self._coordinator_and_other_leader()
         first = producer.begin()
         await self._as(producer, producer.put(first, index))
-        hold = Hold(self.world.network, coordinator.name, leader.name, WriteTxnMarkersRequest.API_KEY)
+        hold = RequestHold(self.world.network, coordinator.name, leader.name, WriteTxnMarkersRequest.API_KEY)
         commit = self._coin()
         await self._as(producer, producer.end(first, commit=commit))
         await self._is_caught(hold)
@@ -343,14 +342,14 @@ class _Stage:
         await self._as(producer, producer.renew())
         second = producer.begin()
         await self._as(producer, producer.put(second, index))
-        hold.let_go()
+        hold.release_held()
         await self._moment()
         if self._coin():
             await self._as(producer, producer.put(second, index))
         await self._as(producer, producer.finish(second, commit=not commit))
 
-    async def _replace(self, coordinator: Node, hold: Hold, *, may_keep: bool) -> None:
-        """Somebody else coordinates; or the same sends its markers again."""
+    async def _replace(self, coordinator: Node, hold: RequestHold, *, may_keep: bool) -> None:
+        """Move the coordinator, or make it resend its markers."""
         way = "hang up" if may_keep and self._coin() else self.rng.choice(("kill", "stop", "pause"))
         self.world.trace("act", coordinator.name, way)
         if way == "kill":
@@ -364,49 +363,53 @@ class _Stage:
             if self._coin():
                 coordinator.resume()
         else:
-            hold.hang_up()
+            hold.reset_senders()
 
-    async def bare_marker(self, producer: LateProducer) -> None:
-        """A marker is in the leader's log and nowhere else when the leader dies. The next one is asked for
-        what is decided before it has got the marker, too."""
+    async def unreplicated_marker(self, producer: LateProducer) -> None:
+        """The leader dies with a marker that no follower has.
+
+        Readers fetch from the next leader before it has the marker, too.
+        """
         network = self.world.network
-        coordinator, index, leader = await self._apart()
+        coordinator, index, leader = await self._coordinator_and_other_leader()
         first = producer.begin()
         await self._as(producer, producer.put(first, index))
         fetches = await self._without_followers(leader)
         await self._as(producer, producer.end(first, commit=self._coin()))
         await asyncio.sleep(self.rng.uniform(*READ_S))
         markers = [
-            Hold(network, coordinator.name, node.name, WriteTxnMarkersRequest.API_KEY, all_of_them=True)
+            RequestHold(
+                network, coordinator.name, node.name, WriteTxnMarkersRequest.API_KEY, all_of_them=True
+            )
             for node in self.world.nodes.values()
         ]
         leader.kill()
         for hold in fetches:
-            hold.let_go()
+            hold.release_held()
         while leader_of(self.world, LEDGER, index) in (None, leader):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await asyncio.sleep(self.rng.uniform(*READ_S))
         for hold in markers:
-            hold.let_go()
+            hold.release_held()
         await self._as(producer, producer.renew())
         second = producer.begin()
         await self._as(producer, producer.put(second, index))
         await self._as(producer, producer.finish(second, commit=self._coin()))
 
-    async def _without_followers(self, leader: Node) -> list[Hold]:
-        """From now on nobody has what is new in the leader's logs."""
+    async def _without_followers(self, leader: Node) -> list[RequestHold]:
+        """Hold the fetches of all followers of a node."""
         network, key = self.world.network, FetchRequest.API_KEY
         fetches = [
-            Hold(network, node.name, leader.name, key, port=CLIENT_PORT, all_of_them=True)
+            RequestHold(network, node.name, leader.name, key, port=CLIENT_PORT, all_of_them=True)
             for node in self.world.nodes.values()
             if node is not leader
         ]
         await asyncio.sleep(4 * FETCH_WAIT_MS / 1000)
         return fetches
 
-    async def bare_end(self, producer: LateProducer) -> None:
-        """The end of a transaction is in the coordinator's log and nowhere else when the coordinator dies."""
-        coordinator, index, _ = await self._apart()
+    async def unreplicated_end(self, producer: LateProducer) -> None:
+        """The coordinator dies with the end of a transaction that no follower has."""
+        coordinator, index, _ = await self._coordinator_and_other_leader()
         first = producer.begin()
         await self._as(producer, producer.put(first, index))
         fetches = await self._without_followers(coordinator)
@@ -414,27 +417,27 @@ class _Stage:
         await asyncio.sleep(self.rng.uniform(*READ_S))
         coordinator.kill()
         for hold in fetches:
-            hold.let_go()
+            hold.release_held()
         await ending
         second = producer.begin()
         await self._as(producer, producer.put(second, index))
         await self._as(producer, producer.finish(second, commit=False))
 
     async def late_end(self, producer: LateProducer) -> None:
-        """The end of a transaction is asked for twice, and the first request comes after the second."""
-        coordinator, _, _ = await self._apart()
+        """EndTxn is sent twice, and the first request arrives after the second."""
+        coordinator, _, _ = await self._coordinator_and_other_leader()
         await self._as(producer, self._late_end(producer, coordinator))
 
     async def _late_end(self, producer: LateProducer, coordinator: Node) -> None:
         a, b = self._two()
         first = producer.begin()
         await producer.put(first, a)
-        hold = Hold(self.world.network, producer.name, coordinator.name, EndTxnRequest.API_KEY)
+        hold = RequestHold(self.world.network, producer.name, coordinator.name, EndTxnRequest.API_KEY)
         commit = self._coin()
         await producer.finish(first, commit=commit)
         second = producer.begin()
         await producer.put(second, a)
-        hold.let_go()
+        hold.release_held()
         await self._moment()
         await producer.put(second, b)
         await producer.finish(second, commit=not commit)

@@ -1,8 +1,8 @@
-"""What transactional producers did and were told: everything the checkers of transactions judge by.
+"""The history of transactional producers: everything that the checkers of transactions use.
 
-A transaction's fate is `committed` (its end was acknowledged, or an outside resource has decided it),
-`unknown` (a commit was asked for and nobody knows what became of it) or `aborted` (everything else: it was
-aborted, was refused, or its producer is gone and never asked for a commit).
+A transaction's fate is `committed` (its commit was acknowledged, or decided by an external resource),
+`unknown` (a commit was sent without a definite response) or `aborted` (everything else: it was aborted or
+rejected, or its producer ended without sending a commit).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Pair = tuple[int, int]
 
 
 class TxnEntry:
-    """One transaction. `instance` is the producer that began it, with the pair that it had."""
+    """One transaction. `instance`: the producer that began it; `pair`: its producer id and epoch."""
 
     __slots__ = (
         "commit_sent",
@@ -50,11 +50,11 @@ class TxnEntry:
         self.pair = pair
         self.version = version
         self.values: dict[str, PartitionName] = {}
-        self.inputs: list[str] = []  # what a worker has read for it
-        self.offsets: dict[int, int] = {}  # what it commits of the group, by partition of the input
+        self.inputs: list[str] = []  # input records of a worker
+        self.offsets: dict[int, int] = {}  # offsets of the group in it, by input partition
         self.commit_sent = False
-        self.outcome = ""  # as it was told
-        self.decision = ""  # of an outside resource that takes part: it counts, whatever was told
+        self.outcome = ""  # as acknowledged
+        self.decision = ""  # of the external resource: overrides the outcome
         self.end_invoked_ns = -1
         self.end_acked_ns = -1
 
@@ -72,7 +72,7 @@ class TxnEntry:
 
 
 class Stable(NamedTuple):
-    """How far a reader was told that everything is decided, when it had read up to `position`."""
+    """A last stable offset that a reader received when it had read up to `position`."""
 
     client: str
     partition: PartitionName
@@ -82,7 +82,7 @@ class Stable(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A record that somebody read under read_committed."""
+    """A record read under read_committed."""
 
     client: str
     partition: PartitionName
@@ -91,7 +91,7 @@ class Seen(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """A batch as it lies in the log: data, or the marker of an end."""
+    """A batch of the log: data or a marker."""
 
     kind: str
     offset: int
@@ -99,24 +99,24 @@ class LogEntry(NamedTuple):
     values: tuple[str, ...]
 
 
-class Handed(NamedTuple):
+class IssuedPair(NamedTuple):
     pair: Pair
     transactional_id: str
     instance: str
 
 
 class TakeOver(NamedTuple):
-    """From then on the instance is the producer of the id: earlier epochs must be without effect."""
+    """An instance took over a transactional id: earlier epochs must have no effect from then on."""
 
     transactional_id: str
     instance: str
     pair: Pair
     at_ns: int
-    keeps: bool  # what the one before has written: leaders may let it write until it is ended
+    keeps: bool  # keeps a prepared transaction, whose writes leaders may accept until it is ended
 
 
 class Acknowledged(NamedTuple):
-    """Something that an instance asked for and was granted."""
+    """A successful request of an instance."""
 
     transactional_id: str
     instance: str
@@ -135,17 +135,17 @@ class TxnLedger:
         self.seen: list[Seen] = []
         self.seen_open: list[Seen] = []  # under read_uncommitted
         self.stable: list[Stable] = []
-        self.handed: list[Handed] = []
+        self.issued: list[IssuedPair] = []
         self.take_overs: list[TakeOver] = []
         self.acknowledged: list[Acknowledged] = []
         self.prepared_lost: list[str] = []
         self.hanging: list[str] = []
-        # What is there in the end under read_committed, as each of several readers found it.
+        # The final records under read_committed, by reader.
         self.final: dict[str, dict[PartitionName, list[tuple[int, str]]]] = {}
         self.logs: dict[PartitionName, list[LogEntry]] = {}
         self.input_topic = ""
-        self.is_ending = False  # the trouble is over: whoever works makes haste
-        self.final_offsets: dict[int, int] = {}  # of the workers' group, by partition of the input
+        self.is_ending = False  # all faults are healed: workers do not pause any more
+        self.final_offsets: dict[int, int] = {}  # of the workers' group, by input partition
         self._world = world
         self._number = 0
         self._instances: dict[str, int] = {}
@@ -163,7 +163,7 @@ class TxnLedger:
         self._instances[transactional_id] = number
         return number
 
-    # -- what producers do
+    # -- producers
 
     def begin(self, transactional_id: str, instance: str, pair: Pair, version: int) -> TxnEntry:
         self._number += 1
@@ -173,7 +173,7 @@ class TxnLedger:
         return entry
 
     def attempt(self, entry: TxnEntry, instance: str) -> TxnEntry:
-        """An end of a prepared transaction, by whichever instance: the decision counts, not how it went."""
+        """Start ending a prepared transaction: the decision counts, not the outcome of the attempt."""
         return TxnEntry(entry.name, entry.transactional_id, instance, entry.pair, entry.version)
 
     def write(self, entry: TxnEntry, value: str, partition: PartitionName) -> None:
@@ -192,10 +192,10 @@ class TxnLedger:
         entry.end_acked_ns = self.now_ns
         self.trace(entry.instance, f"{entry.name} is {outcome} {why}")
 
-    # -- what brokers tell
+    # -- responses of brokers
 
-    def hand(self, pair: Pair, transactional_id: str, instance: str) -> None:
-        self.handed.append(Handed(pair, transactional_id, instance))
+    def issue(self, pair: Pair, transactional_id: str, instance: str) -> None:
+        self.issued.append(IssuedPair(pair, transactional_id, instance))
         self.trace(instance, f"has producer {pair[0]} epoch {pair[1]}")
 
     def take_over(self, transactional_id: str, instance: str, pair: Pair, *, keeps: bool) -> None:
@@ -228,9 +228,9 @@ class TxnLedger:
 
     @property
     def reader(self) -> str:
-        """The last of those who read everything."""
+        """The last reader of the final state."""
         return list(self.final)[-1] if self.final else ""
 
     def committed_count(self) -> int:
-        """Records of transactions whose commit was acknowledged."""
+        """Number of records in transactions with an acknowledged commit."""
         return sum(len(entry.values) for entry in self.entries.values() if entry.fate == COMMITTED)

@@ -1,4 +1,4 @@
-"""Readers under read_committed: they leave out what was aborted, and note how far everything is decided."""
+"""Readers under read_committed, which record last stable offsets, and readers of everything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ_COMMITTED = 1
 
 
 class TxnReader(Consumer):
-    """Reads every partition from the beginning, and goes on for as long as the world does."""
+    """Reads committed records of every partition from the beginning, until `stopping`."""
 
     isolation_level = READ_COMMITTED
 
@@ -61,24 +61,24 @@ class TxnReader(Consumer):
         return found, position
 
     def _is_end(self, data: PartitionData, position: int) -> bool:
-        """Only where everything is decided."""
+        """The end is reached only if all transactions are decided."""
         return position >= data.high_watermark == data.last_stable_offset
 
 
 class OpenReader(TxnReader):
-    """Sees everything at once, decided or not."""
+    """Reads under read_uncommitted."""
 
     isolation_level = 0
 
 
 class LogReader(Consumer):
-    """Sees the log as it lies there."""
+    """Reads all batches of the log, markers included."""
 
     async def read_log(self, index: int) -> list[LogEntry]:
         found: list[LogEntry] = []
         position = 0
         while True:
-            data = await self.fetch_surely(index, position)
+            data = await self.fetch_with_retries(index, position)
             for entry, next_offset in log_entries(bytes(data.records or b"")):
                 if entry.offset >= position:
                     found.append(entry)

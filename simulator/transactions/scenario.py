@@ -1,33 +1,33 @@
-"""Stories of transactions: producers of both versions of the protocol, workers, two-phase commit, trouble."""
+"""The scenario of transactions: producers of both protocol versions, workers, two-phase commit, faults."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from simulator.clients.base import NotNow
-from simulator.faults import Nemesis
+from simulator.clients.base import RetryLater
+from simulator.faults import FaultInjector
 from simulator.groups.history import GROUP_TOPIC, GroupHistory
 from simulator.groups.members import GroupClient
-from simulator.groups.scenario import Mover
+from simulator.groups.scenario import CoordinatorMover
 from simulator.history import PartitionName
 from simulator.inspection import leaders
 from simulator.scenarios.cluster import drawn_properties
-from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Cast
+from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
 from simulator.transactions.client import V1, V2
-from simulator.transactions.faults import TxnNemesis, weather
-from simulator.transactions.final_state import Closing
-from simulator.transactions.instances import TxnSeat
+from simulator.transactions.faults import TxnFaultInjector, slow_random_links
+from simulator.transactions.final_state import FinalState
+from simulator.transactions.instances import ProducerSlot
 from simulator.transactions.ledger import COMMITTED, TxnLedger
 from simulator.transactions.readers import OpenReader, TxnReader
 from simulator.transactions.two_phase import Resource, TxnPreparer
 from simulator.transactions.writers import TxnWorker, TxnWriter
-from simulator.world import Story, World
+from simulator.world import Script, World
 
 LEDGER = "accounts"
 ACCOUNTS = 4  # partitions of the ledger
 INPUTS = 2  # partitions of the workers' input
-SHARDS = 2  # partitions of the topics of transactions and of offsets
+SHARDS = 2  # partitions of the transaction state and offsets topics
 REPLICAS = 3
 GROUP = "workers"
 TRANSACTION_TOPIC = "__transaction_state"
@@ -42,25 +42,25 @@ def transactions(
     flushed: bool = False,
     duration_s: float = 12.0,
     slow_links: int = 2,
-    nemeses: Sequence[int] = (1, 1, 2),
-) -> Story:
-    async def story(world: World) -> None:
+    injectors: Sequence[int] = (1, 1, 2),
+) -> Script:
+    async def script(world: World) -> None:
         await world.start_all(world.add_cluster(3, _properties(world, flushed=flushed)))
-        play = _Play(world, flushed=flushed)
-        await play.begin()
+        txn_workload = _TxnWorkload(world, flushed=flushed)
+        await txn_workload.begin()
         rng = world.rng("transactions")
         await asyncio.sleep(rng.uniform(0.2, 1.5))
         topics = (LEDGER, TRANSACTION_TOPIC, TRANSACTION_TOPIC, GROUP_TOPIC)
-        troubles: list[Awaitable[None]] = [
-            TxnNemesis(world, f"nemesis{n}", topics, flushed=flushed).run(duration_s, faults)
-            for n in range(rng.choice(nemeses))
+        running: list[Awaitable[None]] = [
+            TxnFaultInjector(world, f"nemesis{n}", topics, flushed=flushed).run(duration_s, faults)
+            for n in range(rng.choice(injectors))
         ]
-        troubles += [weather(world, n, duration_s) for n in range(slow_links)]
-        await asyncio.gather(*troubles)
-        await Nemesis(world, "the last", flushed=flushed).make_good()
-        await play.finish()
+        running += [slow_random_links(world, n, duration_s) for n in range(slow_links)]
+        await asyncio.gather(*running)
+        await FaultInjector(world, "the last", flushed=flushed).heal_all()
+        await txn_workload.finish()
 
-    return story
+    return script
 
 
 def _properties(world: World, *, flushed: bool) -> dict[str, str]:
@@ -78,8 +78,8 @@ def _properties(world: World, *, flushed: bool) -> dict[str, str]:
     return given
 
 
-class _Play:
-    """Everybody who takes part in a story of transactions."""
+class _TxnWorkload:
+    """All clients of the scenario."""
 
     def __init__(self, world: World, *, flushed: bool) -> None:
         self.world = world
@@ -88,7 +88,7 @@ class _Play:
         self.ledger.input_topic = TOPIC
         self.group = GroupHistory(world, GROUP, TOPIC, INPUTS, SHARDS)
         self.configs = {**SHORT_SEGMENTS, "min.insync.replicas": str(rng.choice((1, 2)))}
-        self.cast = Cast(
+        self.workload = Workload(
             world,
             partitions=INPUTS,
             producers=1,
@@ -98,30 +98,32 @@ class _Play:
             configs=self.configs,
         )
         for topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
-            mover = Mover(world, f"mover{topic}", topic, range(SHARDS), "", replication_factor=REPLICAS)
-            self.cast.others.append(mover)
+            mover = CoordinatorMover(
+                world, f"mover{topic}", topic, range(SHARDS), "", replication_factor=REPLICAS
+            )
+            self.workload.others.append(mover)
         self.resource = Resource()
         self.writers = [
-            self._seat("w1", lambda: self._writer("w1", V1)),
-            self._seat("w2", lambda: self._writer("w2", V2)),
-            self._seat("w3", lambda: self._writer("w3", rng.choice((V1, V2)))),
+            self._slot("w1", lambda: self._writer("w1", V1)),
+            self._slot("w2", lambda: self._writer("w2", V2)),
+            self._slot("w3", lambda: self._writer("w3", rng.choice((V1, V2)))),
         ]
-        self.workers = [self._worker_seat(index) for index in range(INPUTS)]
-        self.preparer = self._seat("prepared", self._prepared)
+        self.workers = [self._worker_slot(index) for index in range(INPUTS)]
+        self.preparer = self._slot("prepared", self._prepared)
         self.readers = [
             TxnReader(world, "rc1", self.ledger),
             TxnReader(world, "rc2", self.ledger),
             OpenReader(world, "ru", self.ledger),
         ]
-        self.closing = Closing(world, self.ledger)
-        self._playing: list[asyncio.Task[None]] = []
+        self.final_state = FinalState(world, self.ledger)
+        self._running: list[asyncio.Task[None]] = []
 
     @property
-    def seats(self) -> list[TxnSeat]:
+    def slots(self) -> list[ProducerSlot]:
         return [*self.writers, *self.workers, self.preparer]
 
-    def _seat(self, transactional_id: str, make: Callable[[], TxnWriter]) -> TxnSeat:
-        return TxnSeat(self.world, self.ledger, transactional_id, make)
+    def _slot(self, transactional_id: str, make: Callable[[], TxnWriter]) -> ProducerSlot:
+        return ProducerSlot(self.world, self.ledger, transactional_id, make)
 
     def _timeout_ms(self) -> int:
         return self.world.rng(f"timeout {len(self.ledger.entries)}").choice(TIMEOUTS_MS)
@@ -129,7 +131,7 @@ class _Play:
     def _writer(self, transactional_id: str, version: int) -> TxnWriter:
         return TxnWriter(self.world, self.ledger, transactional_id, version, self._timeout_ms())
 
-    def _worker_seat(self, index: int) -> TxnSeat:
+    def _worker_slot(self, index: int) -> ProducerSlot:
         name = f"worker{index}"
         rng = self.world.rng(f"version {name}")
 
@@ -137,7 +139,7 @@ class _Play:
             version = rng.choice((V1, V2))
             return TxnWorker(self.world, self.ledger, name, version, self._timeout_ms(), self.group, index)
 
-        return self._seat(name, make)
+        return self._slot(name, make)
 
     def _prepared(self) -> TxnWriter:
         preparer = TxnPreparer(self.world, self.ledger, "prepared", V2, TIMEOUT_MAX_MS)
@@ -146,45 +148,45 @@ class _Play:
 
     async def begin(self) -> None:
         world = self.world
-        await self.cast.begin()
-        create = self.cast.admin.create_topic(
+        await self.workload.begin()
+        create = self.workload.admin.create_topic(
             LEDGER, partitions=ACCOUNTS, replication_factor=REPLICAS, configs=self.configs
         )
-        await world.spawn(self.cast.admin.process, create)
-        self._playing = [world.spawn(world.process, seat.run()) for seat in self.seats]
+        await world.spawn(self.workload.admin.process, create)
+        self._running = [world.spawn(world.process, slot.run()) for slot in self.slots]
         for reader in self.readers:
             world.spawn(reader.process, reader.run())
 
     async def finish(self) -> None:
-        """All is healed: writers die in the middle, the others finish their work, and all comes to rest."""
-        for seat in self.seats:
-            seat.stopping = True
-        await asyncio.gather(*self._playing)
-        for seat in self.writers:
-            seat.close()
-        await self.cast.finish()
+        """After healing: kill the writers, let the others finish, wait until idle, and read everything."""
+        for slot in self.slots:
+            slot.stopping = True
+        await asyncio.gather(*self._running)
+        for slot in self.writers:
+            slot.close()
+        await self.workload.finish()
         self.ledger.is_ending = True
-        await self._last_words([*self.workers, self.preparer])
-        if await self.closing.comes_to_rest():
-            await self._last_words(self.writers)
-        if await self.closing.comes_to_rest():
+        await self._finish_work([*self.workers, self.preparer])
+        if await self.final_state.wait_until_idle():
+            await self._finish_work(self.writers)
+        if await self.final_state.wait_until_idle():
             await self._read_all("auditor")
             await self._lose_a_coordinator()
         for reader in self.readers:
             reader.stopping = True
 
-    async def _last_words(self, seats: Sequence[TxnSeat]) -> None:
-        async def one(seat: TxnSeat) -> None:
-            operation = self.world.history.invoke(seat.transactional_id, "final-read", "last word")
-            if await seat.last_word(self._has_done_its_work):
+    async def _finish_work(self, slots: Sequence[ProducerSlot]) -> None:
+        async def one(slot: ProducerSlot) -> None:
+            operation = self.world.history.invoke(slot.transactional_id, "final-read", "last word")
+            if await slot.finish_work(self._has_finished_work):
                 operation.ok()
             else:
-                operation.fail("did not get its work done")
+                operation.fail("did not finish its work")
 
-        await asyncio.gather(*(one(seat) for seat in seats))
+        await asyncio.gather(*(one(slot) for slot in slots))
 
-    def _has_done_its_work(self, member: TxnWriter) -> bool:
-        """A worker has seen all of the input; others have committed something."""
+    def _has_finished_work(self, member: TxnWriter) -> bool:
+        """Return whether a worker has read all input, or another producer has committed a transaction."""
         if isinstance(member, TxnWorker):
             records = self.world.history.final.get(PartitionName(TOPIC, member.index), [])
             return member.position > records[-1][0] if records else True
@@ -194,14 +196,14 @@ class _Play:
         )
 
     async def _read_all(self, name: str) -> None:
-        """What is there under read_committed, in the log, and of the group."""
-        if not await self.closing.read_all(name):
+        """Read the final records, the logs and the group's offsets."""
+        if not await self.final_state.read_all(name):
             return
         operation = self.world.history.invoke(name, "final-read", GROUP)
         client = GroupClient(self.world, f"{name} group", self.group)
-        offsets = await self.closing.in_time(self._offsets(client), self.cast.admin)
+        offsets = await self.final_state.in_time(self._offsets(client), self.workload.admin)
         if offsets is None:
-            operation.fail("not within its time")
+            operation.fail("timed out")
         else:
             operation.ok(offsets)
             self.ledger.final_offsets = offsets
@@ -210,14 +212,14 @@ class _Play:
         while True:
             try:
                 return await client.committed_offsets(range(INPUTS))
-            except NotNow:
+            except RetryLater:
                 await client.back_off()
 
     async def _lose_a_coordinator(self) -> None:
-        """What was committed stays so without any single broker."""
+        """Kill a coordinator: commits must survive the loss of any single broker."""
         world = self.world
         node = world.rng("last coordinator").choice(leaders(world, TRANSACTION_TOPIC))
         node.kill()
         await asyncio.sleep(0.3)
         await self._read_all("heir")
-        await Nemesis(world, "the very last").revive(node, cut_short=False, must=True)
+        await FaultInjector(world, "the very last").bring_up(node, may_interrupt=False, required=True)

@@ -1,9 +1,9 @@
-"""A producer that takes part in a two-phase commit, and the outside resource that decides.
+"""A producer that takes part in a two-phase commit, and the external resource that decides.
 
-The resource notes that a transaction is prepared when all of its records are acknowledged, and decides on it.
-From then on the brokers must keep it, however long it takes, until an instance that asks for what was
-prepared ends it as the resource has decided. An instance makes itself known to the resource first: what
-others note there after that is refused, as any store that takes part has to do.
+The resource records a transaction as prepared when all of its records are acknowledged, and decides its
+outcome. From then on the brokers must keep it until an instance that requests the prepared transaction ends
+it as decided. An instance registers with the resource first, which then rejects writes of earlier
+instances.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from simulator.transactions.client import NO_PAIR, Fenced, MustAbort
 from simulator.transactions.ledger import ABORTED, COMMITTED, TxnEntry
 from simulator.transactions.writers import TxnWriter
 
-PREPARED_S = (0.0, 8.0)  # longer than any transaction that is not prepared may take
+PREPARED_S = (0.0, 8.0)  # longer than the timeout of a transaction that is not prepared
 HURRIED_CHANCE = 0.6
 
 
 class Resource:
-    """What the outside system has on its disk."""
+    """The durable state of the external resource."""
 
     def __init__(self) -> None:
         self.owner = ""
         self.prepared: TxnEntry | None = None
-        self.is_end_sent = False  # somebody has told the coordinator of the decision
+        self.is_end_sent = False  # an instance has sent the decision to the coordinator
 
     def note(self, instance: str, entry: TxnEntry) -> bool:
         if self.owner != instance:
@@ -41,7 +41,7 @@ class TxnPreparer(TxnWriter):
     resource: Resource
 
     async def start(self) -> None:
-        """Take over, and do with what was left behind as the resource has decided."""
+        """Take over, and end the transaction of the previous instance as the resource has decided."""
         resource = self.resource
         resource.owner = self.instance
         answer = await self.init(keep_prepared=True)
@@ -53,7 +53,7 @@ class TxnPreparer(TxnWriter):
             self._decide(entry)
             await self._finish(entry)
         elif ongoing != NO_PAIR:
-            leftover = self.begin()  # was not prepared: nothing of it may stay
+            leftover = self.begin()  # not prepared: abort it
             self._may_be_added = True
             await self.end(leftover, commit=False)
         if resource.owner == self.instance:
@@ -69,12 +69,12 @@ class TxnPreparer(TxnWriter):
             return
         if not self.resource.note(self.instance, entry):
             await self.end(entry, commit=False)
-            raise Fenced("another has come")
+            raise Fenced("another instance has taken over")
         self.ledger.trace(self.instance, f"has prepared {entry.name}")
         if self.rng.random() > HURRIED_CHANCE:
             await asyncio.sleep(self.rng.uniform(*PREPARED_S))
         if self.resource.prepared is not entry:
-            raise Fenced("another has dealt with what was prepared")
+            raise Fenced("another instance has ended the prepared transaction")
         self._decide(entry)
         await self._finish(entry)
         if self.resource.prepared is entry:

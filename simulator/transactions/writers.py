@@ -1,9 +1,8 @@
-"""Producers that write transactions: transfers between accounts, and the transforming of an input.
+"""Producers that write transactions: transfers between accounts, and workers that transform an input topic.
 
-A transfer is a transaction whose records add up to nothing, each in the partition of its account. A worker
-reads a partition of the input, writes what it has made of it, and commits how far it has read, in one
-transaction; it begins where the group's offset says. Its transactional id is that of the input's partition,
-so that whoever comes next for it fences the one before.
+A transfer is a transaction whose records sum to zero, each in the partition of its account. A worker reads a
+partition of the input, starting at the group's offset, and writes its output and its new offset in one
+transaction. Its transactional id belongs to the input partition, so that the next worker fences this one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
-from simulator.clients.base import NotNow
+from simulator.clients.base import RetryLater
 from simulator.groups.history import GroupHistory
 from simulator.groups.members import GroupClient
 from simulator.history import PartitionName
@@ -30,20 +29,20 @@ from simulator.transactions.ledger import COMMITTED, TxnEntry, TxnLedger
 from simulator.world import World
 
 COMMIT_CHANCE = 0.7
-STALL_CHANCE = 0.08  # in the middle of a transaction, for longer than it may take
+STALL_CHANCE = 0.08  # during a transaction, perhaps for longer than its timeout
 AMOUNT_MAX = 50
 BATCHES_MAX = 3
 PAUSE_S = (0.0, 0.15)
 THINK_S = (0.0, 0.03)
 INPUTS_MAX = 6
 IDLE_S = 0.1
-WATCH_LAG_S = 0.05  # a new coordinator may be seen so much later than it is one
+WATCH_LAG_S = 0.05  # a new coordinator may be observed this much later
 TXN_OFFSET_COMMIT_V1 = 4
 OFFSETS_WITHIN_S = (0.5, 5.0)
 
 
 class TxnWriter(TxnClient):
-    """Transfers until it is fenced or told to stop."""
+    """Writes transfers until it is fenced or `stopping`."""
 
     async def run(self) -> None:
         try:
@@ -89,7 +88,7 @@ class TxnWriter(TxnClient):
             await asyncio.sleep(self.rng.uniform(0.5, 1.5) * self.timeout_ms / 1000)
 
     def _transfers(self, entry: TxnEntry, indexes: list[int]) -> dict[int, list[list[str]]]:
-        """Batches of records by account; all amounts together are nothing."""
+        """Draw batches of records by account with a sum of zero."""
         plan = [(index, _) for index in indexes for _ in range(self.rng.randint(1, BATCHES_MAX))]
         total = number = 0
         batches: dict[int, list[list[str]]] = {index: [] for index in indexes}
@@ -112,7 +111,7 @@ class TxnWriter(TxnClient):
 
 
 class TxnWorker(TxnWriter):
-    """Reads partition `index` of the group's topic."""
+    """Transforms partition `index` of the group's topic."""
 
     def __init__(
         self,
@@ -127,9 +126,9 @@ class TxnWorker(TxnWriter):
         super().__init__(world, ledger, transactional_id, version, timeout_ms)
         self.group = group
         self.index = index
-        self.position = -1  # not known
+        self.position = -1  # unknown
         self._input = GroupClient(world, f"{self.name} input", group)
-        world.loop.end_process(self._input.process)  # it runs in this one's
+        world.loop.end_process(self._input.process)  # it runs in this process
 
     async def transact(self) -> None:
         if self.position < 0:
@@ -151,12 +150,14 @@ class TxnWorker(TxnWriter):
         self.position = next_offset if entry.outcome == COMMITTED else -1
 
     async def _find_position(self) -> None:
-        """Believe only the coordinator of now: one that was replaced may not know it, and tell an old offset.
-        No broker can keep that from happening; programs that cannot bear it take part in the group."""
+        """Fetch the group's offset from the current coordinator: a deposed one may return an old offset.
+
+        No broker can prevent that; real programs avoid it by joining the group.
+        """
         while True:
             try:
                 offset = (await self._input.committed_offsets([self.index]))[self.index]
-            except NotNow:
+            except RetryLater:
                 await self.back_off()
                 continue
             node_id = self.group.fetched[-1].node_id
@@ -168,7 +169,7 @@ class TxnWorker(TxnWriter):
     async def _read(self) -> list[tuple[int, str]]:
         try:
             data = await self._input._fetch(self.index, self.position)
-        except NotNow:
+        except RetryLater:
             self._input.forget_leader(self.index)
             await self.back_off()
             return []
@@ -191,7 +192,7 @@ class TxnWorker(TxnWriter):
             await self._write_all(entry, output, [values])
 
     async def _commit_offset(self, entry: TxnEntry, offset: int) -> None:
-        """As a part of the transaction."""
+        """Commit the offset in the transaction."""
         entry.offsets[self.index] = offset
         until_s = self.world.loop.time() + self.rng.uniform(*OFFSETS_WITHIN_S)
         if self.version < V2:
@@ -209,11 +210,11 @@ class TxnWorker(TxnWriter):
         invoked_ns = self.ledger.now_ns
         while self.world.loop.time() < until_s:
             try:
-                answer = await self.ask_coordinator(
+                answer = await self.request_coordinator(
                     message, TxnOffsetCommitResponse, at_most=at_most, group=group_id
                 )
-            except NotNow:
-                self.must_bump = True  # it may still come, and to any transaction of this epoch
+            except RetryLater:
+                self.must_bump = True  # it may still arrive, in any transaction of this epoch
                 await self.back_off()
                 continue
             code = answer.topics[0].partitions[0].error_code
@@ -221,14 +222,14 @@ class TxnWorker(TxnWriter):
                 what = f"offset {offset} of {self.index}"
                 self.ledger.acknowledge(self.transactional_id, self.instance, self.pair, invoked_ns, what)
                 return
-            self._heed_offsets(code)
+            self._handle_offsets_error(code)
             await self.back_off()
-        raise MustAbort("offsets not in time")
+        raise MustAbort("TxnOffsetCommit timed out")
 
-    def _heed_offsets(self, code: int) -> None:
+    def _handle_offsets_error(self, code: int) -> None:
         if code == ErrorCode.INVALID_PRODUCER_EPOCH:
             raise MustAbort(f"TxnOffsetCommit: {code}")
-        self._heed("TxnOffsetCommit", code)
+        self._handle_error("TxnOffsetCommit", code)
         if code in RETRIABLE:
             self._coordinators.clear()
 
@@ -242,21 +243,21 @@ class TxnWorker(TxnWriter):
         self._may_be_added = True
         while self.world.loop.time() < until_s:
             try:
-                answer = await self.ask_coordinator(message, AddOffsetsToTxnResponse)
-            except NotNow:
+                answer = await self.request_coordinator(message, AddOffsetsToTxnResponse)
+            except RetryLater:
                 await self.back_off()
                 continue
             if not answer.error_code:
                 return
-            self._heed("AddOffsetsToTxn", answer.error_code)
+            self._handle_error("AddOffsetsToTxn", answer.error_code)
             await self.back_off()
-        raise MustAbort("offsets not added in time")
+        raise MustAbort("AddOffsetsToTxn timed out")
 
 
 async def _all(*parts: Coroutine[Any, Any, None]) -> None:
-    """Wait for all of them, then raise what one of them raised: that the producer is fenced, if one knows.
+    """Wait for all, then raise the first error, preferring Fenced.
 
-    A process may be killed between the two: no task of it may be left with an error that nobody looks at.
+    The process may be killed in between: no task may be left with an exception that is never retrieved.
     """
     errors = [error for error in await asyncio.gather(*map(_error_of, parts)) if error is not None]
     errors.sort(key=lambda error: not isinstance(error, Fenced))

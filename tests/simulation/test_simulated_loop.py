@@ -13,11 +13,11 @@ from simulator.world import World
 def test_time_jumps_to_the_next_timer() -> None:
     world = World(1)
 
-    async def story(world: World) -> float:
+    async def script(world: World) -> float:
         await asyncio.sleep(3600)
         return world.loop.time()
 
-    assert world.run(story, limit_s=4000) == pytest.approx(3600, abs=0.001)
+    assert world.run(script, limit_s=4000) == pytest.approx(3600, abs=0.001)
 
 
 def test_a_run_has_its_limits() -> None:
@@ -49,12 +49,12 @@ def test_callbacks_of_a_process_keep_their_order_and_processes_do_not() -> None:
                 world.loop.call_soon(seen.append, f"{name}{number}")
             await asyncio.sleep(0)
 
-        async def story(world: World) -> None:
+        async def script(world: World) -> None:
             for name in "ab":
                 world.spawn(world.add_client(name), count(name))
             await asyncio.sleep(1)
 
-        world.run(story)
+        world.run(script)
         for name in "ab":
             assert [text for text in seen if text[0] == name] == [f"{name}{number}" for number in range(5)]
         return "".join(text[0] for text in seen)
@@ -76,7 +76,7 @@ def test_a_job_is_done_when_its_time_is_over_and_not_before() -> None:
     async def fail() -> None:
         await asyncio.get_running_loop().run_in_executor(None, lambda: 1 // 0)
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         working = world.spawn(process, work())
         await asyncio.sleep(0.0049)
         assert not done
@@ -84,7 +84,7 @@ def test_a_job_is_done_when_its_time_is_over_and_not_before() -> None:
         with pytest.raises(ZeroDivisionError):
             await world.spawn(process, fail())
 
-    world.run(story)
+    world.run(script)
     assert done == [pytest.approx(0.005, abs=0.0001)]
 
 
@@ -98,7 +98,7 @@ def test_a_paused_process_catches_up_when_it_resumes() -> None:
             await asyncio.sleep(1)
             ticks.append(world.loop.time())
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         world.spawn(process, tick())
         await asyncio.sleep(1.5)
         process.paused = True
@@ -108,7 +108,7 @@ def test_a_paused_process_catches_up_when_it_resumes() -> None:
         await asyncio.sleep(0.5)
         assert len(ticks) == 2
 
-    world.run(story)
+    world.run(script)
 
 
 def test_a_process_that_ended_gets_no_further_turn() -> None:
@@ -126,13 +126,13 @@ def test_a_process_that_ended_gets_no_further_turn() -> None:
             await asyncio.sleep(1)
             events.append("went on")
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         world.spawn(process, stubborn())
         asyncio.get_running_loop().call_later(0.1, lambda: None)
         await asyncio.sleep(0.5)
         world.loop.end_process(process)
         await asyncio.sleep(5)
 
-    world.run(story)
+    world.run(script)
     assert events == ["closed"]
     assert world.loop.errors == []

@@ -69,9 +69,9 @@ class Town:
         await asyncio.sleep(0.01)
         return self.ours
 
-    def run(self, story: Coroutine[Any, Any, None]) -> None:
+    def run(self, script: Coroutine[Any, Any, None]) -> None:
         async def main(world: World) -> None:
-            await story
+            await script
 
         self.world.run(main)
 
@@ -84,7 +84,7 @@ def town() -> Town:
 def test_bytes_arrive_whole_and_in_order(town: Town) -> None:
     sent = b"".join(b"%06d" % number for number in range(50_000))
 
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         ours = await town.connect()
         for start in range(0, len(sent), 7777):
@@ -94,11 +94,11 @@ def test_bytes_arrive_whole_and_in_order(town: Town) -> None:
         assert bytes(town.accepted[0].data) == sent
         assert town.accepted[0].lost == [None] and ours.lost == [None]
 
-    town.run(story())
+    town.run(script())
 
 
 def test_a_peer_that_does_not_read_makes_the_writer_pause(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         ours = await town.connect()
         theirs = town.accepted[0]
@@ -113,11 +113,11 @@ def test_a_peer_that_does_not_read_makes_the_writer_pause(town: Town) -> None:
         assert ours.resumed == 1
         assert len(theirs.data) == 20 * 50_000
 
-    town.run(story())
+    town.run(script())
 
 
 def test_a_wall_in_one_direction(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         ours = await town.connect()
         theirs = town.accepted[0]
@@ -130,11 +130,11 @@ def test_a_wall_in_one_direction(town: Town) -> None:
         await asyncio.sleep(1)
         assert bytes(theirs.data) == b"to the server"
 
-    town.run(story())
+    town.run(script())
 
 
 def test_behind_a_wall_acknowledgements_are_missing_too(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         await town.connect()
         theirs = town.accepted[0]
@@ -148,11 +148,11 @@ def test_behind_a_wall_acknowledgements_are_missing_too(town: Town) -> None:
         await asyncio.sleep(5)
         assert len(town.ours.data) == 40 * 50_000
 
-    town.run(story())
+    town.run(script())
 
 
 def test_connecting_to_nobody_to_a_wall_and_through_it_later(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         with pytest.raises(ConnectionRefusedError):
             await town.connect()
         with pytest.raises(OSError, match="no host"):
@@ -165,11 +165,11 @@ def test_connecting_to_nobody_to_a_wall_and_through_it_later(town: Town) -> None
         await town.connect(timeout_s=10)
         assert len(town.accepted) == 1
 
-    town.run(story())
+    town.run(script())
 
 
 def test_a_reset_loses_what_is_on_its_way(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         ours = await town.connect()
         ours.transport.write(b"gone")
@@ -180,12 +180,12 @@ def test_a_reset_loses_what_is_on_its_way(town: Town) -> None:
         assert isinstance(ours.lost[0], ConnectionResetError)
         assert isinstance(theirs.lost[0], ConnectionResetError)
 
-    town.run(story())
+    town.run(script())
 
 
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_machine_that_goes_down(town: Town, silent: bool) -> None:
-    async def story() -> None:
+    async def script() -> None:
         network = town.world.network
         await town.listen()
         ours = await town.connect()
@@ -202,11 +202,11 @@ def test_a_machine_that_goes_down(town: Town, silent: bool) -> None:
             await asyncio.sleep(1)
             assert isinstance(ours.lost[0], ConnectionResetError)
 
-    town.run(story())
+    town.run(script())
 
 
 def test_slow_links_take_their_time(town: Town) -> None:
-    async def story() -> None:
+    async def script() -> None:
         await town.listen()
         ours = await town.connect()
         town.world.network.slow("c", "s", delay_ms=(100, 100), bandwidth_bytes_per_s=10_000)
@@ -216,4 +216,4 @@ def test_slow_links_take_their_time(town: Town) -> None:
         await asyncio.sleep(1.2)
         assert len(town.accepted[0].data) == 20_000
 
-    town.run(story())
+    town.run(script())

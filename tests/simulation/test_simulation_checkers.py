@@ -41,7 +41,7 @@ def good() -> History:
         else:
             history.invoke("m", "admin", f"topic {name.hex()}", (checkers.GONE,)).ok()
     # The leader's word only: nobody promised to keep it.
-    history.invoke("l", "produce-loose", PARTITION, ("x",)).ok(3)
+    history.invoke("l", "produce-unreliable", PARTITION, ("x",)).ok(3)
     return history
 
 

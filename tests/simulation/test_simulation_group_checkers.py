@@ -17,7 +17,7 @@ CHECKERS = (
     group_checkers.went_back,
     group_checkers.lost_offset,
     group_checkers.unstable,
-    group_checkers.restless,
+    group_checkers.extra_rebalances,
 )
 MS = 1_000_000
 PARTITION = PartitionName("t", 0)
@@ -106,7 +106,7 @@ def it_does_not_come_to_rest(group: GroupHistory) -> None:
 
 
 def others_notice_a_restart(group: GroupHistory) -> None:
-    group.restless.append("m was started again")
+    group.extra_rebalances.append("m was started again")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def others_notice_a_restart(group: GroupHistory) -> None:
         (the_offset_is_an_old_one, "lost offset"),
         (the_offset_is_of_nobody, "lost offset"),
         (it_does_not_come_to_rest, "unstable"),
-        (others_notice_a_restart, "restless"),
+        (others_notice_a_restart, "extra rebalance"),
     ],
 )
 def test_a_checker_of_groups_complains(spoil: Callable[[GroupHistory], None], sign: str) -> None:

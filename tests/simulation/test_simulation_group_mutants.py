@@ -151,7 +151,7 @@ def test_a_group_that_turns_classic_in_the_middle_of_a_move_goes_on_with_it() ->
         (assign_before_the_revocation, "groups", 2, ("two owners",)),
         (wait_for_nobody, "groups", 1, ("two owners",)),
         (forget_nobody, "groups", 8, ("unstable",)),
-        (rebalance_for_a_static_member, "groups", 1, ("restless",)),
+        (rebalance_for_a_static_member, "groups", 1, ("extra rebalance",)),
         (forget_the_end_of_the_log, "groups-kill", 1, ("lost offset", "two owners", "went back")),
         (keep_one_replica, "groups-power", 5, ("lost offset",)),
         (believe_the_clock, "groups-kill", 4, ("two owners",)),

@@ -26,7 +26,7 @@ outcome_of = functools.cache(run_scenario)
 def test_some_seeds_of(name: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS.get(name, 1)):
         outcome = outcome_of(name, seed)
-        assert outcome.well, f"{name} seed {seed}: {outcome.complaints}"
+        assert outcome.passed, f"{name} seed {seed}: {outcome.complaints}"
         records_min = 20 if name.startswith(("quorum", "groups", "txn-late")) else 100
         assert outcome.acknowledged > records_min, "a story in which nothing happens proves nothing"
 
@@ -59,7 +59,7 @@ def test_a_new_directory_outlives_a_power_cut() -> None:
     world = World(1)
     node = world.add_node(1, {"log.dirs": "/deep/down/here"})
 
-    async def story(world: World) -> tuple[str, str]:
+    async def script(world: World) -> tuple[str, str]:
         await node.start()
         assert node.broker is not None
         before = node.broker.cluster_id
@@ -67,7 +67,7 @@ def test_a_new_directory_outlives_a_power_cut() -> None:
         await node.start()
         return before, node.broker.cluster_id
 
-    before, after = world.run(story)
+    before, after = world.run(script)
     assert before == after
 
 
@@ -75,7 +75,7 @@ def test_several_nodes_live_side_by_side() -> None:
     world = World(1)
     nodes = [world.add_node(1), world.add_node(2)]
 
-    async def story(world: World) -> None:
+    async def script(world: World) -> None:
         for node in nodes:
             await node.start()
         nodes[0].power_cut()
@@ -88,7 +88,7 @@ def test_several_nodes_live_side_by_side() -> None:
             await node.stop()
         assert world.nodes_up == []
 
-    world.run(story)
+    world.run(script)
     assert world.loop.errors == []
 
 

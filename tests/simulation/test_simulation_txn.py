@@ -14,12 +14,12 @@ from simulator.transactions.scenario import transactions
 from simulator.world import World
 from tests.support.simulation.subprocesses import told_elsewhere
 
-STORY = transactions(("orphan", "kill", "island"), duration_s=5.0)
+SCRIPT = transactions(("kill-in-flight", "kill", "isolate"), duration_s=5.0)
 FINGERPRINT = """
 from simulator.transactions.scenario import transactions
 from simulator.world import World
 world = World(1)
-world.run(transactions(("orphan", "kill", "island"), duration_s=5.0), limit_s=300.0)
+world.run(transactions(("kill-in-flight", "kill", "isolate"), duration_s=5.0), limit_s=300.0)
 print(world.trace.fingerprint)
 """
 
@@ -28,7 +28,7 @@ print(world.trace.fingerprint)
 def played(seed: int) -> tuple[TxnLedger, str]:
     """What became of the transactions, and the fingerprint."""
     world = World(seed)
-    world.run(STORY, limit_s=300.0)
+    world.run(SCRIPT, limit_s=300.0)
     assert check(world.history, TRANSACTIONS) == []
     assert world.loop.errors == []
     assert world.history.ledger is not None

@@ -145,12 +145,12 @@ def make_money(told: Told) -> None:
 
 
 def hand_a_pair_out_twice(told: Told) -> None:
-    told.ledger.hand(PAIR, "w", "w.1")
-    told.ledger.hand(PAIR, "w", "w.2")
+    told.ledger.issue(PAIR, "w", "w.1")
+    told.ledger.issue(PAIR, "w", "w.2")
 
 
 def hand_an_id_to_two(told: Told) -> None:
-    told.ledger.hand(PAIR, "w", "w.1")
+    told.ledger.issue(PAIR, "w", "w.1")
     told.history.producer_ids.append((7, "p1"))
 
 
@@ -165,8 +165,8 @@ def test_a_history_without_fault_has_no_complaints() -> None:
     told.ledger.saw_stable("rc", A, 2, 0, 1)
     told.ledger.saw_stable("rc", A, 4, 2, 1)
     told.ledger.saw_stable("rc", A, 4, 4, 2)
-    told.ledger.hand(PAIR, "w", "w.1")
-    told.ledger.hand(PAIR, "w", "w.1")
+    told.ledger.issue(PAIR, "w", "w.1")
+    told.ledger.issue(PAIR, "w", "w.1")
     told.ledger.take_over("w", "w.1", PAIR, keeps=False)
     told.ledger.acknowledge("w", "w.1", NEXT, told.ledger.now_ns, "a write")
     assert told.complaints() == []

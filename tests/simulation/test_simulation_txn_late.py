@@ -16,7 +16,7 @@ from ottla.records.batch import BatchHeader
 from ottla.storage.producers.state import ProducerState
 from ottla.transactions.partition import Tickets
 from simulator.transactions.client import TxnClient
-from simulator.transactions.late_requests import late
+from simulator.transactions.late_requests import late_requests
 from tests.support.simulation.mutants import Plant, assert_all_told
 
 SEEDS_MAX = 6
@@ -136,4 +136,4 @@ def test_what_is_late_and_let_in_is_caught(
     plant: Plant, signs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert_all_told(plant, late, range(1, SEEDS_MAX + 1), signs)
+    assert_all_told(plant, late_requests, range(1, SEEDS_MAX + 1), signs)

@@ -21,7 +21,7 @@ from tests.support.simulation.mutants import Plant, assert_all_told
 SEEDS_MAX = 12
 # Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as
 # brokers draw what they draw today; else one of the next does.
-STORY = transactions(("orphan", "orphan", "kill", "slow-net"), duration_s=2.8, slow_links=6)
+SCRIPT = transactions(("kill-in-flight", "kill-in-flight", "kill", "slow-net"), duration_s=2.8, slow_links=6)
 
 
 def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -159,4 +159,4 @@ def test_a_planted_bug_of_transactions_is_caught(
     plant: Plant, first: int, signs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert_all_told(plant, STORY, range(first, first + SEEDS_MAX), signs)
+    assert_all_told(plant, SCRIPT, range(first, first + SEEDS_MAX), signs)

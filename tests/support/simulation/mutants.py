@@ -12,7 +12,7 @@ from simulator.checkers import check
 from simulator.runner import run_scenario
 from simulator.runtime.loop import SimulationStuck, SimulationTooLong
 from simulator.transactions.checkers import TRANSACTIONS
-from simulator.world import Story, World
+from simulator.world import Script, World
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -47,21 +47,21 @@ def assert_caught(
     pytest.fail(f"{len(seeds)} seeds of {scenario} found nothing wrong with {plant.__name__}")
 
 
-def assert_all_told(plant: Plant, story: Story, seeds: range, signs: Sequence[str]) -> None:
+def assert_all_told(plant: Plant, script: Script, seeds: range, signs: Sequence[str]) -> None:
     """Each of the signs begins a complaint of some seed of a story of transactions."""
     missing = list(signs)
     for seed in seeds:
-        complaints = _complaints_of_transactions(story, seed)
+        complaints = _complaints_of_transactions(script, seed)
         missing = [sign for sign in missing if not any(text.startswith(sign) for text in complaints)]
         if not missing:
             return
     pytest.fail(f"{len(seeds)} seeds with {plant.__name__} told of no {', '.join(missing)}")
 
 
-def _complaints_of_transactions(story: Story, seed: int) -> list[str]:
+def _complaints_of_transactions(script: Script, seed: int) -> list[str]:
     world = World(seed)
     try:
-        world.run(story, limit_s=300.0)
+        world.run(script, limit_s=300.0)
     except (SimulationStuck, SimulationTooLong) as error:
         return [f"{type(error).__name__}: {error}"]
     return check(world.history, TRANSACTIONS)
