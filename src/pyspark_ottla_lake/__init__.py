@@ -1,4 +1,4 @@
-"""The Spark sink `ottla_lake`: Delta tables, exactly once, without a jar.
+"""The Spark sink `ottla_lake`: exactly-once writes to Delta tables, without a jar.
 
     query = (
         orders.writeStream.format("ottla_lake")
@@ -8,7 +8,7 @@
         .start()
     )
 
-Spark finds it by the name of this package. `docs/LAKE.md` lists the options and says what is promised.
+Spark registers the sink by itself, by the name of this package. `docs/LAKE.md` lists options and guarantees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The commit: all files of a batch in one transaction of the table, once.
+"""The commit of a batch: all its files in one table transaction, exactly once.
 
-The transaction carries (query id, batch id). A batch that comes again finds its own number in the table and
-does nothing; two drivers that commit the same batch at once conflict, and the second one then finds it.
+The transaction has the query id and batch id as its application transaction. A repeated batch finds them in
+the table and is skipped; if two drivers commit the same batch concurrently, one gets a conflict and then
+finds it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ ATTEMPTS_MAX = 20
 BACKOFF_FIRST_S = 0.02
 BACKOFF_MAX_S = 2.0
 
-# (query id, batch id), or what a batch write calls itself.
+# The application transaction: (query id, batch id), or (txnAppId, txnVersion) of a batch write.
 App = tuple[str, int]
 
 
 class FilesToCommit:
-    """The files of one batch, and what they look like."""
+    """The files of one batch, their schema and their partitioning."""
 
     def __init__(self, files: Sequence[DataFile], schema: StructType, partition_by: tuple[str, ...]) -> None:
         self.files = files
@@ -52,16 +53,16 @@ def is_committed(table: DeltaTable | None, app: App) -> bool:
 
 
 def commit_files(options: LakeOptions, batch: FilesToCommit, app: App | None, *, overwrite: bool) -> bool:
-    """Commit a batch unless it is committed; whether this call did it.
+    """Commit a batch unless it is committed already. Returns whether this call committed it.
 
-    Raises ValueError if the files do not fit the table, DeltaError if the table cannot be written.
+    Raises ValueError if the files do not match the table, DeltaError if the table cannot be written.
     """
     wait_s = BACKOFF_FIRST_S
     for attempt in range(ATTEMPTS_MAX):
         try:
             return _try_commit(options, batch, app, overwrite)
         except CommitFailedError:
-            # Somebody else wrote meanwhile: look at the table again, also whether it was this very batch.
+            # Another writer committed first, possibly the same batch: reload the table and try again.
             if attempt == ATTEMPTS_MAX - 1:
                 raise
         time.sleep(wait_s * random.uniform(0.5, 1.0))
@@ -84,7 +85,7 @@ def _try_commit(options: LakeOptions, batch: FilesToCommit, app: App | None, ove
         table.update_incremental()
     _check_not_null(schema, batch)
     if not batch.files and not overwrite:
-        # Nothing to write, so nothing to write twice: an idle stream leaves no commits behind.
+        # An empty batch needs no commit to be idempotent: an idle stream adds no table versions.
         return False
     _write_transaction(table, batch.files, app, overwrite)
     return True
@@ -104,8 +105,8 @@ def _check_partitioning(table: DeltaTable, batch: FilesToCommit) -> None:
     found = partitioning_of(table)
     if found != batch.partition_by:
         raise ValueError(
-            f"the table {table.table_uri} is partitioned by ({', '.join(found)}), "
-            f"the query writes by ({', '.join(batch.partition_by)})"
+            f"table {table.table_uri} is partitioned by ({', '.join(found)}), "
+            f"but the query writes by ({', '.join(batch.partition_by)})"
         )
 
 
@@ -114,11 +115,9 @@ def _check_not_null(schema: StructType, batch: FilesToCommit) -> None:
         if field.nullable:
             continue
         if batch.files and field.name not in batch.schema.names:
-            raise ValueError(f"the column {field.name!r} must not be null, and the query does not have it")
+            raise ValueError(f"column {field.name!r} is NOT NULL in the table, but missing in the query")
         if any(file.null_counts.get(field.name, 0) for file in batch.files):
-            raise ValueError(
-                f"the column {field.name!r} must not be null in the table, and the query has nulls"
-            )
+            raise ValueError(f"column {field.name!r} is NOT NULL in the table, but the query has nulls")
 
 
 def _write_transaction(
@@ -132,7 +131,7 @@ def _write_transaction(
     if app is not None:
         properties = CommitProperties(
             app_transactions=[Transaction(app[0], app[1])],
-            # For people and for `ottla lake describe`: the log can be asked for an id, not for all ids.
+            # For `ottla lake describe`: deltalake looks up one application id, but cannot list them.
             custom_metadata={"ottla.app": app[0], "ottla.version": app[1]},
         )
     table.create_write_transaction(

@@ -1,4 +1,4 @@
-"""The sink as Spark sees it: a name, and who writes batches and streams."""
+"""The sink as Spark sees it: its name and its writers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LakeDataSource(DataSource):
 
     def schema(self) -> NoReturn:
         raise ValueError(
-            "'ottla_lake' writes only; read its tables with any Delta reader, "
+            "'ottla_lake' is write-only; read its tables with any Delta reader, "
             "for example deltalake.DeltaTable(path).to_pyarrow_table()"
         )
 

@@ -1,4 +1,4 @@
-"""The files of one task: rows in, Parquet files of about the wanted size out, by partition."""
+"""The Parquet files of one task: rows by partition, in files of about the target size."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pyspark_ottla_lake.partitions import Values, directory, split
 from pyspark_ottla_lake.stats import FileStats
 from pyspark_ottla_lake.storage import Storage
 
-# What a task holds in memory: rows that wait for their row group, over all partitions.
+# Limit of the rows that a task buffers for row groups, over all partitions.
 WAITING_BYTES_MAX = 128 * 1024 * 1024
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 OPEN_FILES_MAX = 32
 
 
 class DataFile(NamedTuple):
-    """One file as the driver commits it."""
+    """A written file, as the driver commits it."""
 
     path: str
     size_bytes: int
     partition_values: dict[str, str | None]
     modified_ms: int
     records: int
-    # Nulls of whole columns, also of those that have no statistics.
+    # By top-level column, also for columns without statistics.
     null_counts: dict[str, int]
     stats: str
 
 
 class FileLayout(NamedTuple):
-    """How files are written; goes to executors by pickle."""
+    """How files are written. It is pickled to executors."""
 
     schema: pa.Schema
     partition_by: tuple[str, ...]
@@ -44,7 +44,7 @@ class FileLayout(NamedTuple):
 
 
 class _Waiting:
-    """Rows of one partition that are not written yet."""
+    """Buffered rows of one partition."""
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
@@ -67,7 +67,7 @@ class _OpenFile:
         )
 
     def write(self, rows: pa.Table) -> int:
-        """Write a row group; how long the file is now."""
+        """Write a row group. Returns the size of the file so far."""
         self._stats.add(rows)
         self._writer.write_table(rows, row_group_size=rows.num_rows)
         return int(self._sink.tell())
@@ -96,9 +96,9 @@ class _OpenFile:
 
 
 class TaskFiles:
-    """Use as a context manager: what an attempt that fails has written is removed where that is possible.
+    """The files of one attempt, as a context manager: if the attempt fails its files are removed if possible.
 
-    Names are never used twice, so attempts do not meet; what a killed one leaves, nobody has committed.
+    File names are unique, so attempts do not collide. Files of a killed attempt are in no commit.
     """
 
     def __init__(self, storage: Storage, shape: FileLayout, task: int = 0) -> None:
@@ -109,7 +109,7 @@ class TaskFiles:
         self._row_group_bytes = min(ROW_GROUP_BYTES, shape.target_bytes)
         self._waiting: dict[Values, _Waiting] = {}
         self._waiting_bytes = 0
-        # The one that was written to last stands last.
+        # In order of the last write.
         self._open: dict[Values, _OpenFile] = {}
         self._done: list[DataFile] = []
 
@@ -123,7 +123,7 @@ class TaskFiles:
             self._discard()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows in; their columns are those of the schema, in its order."""
+        """Add rows; their columns are those of the schema, in its order."""
         if batch.num_rows == 0:
             return
         rows = (
@@ -140,7 +140,7 @@ class TaskFiles:
             self._write(max(self._waiting, key=lambda values: self._waiting[values].bytes))
 
     def finish(self) -> list[DataFile]:
-        """Write what waits and close everything: the files of this task."""
+        """Write buffered rows and close all files. Returns the files of this task."""
         for values in list(self._waiting):
             self._write(values)
         for values in list(self._open):
@@ -164,7 +164,7 @@ class TaskFiles:
         return _OpenFile(self._storage, path, self._shape, self._schema)
 
     def _close(self, values: Values) -> None:
-        # It stays among the open ones until it is whole, so that a failure removes it.
+        # The file stays in _open until it is complete, so that a failure removes it.
         self._done.append(self._open[values].finish(self._shape.partition_by, values))
         del self._open[values]
 

@@ -1,4 +1,4 @@
-"""Partitions: rows by their partition values, these as Delta writes them, and their directories."""
+"""Partitioning of rows, and partition values and directories as Delta writes them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow as pa
 Values = tuple[str | None, ...]
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
-# What Hive does not leave as it is in the name of a directory, and what object stores do not.
+# Characters that Hive or object stores escape in directory names.
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f~`<>|") | {chr(code) for code in range(0x20)}
 
 
 def split(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
-    """Rows by partition, without the partition columns: their values are in the log, not in the files."""
+    """Split rows by partition. The partition columns are dropped: their values are in the log only."""
     if not columns:
         yield (), rows
         return
-    keys = [f"key{place}" for place in range(len(columns))]
+    keys = [f"key{number}" for number in range(len(columns))]
     numbered = pa.table(
         [rows.column(name) for name in columns] + [pa.array(range(rows.num_rows), pa.int32())],
         names=[*keys, "row"],
@@ -29,13 +29,13 @@ def split(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.T
     groups = numbered.group_by(keys, use_threads=False).aggregate([("row", "list")])
     rest = rows.drop_columns(list(columns))
     found = groups["row_list"].combine_chunks()
-    for place, values in enumerate(zip(*(groups[key].to_pylist() for key in keys), strict=True)):
+    for number, values in enumerate(zip(*(groups[key].to_pylist() for key in keys), strict=True)):
         written = tuple(value_text(value) for value in values)
-        yield written, rest if groups.num_rows == 1 else rest.take(found[place].values)
+        yield written, rest if groups.num_rows == 1 else rest.take(found[number].values)
 
 
 def value_text(value: object) -> str | None:
-    """A partition value as Delta's log has it. The empty text is null there, for every type."""
+    """Return a partition value as in Delta's log, where the empty string means null for every type."""
     if value is None or value == "":
         return None
     if isinstance(value, bool):
@@ -57,7 +57,7 @@ def value_text(value: object) -> str | None:
 
 
 def directory(columns: Sequence[str], values: Values) -> str:
-    """`day=2026-01-01/country=at/`; empty without partitions."""
+    """Return a path such as `day=2026-01-01/country=at/`; empty without partitions."""
     return "".join(
         f"{escaped(column)}={NULL_DIRECTORY if value is None else escaped(value)}/"
         for column, value in zip(columns, values, strict=True)

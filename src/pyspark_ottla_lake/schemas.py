@@ -1,4 +1,4 @@
-"""Schemas: what of Spark's types Delta holds, as which Arrow types, and how a table's columns may grow."""
+"""Schemas: the Arrow types of Spark types in Delta tables, and schema evolution."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _NOT_IN_A_PATH = (StructType, ArrayType, MapType, BinaryType)
 
 
 def arrow_type(kind: DataType, column: str) -> pa.DataType:
-    """Raises ValueError, naming the column, for a type that a Delta table cannot hold."""
+    """Raises ValueError with the column for a type that Delta does not support."""
     if isinstance(kind, StructType):
         if not kind.fields:
-            raise ValueError(f"the column {column!r} is a struct without fields: Parquet cannot hold it")
+            raise ValueError(f"column {column!r} is a struct without fields, which Parquet does not support")
         return pa.struct([arrow_field(field, f"{column}.{field.name}") for field in kind.fields])
     if isinstance(kind, ArrayType):
         return pa.list_(pa.field("element", arrow_type(kind.elementType, f"{column}.element")))
@@ -60,9 +60,7 @@ def arrow_type(kind: DataType, column: str) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     found = next((arrow for spark, arrow in _ARROW.items() if isinstance(kind, spark)), None)
     if found is None:
-        raise ValueError(
-            f"the column {column!r} is {kind.simpleString()}: a Delta table cannot hold that type"
-        )
+        raise ValueError(f"column {column!r} has type {kind.simpleString()}, which Delta does not support")
     return found
 
 
@@ -75,7 +73,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def nullable(kind: DataType) -> DataType:
-    """The same type with nulls allowed everywhere, so that later writers may leave a column out."""
+    """Return the type with nulls allowed everywhere, so that later writers may omit columns."""
     if isinstance(kind, StructType):
         return StructType([StructField(f.name, nullable(f.dataType), True) for f in kind.fields])
     if isinstance(kind, ArrayType):
@@ -92,17 +90,17 @@ def nullable_schema(schema: StructType) -> StructType:
 
 
 def schema_of_json(text: str) -> StructType:
-    """Delta writes schemas as Spark does."""
+    """Parse a Delta schema, which has the format of Spark's JSON schemas."""
     return StructType.fromJson(json.loads(text))
 
 
 def check_columns(schema: StructType) -> None:
-    """Raises ValueError for names that Delta does not tell apart."""
+    """Raise ValueError for names that are duplicates in Delta, where names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in schema.names:
         other = seen.setdefault(name.lower(), name)
         if other != name or schema.names.count(name) > 1:
-            raise ValueError(f"the columns {other!r} and {name!r} have the same name for Delta")
+            raise ValueError(f"columns {other!r} and {name!r} have the same name in Delta")
 
 
 def check_partitioning(schema: StructType, partition_by: tuple[str, ...]) -> None:
@@ -110,59 +108,58 @@ def check_partitioning(schema: StructType, partition_by: tuple[str, ...]) -> Non
     for name in partition_by:
         if name not in by_name:
             raise ValueError(
-                f"option 'partitionBy' names {name!r}: the columns are {', '.join(schema.names)}"
+                f"option 'partitionBy': no column {name!r}; the columns are {', '.join(schema.names)}"
             )
         if isinstance(by_name[name].dataType, _NOT_IN_A_PATH):
             kind = by_name[name].dataType.simpleString()
             raise ValueError(
-                f"option 'partitionBy' names {name!r}, which is {kind}: no table is partitioned by it"
+                f"option 'partitionBy': column {name!r} has type {kind}, which cannot be a partition column"
             )
     if partition_by and len(partition_by) == len(schema.fields):
-        raise ValueError("option 'partitionBy' names every column: a file needs at least one of its own")
+        raise ValueError("option 'partitionBy' has every column: at least one must be left for the files")
 
 
 def spelled_as(table: StructType, schema: StructType) -> StructType:
-    """The schema with the names of the table where they differ in case only, as Delta compares them."""
-    names = {field.name.lower(): field for field in table.fields}
-    fields = []
-    for field in schema.fields:
-        there = names.get(field.name.lower())
-        fields.append(
-            StructField(field.name if there is None else there.name, field.dataType, field.nullable)
-        )
-    return StructType(fields)
+    """Return the schema with the table's spelling of names that differ only in case."""
+    names = {field.name.lower(): field.name for field in table.fields}
+    return StructType(
+        [
+            StructField(names.get(field.name.lower(), field.name), field.dataType, field.nullable)
+            for field in schema.fields
+        ]
+    )
 
 
 def new_columns(table: StructType, schema: StructType, merge_schema: bool) -> list[StructField]:
-    """Columns (whole, with all their fields) that the table must get before files of that schema fit it.
+    """Return the columns, with all their fields, to add to the table before files of the schema match it.
 
-    Raises ValueError for a type that is another one in the table, and for new columns where none are wanted.
+    Raises ValueError if a column has another type in the table, and for new columns without `merge_schema`.
     """
     found, names = [], []
     by_name = {field.name: field for field in table.fields}
     for field in schema.fields:
-        there = by_name.get(field.name)
-        if there is None:
+        existing = by_name.get(field.name)
+        if existing is None:
             names.append(field.name)
             found.append(StructField(field.name, nullable(field.dataType), True))
             continue
-        grown = list(_growth(there.dataType, field.dataType, field.name))
-        if grown:
-            names += grown
+        added = list(_new_fields(existing.dataType, field.dataType, field.name))
+        if added:
+            names += added
             found.append(StructField(field.name, nullable(field.dataType), True))
     if names and not merge_schema:
         listed = ", ".join(repr(name) for name in names)
         raise ValueError(
-            f"the table has no {listed}: set the option 'mergeSchema' to true to add new columns"
+            f"the table has no column {listed}: to add new columns set the option 'mergeSchema' to true"
         )
     return found
 
 
-def _growth(there: DataType, here: DataType, column: str) -> Iterator[str]:
-    """The names of fields that are new inside of a column. Raises ValueError where types differ."""
-    if isinstance(there, StructType) and isinstance(here, StructType):
-        by_name = {field.name: field for field in there.fields}
-        for field in here.fields:
+def _new_fields(table: DataType, query: DataType, column: str) -> Iterator[str]:
+    """Yield the names of new fields inside a column. Raises ValueError where types differ."""
+    if isinstance(table, StructType) and isinstance(query, StructType):
+        by_name = {field.name: field for field in table.fields}
+        for field in query.fields:
             name = f"{column}.{field.name}"
             inner = by_name.get(field.name)
             if inner is None:
@@ -170,30 +167,28 @@ def _growth(there: DataType, here: DataType, column: str) -> Iterator[str]:
                 yield name
             else:
                 _check_nulls(field.nullable and not inner.nullable, name)
-                yield from _growth(inner.dataType, field.dataType, name)
-    elif isinstance(there, ArrayType) and isinstance(here, ArrayType):
-        _check_nulls(here.containsNull and not there.containsNull, f"{column}.element")
-        yield from _growth(there.elementType, here.elementType, f"{column}.element")
-    elif isinstance(there, MapType) and isinstance(here, MapType):
-        _check_nulls(here.valueContainsNull and not there.valueContainsNull, f"{column}.value")
-        yield from _growth(there.keyType, here.keyType, f"{column}.key")
-        yield from _growth(there.valueType, here.valueType, f"{column}.value")
-    elif arrow_type(there, column) != arrow_type(here, column):
+                yield from _new_fields(inner.dataType, field.dataType, name)
+    elif isinstance(table, ArrayType) and isinstance(query, ArrayType):
+        _check_nulls(query.containsNull and not table.containsNull, f"{column}.element")
+        yield from _new_fields(table.elementType, query.elementType, f"{column}.element")
+    elif isinstance(table, MapType) and isinstance(query, MapType):
+        _check_nulls(query.valueContainsNull and not table.valueContainsNull, f"{column}.value")
+        yield from _new_fields(table.keyType, query.keyType, f"{column}.key")
+        yield from _new_fields(table.valueType, query.valueType, f"{column}.value")
+    elif arrow_type(table, column) != arrow_type(query, column):
         raise ValueError(
-            f"the column {column!r} is {there.simpleString()} in the table and {here.simpleString()} in the "
+            f"column {column!r} is {table.simpleString()} in the table and {query.simpleString()} in the "
             "query: cast it in the query"
         )
 
 
 def _check_nulls(looser: bool, column: str) -> None:
     if looser:
-        raise ValueError(f"{column!r} may be null in the query and must not be in the table")
+        raise ValueError(f"{column!r} is nullable in the query, but NOT NULL in the table")
 
 
-def _check_spelling(there: Iterable[str], name: str, column: str) -> None:
-    """Inside of structs names cannot be mended: Arrow goes by them."""
-    for other in there:
+def _check_spelling(existing: Iterable[str], name: str, column: str) -> None:
+    """Refuse other spellings inside structs: unlike columns, these fields are matched by exact name."""
+    for other in existing:
         if other.lower() == name.lower():
-            raise ValueError(
-                f"the field {column!r} is spelled {other!r} in the table: spell it so in the query"
-            )
+            raise ValueError(f"field {column!r} is spelled {other!r} in the table: rename it in the query")

@@ -1,8 +1,8 @@
-"""Statistics of a data file as Delta's log has them, so that readers skip files: counts, nulls, bounds.
+"""Statistics of a data file in Delta's log, with which readers skip files: counts, nulls, bounds.
 
-Bounds come from the Parquet footer, which has them anyway. A bound that could lie is left out: readers then
-look into the file. Left out are binary values, booleans, floats with a NaN (Parquet ignores NaN, for Spark
-it is greater than everything), and what JSON or Python cannot say.
+Bounds come from the Parquet footer. A bound that might be wrong is omitted, and readers then read the file:
+binary values, booleans, floats with a NaN (Parquet ignores NaN, in Spark it is the greatest value), and
+values that JSON or Python cannot represent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-# As Delta does by default: statistics of more columns cost more than they save.
+# The default of Delta.
 INDEXED_COLUMNS_MAX = 32
 TEXT_BOUND_LENGTH = 32
 _AFTER_EVERY_TEXT = "\U0010ffff"
@@ -27,14 +27,14 @@ Path = tuple[str, ...]
 
 
 def leaves(schema: pa.Schema) -> list[Path | None]:
-    """The leaf columns in the order of a Parquet footer; None for those inside of arrays and maps."""
+    """Return the leaf columns in the order of a Parquet footer; None for those inside arrays and maps."""
     return [leaf for field in schema for leaf in _leaves(field.type, (field.name,))]
 
 
 def _leaves(kind: pa.DataType, path: Path) -> Iterator[Path | None]:
     if pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
-            field = kind.field(place)
+        for number in range(kind.num_fields):
+            field = kind.field(number)
             yield from _leaves(field.type, (*path, field.name))
     elif pa.types.is_map(kind):
         yield from (None for _ in _leaves(kind.key_type, ()))
@@ -59,7 +59,7 @@ def _type_at(schema: pa.Schema, path: Path) -> pa.DataType:
 
 
 class FileStats:
-    """What a Parquet footer does not say: nulls of whole columns, and where a NaN was."""
+    """Statistics that a Parquet footer lacks: nulls of top-level columns, and columns with a NaN."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -83,11 +83,11 @@ class FileStats:
         high: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
         indexed = 0
-        for place, path in enumerate(paths):
+        for number, path in enumerate(paths):
             if path is None or indexed == INDEXED_COLUMNS_MAX:
                 continue
             indexed += 1
-            chunks = [footer.row_group(group).column(place) for group in range(footer.num_row_groups)]
+            chunks = [footer.row_group(group).column(number) for group in range(footer.num_row_groups)]
             found = _bounds(chunks) if path not in self._with_nan else None
             if found is not None:
                 _put(low, path, found[0])
@@ -107,7 +107,7 @@ def _put(into: dict[str, Any], path: Path, value: object) -> None:
 
 
 def _bounds(chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a column, or None where they are not known for sure."""
+    """Return the minimum and maximum of a column, or None if they are not certain."""
     low = high = None
     for chunk in chunks:
         stats = chunk.statistics
@@ -120,7 +120,7 @@ def _bounds(chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any] | None:
         try:
             least, greatest = stats.min, stats.max
         except (OverflowError, ValueError):
-            # Years beyond Python's.
+            # A year outside the range of Python's datetime.
             return None
         low = least if low is None or least < low else low
         high = greatest if high is None or greatest > high else high
@@ -131,7 +131,7 @@ def _bounds(chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any] | None:
 
 
 def _bound(value: object, *, upper: bool) -> object:
-    """A bound as JSON has it, or None if there is none."""
+    """Return a bound as a JSON value, or None if it has none."""
     if isinstance(value, bool | bytes):
         return None
     if isinstance(value, float):
@@ -150,7 +150,7 @@ def _bound(value: object, *, upper: bool) -> object:
 
 
 def to_json(value: Any) -> str:
-    """JSON with decimals as the numbers they are: no float stands in between."""
+    """Encode JSON with decimals as exact numbers, not as floats."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}:{to_json(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Decimal):

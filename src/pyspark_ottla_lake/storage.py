@@ -1,4 +1,4 @@
-"""Where data files are written: a directory of this machine, or an object store through deltalake."""
+"""Where data files are written: a local directory, or an object store through deltalake."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ class Storage(Protocol):
     def create(self, path: str) -> Any: ...
 
     def finish(self, file: Any, path: str) -> int:
-        """Close a file so that it stays; its size."""
+        """Close a file durably. Returns its size."""
 
     def remove(self, path: str) -> None: ...
 
 
 class LocalStorage:
-    """Files of a directory that driver, executors and readers share."""
+    """A directory that the driver, executors and readers share."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def create(self, path: str) -> BinaryIO:
-        whole = os.path.join(self._root, path)
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        return open(whole, "xb")
+        full = os.path.join(self._root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        return open(full, "xb")
 
     def finish(self, file: BinaryIO, path: str) -> int:
-        # The log must never name a file that a power cut can still empty.
+        # Sync before the commit: the log must never name a file that a power failure can truncate.
         file.flush()
         os.fsync(file.fileno())
         size = file.tell()
@@ -45,7 +45,7 @@ class LocalStorage:
 
 
 class ObjectStorage:
-    """Whatever deltalake reaches by its address; a file is there when it is closed, never half."""
+    """Any store that deltalake supports by URL. A file appears when it is closed, never partially."""
 
     def __init__(self, root: str, options: dict[str, str]) -> None:
         from deltalake.fs import DeltaStorageHandler

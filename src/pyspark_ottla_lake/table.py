@@ -1,4 +1,4 @@
-"""The table: opening and creating it, whether this sink may write to it, and letting it grow."""
+"""The Delta table: opening, creating, adding columns, and checks for features this sink does not support."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_ottla_lake.options import LakeOptions
 from pyspark_ottla_lake.schemas import nullable_schema, schema_of_json
 
-# What a writer of whole files cannot keep: a rule for each row, or names and numbers of its own.
-_FIELD_RULES = {
+# Features that need a check or a value per row, which this sink does not support.
+_FIELD_FEATURES = {
     "delta.invariants": "an invariant",
     "delta.generationExpression": "a generated value",
     "delta.identity.start": "an identity value",
@@ -21,7 +21,7 @@ _FIELD_RULES = {
 
 
 def open_table(options: LakeOptions) -> DeltaTable | None:
-    """The table as it is now, or None if there is none."""
+    """Return the current version of the table, or None if it does not exist."""
     try:
         return DeltaTable(options.path, storage_options=options.storage or None)
     except TableNotFoundError:
@@ -29,9 +29,9 @@ def open_table(options: LakeOptions) -> DeltaTable | None:
 
 
 def create_table(options: LakeOptions, schema: StructType, partition_by: Sequence[str]) -> DeltaTable:
-    """A table without rows. All columns may be null: later queries may leave them out.
+    """Create an empty table. All columns are nullable, so that later queries may omit them.
 
-    Raises CommitFailedError or DeltaError when somebody else created one meanwhile.
+    Raises CommitFailedError or DeltaError if another writer has created the table.
     """
     return DeltaTable.create(
         options.path,
@@ -43,7 +43,7 @@ def create_table(options: LakeOptions, schema: StructType, partition_by: Sequenc
 
 
 def add_columns(table: DeltaTable, columns: Sequence[StructField]) -> None:
-    """One commit of its own: a new column is null everywhere, so nobody sees a difference in rows."""
+    """Add columns in a separate commit: they are null in all rows, so readers see no other change."""
     table.alter.add_columns([Field.from_json(column.json()) for column in columns])
 
 
@@ -56,19 +56,21 @@ def partitioning_of(table: DeltaTable) -> tuple[str, ...]:
 
 
 def check_writable(table: DeltaTable, schema: StructType, overwrite: bool) -> None:
-    """Raises ValueError for a table with rules that this sink does not keep."""
+    """Raise ValueError for a table with features that this sink does not support."""
     configuration: Mapping[str, str] = table.metadata().configuration
     where = table.table_uri
     if configuration.get("delta.columnMapping.mode", "none") != "none":
-        raise ValueError(f"the table {where} maps its columns to other names: this sink cannot write to it")
+        raise ValueError(f"table {where} uses column mapping, which this sink does not support")
     if configuration.get("delta.enableRowTracking", "false").lower() == "true":
-        raise ValueError(f"the table {where} numbers its rows: this sink cannot write to it")
-    rules = [name for name in configuration if name.startswith("delta.constraints.")]
-    if rules:
-        raise ValueError(f"the table {where} has the constraint {rules[0]!r}: this sink cannot check it")
+        raise ValueError(f"table {where} uses row tracking, which this sink does not support")
+    constraints = [name for name in configuration if name.startswith("delta.constraints.")]
+    if constraints:
+        raise ValueError(f"table {where} has the constraint {constraints[0]!r}, which this sink cannot check")
     if overwrite and configuration.get("delta.appendOnly", "false").lower() == "true":
-        raise ValueError(f"the table {where} is append-only: it cannot be overwritten")
+        raise ValueError(f"table {where} is append-only: it cannot be overwritten")
     for field in schema.fields:
-        for key, rule in _FIELD_RULES.items():
+        for key, feature in _FIELD_FEATURES.items():
             if key in (field.metadata or {}):
-                raise ValueError(f"the column {field.name!r} of {where} has {rule}: this sink cannot keep it")
+                raise ValueError(
+                    f"column {field.name!r} of table {where} has {feature}, which this sink does not support"
+                )

@@ -1,14 +1,13 @@
 """The writers as Spark calls them: tasks write files, the driver commits them.
 
-A writer is built anew for every call of the driver and goes to the tasks by pickle; what they have to tell
-each other goes with the commit messages alone.
+Spark creates a new writer for every call on the driver and pickles it to tasks, so all state between them is
+in the commit messages.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -18,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pyspark_ottla.task_context import SparkTask, current_task
 from pyspark_ottla_lake.files import DataFile, FileLayout, TaskFiles
 from pyspark_ottla_lake.options import LakeOptions
 from pyspark_ottla_lake.schemas import (
@@ -31,32 +31,8 @@ from pyspark_ottla_lake.schemas import (
 from pyspark_ottla_lake.storage import storage_of
 
 
-class TaskIdentity(NamedTuple):
-    """Who a task is. Query and batch are None outside of streams."""
-
-    query_id: str | None
-    batch_id: int | None
-    run_id: str | None
-    partition: int
-
-
-def task_identity() -> TaskIdentity:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        return TaskIdentity(None, None, None, 0)
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    return TaskIdentity(
-        context.getLocalProperty("sql.streaming.queryId"),
-        None if batch is None else int(batch),
-        context.getLocalProperty("spark.jobGroup.id"),
-        context.partitionId(),
-    )
-
-
 class WrittenFiles(WriterCommitMessage):
-    """What one task has written, and for which query; `skipped` if the table had the batch already."""
+    """The commit message of a task: its query and files; `skipped` if the table has the batch already."""
 
     def __init__(
         self,
@@ -74,9 +50,9 @@ class WrittenFiles(WriterCommitMessage):
 
 
 class TaskWriter:
-    """What a task does; values only, for it is pickled. Made on the driver, where the table is looked at.
+    """Writes the files of tasks. Created on the driver, where the table is read, and pickled to executors.
 
-    Raises ValueError for everything that can be known before the first row: types, names, partitions.
+    The constructor raises ValueError for types, names or partitions that do not match the table.
     """
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
@@ -87,16 +63,16 @@ class TaskWriter:
         partition_by = options.partition_by
         table = open_table(options)
         if table is not None:
-            there = schema_of(table)
-            check_writable(table, there, overwrite)
-            schema = spelled_as(there, schema)
-            new_columns(there, schema, options.merge_schema)
+            table_schema = schema_of(table)
+            check_writable(table, table_schema, overwrite)
+            schema = spelled_as(table_schema, schema)
+            new_columns(table_schema, schema, options.merge_schema)
             found = partitioning_of(table)
             if partition_by is not None and tuple(map(str.lower, partition_by)) != tuple(
                 map(str.lower, found)
             ):
                 raise ValueError(
-                    f"option 'partitionBy' is ({', '.join(partition_by)}), but the table {options.path} "
+                    f"option 'partitionBy' is ({', '.join(partition_by)}), but table {options.path} "
                     f"is partitioned by ({', '.join(found)})"
                 )
             partition_by = found
@@ -108,14 +84,14 @@ class TaskWriter:
             arrow_schema(schema), partition_by, options.target_file_bytes, options.compression
         )
 
-    def write(self, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> WrittenFiles:
+    def write(self, batches: Iterator[pa.RecordBatch], task: SparkTask) -> WrittenFiles:
         with TaskFiles(storage_of(self.options), self.shape, task.partition) as files:
             for batch in batches:
                 files.add(batch)
             return WrittenFiles(task.query_id, self.schema, self.shape, files.finish())
 
     def remove(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Files that nobody committed and nobody will: best effort, a vacuum finds the rest."""
+        """Remove files that will not be committed. This is best effort: a vacuum removes the rest."""
         storage = storage_of(self.options)
         for message in messages:
             for file in message.files if isinstance(message, WrittenFiles) else ():
@@ -129,14 +105,14 @@ def _spelled(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
 
 
 class LakeWriter(DataSourceArrowWriter):
-    """A batch query's sink: the table gets all rows of the query, or none."""
+    """The sink of a batch query: all its rows are committed, or none."""
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
         self._task = TaskWriter(options, schema, overwrite)
         self._overwrite = overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._task.write(iterator, task_identity())
+        return self._task.write(iterator, current_task())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         _commit(self._task, written_of(messages), self._task.options.app, self._overwrite)
@@ -147,22 +123,20 @@ class LakeWriter(DataSourceArrowWriter):
 
 
 class LakeStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming query's sink: each batch is in the table once, however often it is done."""
+    """The sink of a streaming query: each batch is in the table once, even if Spark repeats it."""
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
         if options.app is not None:
-            raise ValueError(
-                "the options 'txnAppId' and 'txnVersion' are for batch writes: streams have their own"
-            )
+            raise ValueError("options 'txnAppId' and 'txnVersion' are for batch writes, not for streams")
         self._task = TaskWriter(options, schema, overwrite)
         self._overwrite = overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = task_identity()
+        task = current_task()
         if task.query_id is None or task.batch_id is None:
-            raise RuntimeError("Spark does not say which query and batch this task belongs to")
+            raise RuntimeError("Spark does not provide the query and batch of this task")
         if task.batch_id <= committed_before(self._task.options, task):
-            # Only read, for Spark wants its rows to be taken.
+            # Spark requires that all rows are consumed.
             for _ in iterator:
                 pass
             return WrittenFiles(task.query_id, self._task.schema, self._task.shape, [], skipped=True)
@@ -177,18 +151,18 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         _commit(self._task, written, (query_id, batchId), self._overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A commit that failed may have been a commit all the same: then its files must stay."""
+        """Remove the files, unless a commit was attempted: it may have succeeded despite the error."""
         if _commit_was_never_tried(messages):
             self._task.remove(messages)
 
 
 def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
-    assert all(isinstance(message, WrittenFiles) for message in messages), "every task tells what it wrote"
+    assert all(isinstance(message, WrittenFiles) for message in messages), "every task returns a message"
     return [message for message in messages if isinstance(message, WrittenFiles)]
 
 
 def _commit_was_never_tried(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    # Spark commits when all tasks are done, and only then: a task without a message means that it did not.
+    # Spark commits only after all tasks have finished: a missing message means that it did not commit.
     return any(message is None for message in messages)
 
 
@@ -203,24 +177,25 @@ def _commit(
         assert app is not None, "only streams skip"
         if not is_committed(open_table(options), app):
             raise RuntimeError(
-                f"the table {options.path} had batch {app[1]} of this query and lost it: was it restored?"
+                f"table {options.path} had batch {app[1]} of this query when the task ran, but no longer "
+                "has it: was the table restored to an earlier version?"
             )
         return
     schema = schema_of_json(written[0].schema if written else task.schema)
     partition_by = written[0].partition_by if written else task.shape.partition_by
     files = [file for message in written for file in message.files]
-    # Where the batch was committed before, these files are in no table: a vacuum removes them. To remove them
-    # here would be one mistake away from removing files that a table has.
+    # If the batch was committed before, these files are in no table version, and a vacuum removes them.
+    # Removing them here would risk removing files that the table uses.
     commit_files(options, FilesToCommit(files, schema, partition_by), app, overwrite=overwrite)
 
 
-# A batch comes again only at the start of a run, so a process asks the table once per run.
+# Spark repeats a batch only at the start of a run, so a process reads the table once per run.
 _committed: dict[tuple[str, str, str | None], int] = {}
 
 
-def committed_before(options: LakeOptions, task: TaskIdentity) -> int:
-    """The newest batch of the query that the table had when this process first saw the run; -1 if none."""
-    assert task.query_id is not None, "only streams ask"
+def committed_before(options: LakeOptions, task: SparkTask) -> int:
+    """Return the last batch of the query in the table at the start of this run; -1 if there is none."""
+    assert task.query_id is not None, "only streams have committed batches"
     key = (options.path, task.query_id, task.run_id)
     if key not in _committed:
         newest = _newest_committed(options, task.query_id)
@@ -234,7 +209,7 @@ def _newest_committed(options: LakeOptions, query_id: str) -> int | None:
     try:
         from pyspark_ottla_lake.table import open_table
     except ImportError:
-        # An executor without deltalake writes the batch again; the driver sees that it is committed.
+        # An executor without deltalake writes the batch again; the driver then finds that it is committed.
         return None
     table = open_table(options)
     return None if table is None else table.transaction_version(query_id)

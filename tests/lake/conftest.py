@@ -14,6 +14,7 @@ pytest.importorskip("deltalake", reason="the lake sink needs deltalake: pip inst
 from deltalake import DeltaTable
 from pyspark.sql.types import DataType, StructType, _parse_datatype_json_value
 
+from pyspark_ottla.task_context import SparkTask
 from pyspark_ottla_lake import LakeDataSource, writers
 
 Rows = list[dict]
@@ -96,9 +97,9 @@ class FakeQuery:
 
     def task(self, batch_id: int, rows: Rows, partition: int = 0) -> writers.WrittenFiles:
         """What an executor does for one task."""
-        identity = writers.TaskIdentity(self.query_id, batch_id, self.run_id, partition)
+        identity = SparkTask(self.query_id, batch_id, self.run_id, partition)
         with self._monkeypatch.context() as patched:
-            patched.setattr(writers, "task_identity", lambda: identity)
+            patched.setattr(writers, "current_task", lambda: identity)
             message = self.writer().write(iter([self.arrow(rows)]))
         return pickle.loads(pickle.dumps(message))
 

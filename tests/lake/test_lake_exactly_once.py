@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake.exceptions import CommitFailedError
 
+from pyspark_ottla.task_context import SparkTask
 from pyspark_ottla_lake import commit, writers
 
 
@@ -75,8 +76,8 @@ def test_a_task_that_is_done_twice_counts_once(lake):
 def test_a_task_that_fails_takes_its_files_along(lake, monkeypatch):
     query = lake("id long, k int")
     query.options |= {"partitionBy": "k", "targetFileSize": "1k"}
-    identity = writers.TaskIdentity("q-1", 0, "run", 0)
-    monkeypatch.setattr(writers, "task_identity", lambda: identity)
+    identity = SparkTask("q-1", 0, "run", 0)
+    monkeypatch.setattr(writers, "current_task", lambda: identity)
 
     def batches():
         for first in range(0, 1000, 100):
@@ -173,7 +174,7 @@ def test_a_table_that_went_back_is_told(lake):
     query.restart()
     messages = query.tasks(0, [numbers(0, 3)])
     os.rename(query.path, query.path + ".away")
-    with pytest.raises(RuntimeError, match="had batch 0 of this query and lost it"):
+    with pytest.raises(RuntimeError, match=r"had batch 0 of this query .* no longer has it"):
         query.writer().commit(messages, 0)
 
 
@@ -187,7 +188,7 @@ def test_many_writers_of_one_table(lake):
         query = queries[place]
         for batch in range(batches):
             rows = [{"id": place * 1000 + batch}]
-            identity = writers.TaskIdentity(query.query_id, batch, "run", 0)
+            identity = SparkTask(query.query_id, batch, "run", 0)
             message = query.writer()._task.write(iter([query.arrow(rows)]), identity)
             query.writer().commit([message], batch)
 

@@ -58,8 +58,8 @@ def test_paths_of_this_machine():
         ({"targetFileSize": "big"}, "'targetFileSize' is 'big'"),
         ({"targetFileSize": "1"}, "at least 1024 bytes"),
         ({"compression": "rar"}, "'compression' is 'rar': expected snappy, zstd"),
-        ({"partitionBy": "a, A"}, "a column is named twice"),
-        ({"txnAppId": "x"}, "belong together"),
+        ({"partitionBy": "a, A"}, "duplicate column"),
+        ({"txnAppId": "x"}, "both or neither"),
         ({"txnAppId": "x", "txnVersion": "later"}, "'txnVersion' is 'later'"),
     ],
 )
@@ -70,5 +70,5 @@ def test_what_makes_no_sense(options, reason):
 
 def test_the_source_is_found_by_its_name_and_only_writes():
     assert DefaultSource.name() == "ottla_lake"
-    with pytest.raises(ValueError, match="writes only; read its tables"):
+    with pytest.raises(ValueError, match="write-only; read its tables"):
         DefaultSource({"path": "/lake"}).schema()

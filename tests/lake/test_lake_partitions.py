@@ -98,20 +98,20 @@ def test_a_table_that_is_there_says_how_it_is_partitioned(lake):
     second.run(0, [{"k": "b", "v": 2}])
     assert sorted((row["K"], row["v"]) for row in second.rows()) == [("a", 1), ("b", 2)]
     second.options["partitionBy"] = "v"
-    with pytest.raises(ValueError, match=r"'partitionBy' is \(v\), but the table .* is partitioned by \(K\)"):
+    with pytest.raises(ValueError, match=r"'partitionBy' is \(v\), but table .* is partitioned by \(K\)"):
         second.writer()
     without = lake("v int", "q-3")
-    with pytest.raises(ValueError, match="'partitionBy' names 'K': the columns are v"):
+    with pytest.raises(ValueError, match="'partitionBy': no column 'K'; the columns are v"):
         without.writer()
 
 
 @pytest.mark.parametrize(
     ("partition_by", "reason"),
     [
-        ("x", "names 'x': the columns are k, s"),
-        ("s", "names 's', which is struct<a:int>"),
-        ("k,s", "names 's'"),
-        ("k,K", "a column is named twice"),
+        ("x", "no column 'x'; the columns are k, s"),
+        ("s", "column 's' has type struct<a:int>"),
+        ("k,s", "column 's'"),
+        ("k,K", "duplicate column"),
     ],
 )
 def test_partitions_that_cannot_be(lake, partition_by, reason):
@@ -124,7 +124,7 @@ def test_partitions_that_cannot_be(lake, partition_by, reason):
 def test_a_table_needs_a_column_besides_its_partitions(lake):
     query = lake("a int, b int")
     query.options["partitionBy"] = "a,b"
-    with pytest.raises(ValueError, match="names every column"):
+    with pytest.raises(ValueError, match="has every column"):
         query.writer()
 
 

@@ -56,9 +56,11 @@ def test_every_type_comes_back_as_it_went(lake):
 
 
 def test_what_delta_cannot_hold_is_refused_by_name(lake):
-    with pytest.raises(ValueError, match=r"'a\.b' is interval day to second: a Delta table cannot hold"):
+    with pytest.raises(
+        ValueError, match=r"'a\.b' has type interval day to second, which Delta does not support"
+    ):
         lake("a struct<b: interval day to second>").writer()
-    with pytest.raises(ValueError, match=r"'v\.element' is void"):
+    with pytest.raises(ValueError, match=r"'v\.element' has type void"):
         lake("v array<void>").writer()
     with pytest.raises(ValueError, match="'s' is a struct without fields"):
         lake("s struct<>").writer()
@@ -87,16 +89,16 @@ def test_new_columns_only_where_they_are_wanted(lake):
     query.run(0, [{"id": 1}])
     wider = lake("id long, more struct<x: int>", "q-2")
     wider.options["mergeSchema"] = "false"
-    with pytest.raises(ValueError, match="the table has no 'more': set the option 'mergeSchema'"):
+    with pytest.raises(ValueError, match=r"the table has no column 'more': .* set the option 'mergeSchema'"):
         wider.writer()
     assert query.table().schema().to_json().count('"name"') == 1
 
 
 def test_another_type_is_an_error_that_names_both(lake):
     lake("id long, st struct<a: int>").run(0, [{"id": 1, "st": None}])
-    with pytest.raises(ValueError, match="the column 'id' is bigint in the table and string in the query"):
+    with pytest.raises(ValueError, match="column 'id' is bigint in the table and string in the query"):
         lake("id string").writer()
-    with pytest.raises(ValueError, match=r"the column 'st\.a' is int in the table and bigint in the query"):
+    with pytest.raises(ValueError, match=r"column 'st\.a' is int in the table and bigint in the query"):
         lake("id long, st struct<a: long>").writer()
     with pytest.raises(ValueError, match="'st' is struct<a:int> in the table and int in the query"):
         lake("id long, st int").writer()
@@ -137,10 +139,10 @@ def test_columns_that_must_not_be_null_stay_so(lake):
     query = lake("id long, name string")
     made_elsewhere(query, [field("id", "long", False), field("name", "string")])
     query.run(0, [{"id": 1, "name": None}])
-    with pytest.raises(ValueError, match="'id' must not be null in the table, and the query has nulls"):
+    with pytest.raises(ValueError, match="'id' is NOT NULL in the table, but the query has nulls"):
         query.run(1, [{"id": 2, "name": "x"}, {"id": None, "name": "y"}])
     without = lake("name string", "q-2")
-    with pytest.raises(ValueError, match="'id' must not be null, and the query does not have it"):
+    with pytest.raises(ValueError, match="'id' is NOT NULL in the table, but missing in the query"):
         without.run(0, [{"name": "x"}])
     assert query.column("id") == [1]
 
