@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.api.cluster.api_versions import ApiVersions
 from ottla.broker.api.cluster.describe_cluster import DescribeCluster
 from ottla.broker.api.forwarding import raft_handler
-from ottla.broker.api.registry import declaration, declarations, served_modules, served_versions
+from ottla.broker.api.registry import declaration, served_versions
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.image import ClusterImage
@@ -100,30 +100,6 @@ def respond(handler: Any, request: Any, message: Message) -> Any:
         return found if isinstance(found, Message) else await found
 
     return asyncio.run(response())
-
-
-# -- the declarations
-
-
-def test_every_module_declares_the_api_that_it_is_named_after() -> None:
-    assert [api.key for api in declarations()] == list(served_modules())
-
-
-@pytest.mark.parametrize("listener", ["broker", "controller"])
-def test_listeners_serve_what_is_declared_for_them(listener: str) -> None:
-    declared = [api.key for api in declarations() if listener in api.listeners]
-    assert list(served_versions(listener)) == declared
-
-
-def test_what_the_controller_decides_can_be_decided_and_refused() -> None:
-    for api in declarations():
-        assert (api.decide is not None) == (api.decided_by == "active controller"), api
-        assert api.refuse is not None or api.decided_by == "this node", api
-
-
-def test_only_two_phase_commit_serves_an_unstable_version() -> None:
-    assert served_versions("broker")[22].max_version == 5
-    assert served_versions("broker", two_phase_commit=True)[22].max_version == 6
 
 
 # -- who responds
