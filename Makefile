@@ -44,7 +44,8 @@ test-pure: $(STAMP)  ## run the test suite without the compiled kernel (TESTS=te
 
 test-pythons:  ## run the test suite on each installed Python (PYTHONS="python3.12 python3.13" TESTS=tests/records)
 	@for python in $(PYTHONS); do \
-	  if $$python -c '' 2>/dev/null; then $(MAKE) test PYTHON=$$python VENV=.venv-$$(basename $$python) || exit 1; \
+	  if version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	  then echo "Python $$version"; $(MAKE) test PYTHON=$$python VENV=.venv-$$version || exit 1; \
 	  else echo "$$python is not installed: skipped"; fi; \
 	done
 

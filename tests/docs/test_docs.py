@@ -20,7 +20,7 @@ PAGES = sorted(
     if path.name != "BENCHMARKS.md"  # written by a tool
 )
 # Pages in which every file name in backticks must exist.
-GUIDES = sorted(ROOT.glob("docs/decisions/*.md"))
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/ARCHITECTURE.md", *sorted(ROOT.glob("docs/decisions/*.md"))]
 # File names in the guides are relative to one of these.
 BASES = [ROOT, ROOT / "src", ROOT / "src/ottla", ROOT / "src/ottla/broker", ROOT / "docs"]
 # Files that a broker or a build writes, and files of other projects.
