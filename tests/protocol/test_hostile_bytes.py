@@ -74,7 +74,7 @@ def test_every_truncation_is_refused(name: str) -> None:
             cls.decode(version, data[:cut])
         with pytest.raises(DecodeError):
             cls.decode(version, memoryview(data)[:cut])
-    with pytest.raises(DecodeError, match="1 bytes too many"):
+    with pytest.raises(DecodeError, match="1 trailing bytes"):
         cls.decode(version, data + b"\0")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records import _pure_cleaning as pure
-from ottla.records import reasons
+from ottla.records import faults
 from ottla.records.batch import HEADER_BYTES, iter_headers, read_header, seal
 from ottla.records.build import build_batch
 from ottla.records.record import iter_records
@@ -181,7 +181,7 @@ def test_records_are_moved_to_another_base(loops: Any) -> None:
     header = read_header(batch)
     size = header.size_bytes
     reason, moved = loops.rebase_records(batch, HEADER_BYTES, size, 5, 1000 - 90_000_000_000)
-    assert reason == reasons.OK
+    assert reason == faults.OK
     again = bytearray(HEADER_BYTES) + moved
     seal(again, header._replace(base_timestamp=90_000_000_000))
     assert list(iter_records(again, 0, read_header(again))) == list(iter_records(batch, 0, header))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ottla.records import _pure, kernel, reasons
-from ottla.records.reasons import INT64_MAX, INT64_MIN
+from ottla.records import _pure, faults, kernel
+from ottla.records.faults import INT64_MAX, INT64_MIN
 
 try:
     from ottla.records import _kernel as compiled
@@ -54,7 +54,7 @@ def test_environment_forces_the_plain_kernel(pure):
 
 def test_walk_of_a_good_record(each_kernel):
     found = each_kernel.walk(GOOD, 0, len(GOOD), 1, 5000)
-    assert found == (reasons.OK, -1, 5000, 5000, 0, 0, 0, None)
+    assert found == (faults.OK, -1, 5000, 5000, 0, 0, 0, None)
     padded = b"xx" + GOOD + b"yy"
     assert each_kernel.walk(memoryview(padded), 2, len(padded) - 2, 1, 5000) == found
 
@@ -67,56 +67,56 @@ def test_walk_finds_minimum_maximum_and_null_keys(each_kernel):
     reason, _, _, _, _, null_keys, bad, errors = each_kernel.walk(buf, 0, len(buf), 4, base, 60, 200, True)
     assert (reason, null_keys, bad) == (0, 2, 3)
     assert errors == [
-        (1, reasons.NULL_KEY, 300),
-        (2, reasons.NULL_KEY, 50),
-        (3, reasons.TIMESTAMP_OUT_OF_RANGE, 300),
+        (1, faults.NULL_KEY, 300),
+        (2, faults.NULL_KEY, 50),
+        (3, faults.TIMESTAMP_OUT_OF_RANGE, 300),
     ]
 
 
 def test_walk_lets_records_without_timestamp_pass(each_kernel):
     buf, base, _ = each_kernel.pack([(-1, None, b"v", ()), (-2, None, b"v", ())], 0)
     found = each_kernel.walk(buf, 0, len(buf), 2, base, 0, INT64_MAX)
-    assert found[6:] == (1, [(1, reasons.TIMESTAMP_OUT_OF_RANGE, -2)])
+    assert found[6:] == (1, [(1, faults.TIMESTAMP_OUT_OF_RANGE, -2)])
 
 
 def test_walk_reports_a_bounded_number_of_errors(each_kernel):
     buf, base, _ = each_kernel.pack([(1, None, b"v", ())] * 500, 0)
     found = each_kernel.walk(buf, 0, len(buf), 500, base, INT64_MIN, INT64_MAX, True)
     assert found[5] == 500
-    assert [index for index, _, _ in found[7]] == list(range(reasons.RECORD_ERRORS_MAX))
+    assert [index for index, _, _ in found[7]] == list(range(faults.RECORD_ERRORS_MAX))
 
 
 BROKEN = [
-    ("missing", b"", 1, reasons.MISSING_RECORDS, 0),
-    ("missing second", GOOD, 2, reasons.MISSING_RECORDS, 1),
-    ("trailing", GOOD + b"\0", 1, reasons.TRAILING_BYTES, 1),
-    ("trailing without records", GOOD, 0, reasons.TRAILING_BYTES, 0),
-    ("negative count", GOOD, -5, reasons.TRAILING_BYTES, 0),
-    ("cut length", b"\x80", 1, reasons.BAD_VARINT, 0),
-    ("endless length", b"\x80" * 20, 1, reasons.BAD_VARINT, 0),
-    ("length of 33 bits", b"\xff\xff\xff\xff\x1f" + bytes(50), 1, reasons.BAD_VARINT, 0),
-    ("negative length", b"\x01" + bytes(20), 1, reasons.BAD_LENGTH, 0),
-    ("length 0", b"\0", 1, reasons.BAD_LENGTH, 0),
-    ("length past the end", b"\x0e\0\0\0\x02k\x01", 1, reasons.BAD_LENGTH, 0),
-    ("huge length", b"\xfe\xff\xff\xff\x0f\0", 1, reasons.BAD_LENGTH, 0),
-    ("only attributes", record(b"\0"), 1, reasons.BAD_VARINT, 0),
-    ("timestamp of 65 bits", record(b"\0" + b"\xff" * 9 + b"\x02\0\1\1\0"), 1, reasons.BAD_VARINT, 0),
-    ("offset delta", record(bytes([0, 0, 2, 1, 1, 0])), 1, reasons.BAD_OFFSET_DELTA, 0),
-    ("same offset delta twice", GOOD + GOOD, 2, reasons.BAD_OFFSET_DELTA, 1),
-    ("key past the record", record(bytes([0, 0, 0, 20, 1, 0])) + bytes(30), 1, reasons.BAD_KEY_LENGTH, 0),
-    ("key length -2", record(bytes([0, 0, 0, 3, 1, 0])), 1, reasons.BAD_KEY_LENGTH, 0),
-    ("value past the record", record(bytes([0, 0, 0, 1, 20, 0])) + bytes(30), 1, reasons.BAD_VALUE_LENGTH, 0),
-    ("value length -2", record(bytes([0, 0, 0, 1, 3, 0])), 1, reasons.BAD_VALUE_LENGTH, 0),
-    ("negative header count", record(bytes([0, 0, 0, 1, 1, 1])), 1, reasons.BAD_HEADER_COUNT, 0),
-    ("too many headers", record(bytes([0, 0, 0, 1, 1, 200, 1, 0, 0])), 1, reasons.BAD_HEADER_COUNT, 0),
-    ("one header too many", record(bytes([0, 0, 0, 1, 1, 4, 0])), 1, reasons.BAD_HEADER_COUNT, 0),
-    ("null header key", record(bytes([0, 0, 0, 1, 1, 2, 1, 1])), 1, reasons.BAD_HEADER_KEY, 0),
-    ("header key past the record", record(bytes([0, 0, 0, 1, 1, 2, 8, 65])), 1, reasons.BAD_HEADER_KEY, 0),
-    ("header value length -2", record(bytes([0, 0, 0, 1, 1, 2, 2, 65, 3])), 1, reasons.BAD_HEADER_VALUE, 0),
-    ("header value past it", record(bytes([0, 0, 0, 1, 1, 2, 2, 65, 8])), 1, reasons.BAD_HEADER_VALUE, 0),
-    ("header without value", record(bytes([0, 0, 0, 1, 1, 2, 2, 65])), 1, reasons.BAD_VARINT, 0),
-    ("no header count", record(bytes([0, 0, 0, 1, 1])), 1, reasons.BAD_VARINT, 0),
-    ("record too long", record(bytes([0, 0, 0, 1, 1, 0, 9])), 1, reasons.LENGTH_MISMATCH, 0),
+    ("missing", b"", 1, faults.MISSING_RECORDS, 0),
+    ("missing second", GOOD, 2, faults.MISSING_RECORDS, 1),
+    ("trailing", GOOD + b"\0", 1, faults.TRAILING_BYTES, 1),
+    ("trailing without records", GOOD, 0, faults.TRAILING_BYTES, 0),
+    ("negative count", GOOD, -5, faults.TRAILING_BYTES, 0),
+    ("cut length", b"\x80", 1, faults.BAD_VARINT, 0),
+    ("endless length", b"\x80" * 20, 1, faults.BAD_VARINT, 0),
+    ("length of 33 bits", b"\xff\xff\xff\xff\x1f" + bytes(50), 1, faults.BAD_VARINT, 0),
+    ("negative length", b"\x01" + bytes(20), 1, faults.BAD_LENGTH, 0),
+    ("length 0", b"\0", 1, faults.BAD_LENGTH, 0),
+    ("length past the end", b"\x0e\0\0\0\x02k\x01", 1, faults.BAD_LENGTH, 0),
+    ("huge length", b"\xfe\xff\xff\xff\x0f\0", 1, faults.BAD_LENGTH, 0),
+    ("only attributes", record(b"\0"), 1, faults.BAD_VARINT, 0),
+    ("timestamp of 65 bits", record(b"\0" + b"\xff" * 9 + b"\x02\0\1\1\0"), 1, faults.BAD_VARINT, 0),
+    ("offset delta", record(bytes([0, 0, 2, 1, 1, 0])), 1, faults.BAD_OFFSET_DELTA, 0),
+    ("same offset delta twice", GOOD + GOOD, 2, faults.BAD_OFFSET_DELTA, 1),
+    ("key past the record", record(bytes([0, 0, 0, 20, 1, 0])) + bytes(30), 1, faults.BAD_KEY_LENGTH, 0),
+    ("key length -2", record(bytes([0, 0, 0, 3, 1, 0])), 1, faults.BAD_KEY_LENGTH, 0),
+    ("value past the record", record(bytes([0, 0, 0, 1, 20, 0])) + bytes(30), 1, faults.BAD_VALUE_LENGTH, 0),
+    ("value length -2", record(bytes([0, 0, 0, 1, 3, 0])), 1, faults.BAD_VALUE_LENGTH, 0),
+    ("negative header count", record(bytes([0, 0, 0, 1, 1, 1])), 1, faults.BAD_HEADER_COUNT, 0),
+    ("too many headers", record(bytes([0, 0, 0, 1, 1, 200, 1, 0, 0])), 1, faults.BAD_HEADER_COUNT, 0),
+    ("one header too many", record(bytes([0, 0, 0, 1, 1, 4, 0])), 1, faults.BAD_HEADER_COUNT, 0),
+    ("null header key", record(bytes([0, 0, 0, 1, 1, 2, 1, 1])), 1, faults.BAD_HEADER_KEY, 0),
+    ("header key past the record", record(bytes([0, 0, 0, 1, 1, 2, 8, 65])), 1, faults.BAD_HEADER_KEY, 0),
+    ("header value length -2", record(bytes([0, 0, 0, 1, 1, 2, 2, 65, 3])), 1, faults.BAD_HEADER_VALUE, 0),
+    ("header value past it", record(bytes([0, 0, 0, 1, 1, 2, 2, 65, 8])), 1, faults.BAD_HEADER_VALUE, 0),
+    ("header without value", record(bytes([0, 0, 0, 1, 1, 2, 2, 65])), 1, faults.BAD_VARINT, 0),
+    ("no header count", record(bytes([0, 0, 0, 1, 1])), 1, faults.BAD_VARINT, 0),
+    ("record too long", record(bytes([0, 0, 0, 1, 1, 0, 9])), 1, faults.LENGTH_MISMATCH, 0),
 ]
 
 
@@ -125,13 +125,13 @@ BROKEN = [
 )
 def test_broken_records(each_kernel, buf, count, reason, index):
     assert each_kernel.walk(buf, 0, len(buf), count, 0)[:2] == (reason, index)
-    if reason != reasons.BAD_OFFSET_DELTA:  # a compacted batch has gaps, so only produced ones are held to it
+    if reason != faults.BAD_OFFSET_DELTA:  # a compacted batch has gaps, so only produced ones are held to it
         assert each_kernel.split(buf, 0, len(buf), count, 0, 0, None)[:2] == (reason, index)
         assert each_kernel.measure(buf, 0, len(buf), count)[:2] == (reason, index)
 
 
 def test_every_reason_has_a_case_and_a_text():
-    assert {case[3] for case in BROKEN} | {reasons.OK} == set(range(len(reasons.TEXTS)))
+    assert {case[3] for case in BROKEN} | {faults.OK} == set(range(len(faults.TEXTS)))
 
 
 def test_padded_numbers_are_read(each_kernel):
@@ -199,7 +199,7 @@ def same_everywhere(
     )
     measured = compiled.measure(buf, pos, end, count)
     assert measured == _pure.measure(buf, pos, end, count)
-    if measured[0] == reasons.OK and count >= 0:
+    if measured[0] == faults.OK and count >= 0:
         assert decoded(compiled, buf, pos, end, count, base, measured) == decoded(
             _pure, buf, pos, end, count, base, measured
         )

@@ -20,7 +20,7 @@ from ottla.records.batch import (
 )
 from ottla.records.build import build_batch, finish_batch
 from ottla.records.checksum import crc32c
-from ottla.records.reasons import INT64_MAX, RECORD_ERRORS_MAX
+from ottla.records.faults import INT64_MAX, RECORD_ERRORS_MAX
 from ottla.records.record import iter_records
 from ottla.records.validate import AppendRules, check_produce
 
@@ -142,7 +142,7 @@ def test_malformed_records_are_named(each_kernel):
     good = bytes(build_batch(ROWS[:1])[HEADER_BYTES:])
     error = refused(with_records(good + good, 2))
     assert error.code == ErrorCode.INVALID_RECORD
-    assert error.record_errors == [(1, "Malformed: the record's offset delta is not its place in the batch")]
+    assert error.record_errors == [(1, "Malformed: the record's offset delta is not its index in the batch")]
     assert "offset delta" in error.message
     error = refused(with_records(good + b"\0", 1))
     assert (error.code, error.record_errors) == (ErrorCode.INVALID_RECORD, [])

@@ -135,7 +135,7 @@ def test_a_repeated_batch_gets_its_first_answer(files: FaultyFiles) -> None:
 def test_an_unknown_producer_goes_on_where_others_were_but_not_in_a_new_log(files: FaultyFiles) -> None:
     log = open_test_log(files)
     later = batch(2, producer_id=9, producer_epoch=0, base_sequence=17)
-    with pytest.raises(RecordsError, match="begins with sequence 17") as caught:
+    with pytest.raises(RecordsError, match="starts with sequence 17") as caught:
         produce(log, later)
     assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     produce(log, batch(4))

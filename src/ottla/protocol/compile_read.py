@@ -1,8 +1,8 @@
-"""From the schema of a message to a straight-line Python function that reads one version of it.
+"""Compiler from the schema of a message to a Python function that reads one version of it.
 
-The function keeps to three rules. Fixed-size fields in a row, and the length or tag count that follows them,
-come out of one unpack. Every length and count is compared with the bytes that are left before anything is
-made of it. Whatever the bytes are, the outcome is a message or a DecodeError.
+The function follows three rules. Consecutive fixed-size fields, and the length or tag count after them, are
+read by one unpack. Every length and count is compared with the remaining bytes before it is used. For any
+input the result is a message or a DecodeError.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ottla.protocol.message import Buffer, Message, Reader
 from ottla.protocol.schema import FIXED, Field, element_bytes_min, fields_of, has_records
 from ottla.protocol.source import Source
 
-# A byte or two on the wire can become an object of a hundred bytes in memory: this many elements, in all
-# arrays of one message together, are more than any real message has and still do no harm.
+# A byte or two on the wire can become an object of a hundred bytes in memory. This limit on the elements of
+# all arrays of a message is above that of any real message, and still harmless.
 ELEMENTS_MAX = 1_000_000
 
 
@@ -27,7 +27,7 @@ def compile_reader(cls: type[Message], version: int) -> Reader:
 
 
 def read_as_bytes(reader: Reader, buffer: Buffer, pos: int) -> tuple[Any, int]:
-    """A message without records is small: bytes are what its reader is fastest on."""
+    """Convert a message without records, which is small, to bytes: they are fastest to read."""
     message, end = reader(bytes(memoryview(buffer)[pos:]), 0)
     return message, end + pos
 
@@ -235,7 +235,7 @@ class _ReaderSource(Source):
         opened = self._null_check(target, compact, nullable)
         if compact:
             self.emit("n -= 1")
-        # Without this a count of two thousand million would be believed until the memory is gone.
+        # Without this check a count of two billion would exhaust the memory.
         least = max(1, element_bytes_min(field, self.version, self.flexible))
         bound = "end - pos" if least == 1 else f"(end - pos) // {least}"
         self.emit(

@@ -1,7 +1,7 @@
-"""From the schema of a message to a straight-line Python function that writes one version of it.
+"""Compiler from the schema of a message to a Python function that writes one version of it.
 
-Fixed-size fields in a row, and the length that follows them, go into one pack. The pieces are joined at the
-end; what stands in a `records` field is not copied but becomes a part of its own.
+Consecutive fixed-size fields, and the length after them, are written by one pack. The pieces are joined at
+the end; the content of a `records` field is not copied but becomes a separate part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _WriterSource(Source):
         self.label = f"{cls.__name__} v{version}"
         self.has_records = has_records(cls, version)
         self._run: list[tuple[str, str]] = []
-        # Where the bytes go at the moment: the list of the message, or that of a tagged field.
+        # The list that is being filled: that of the message, or of a tagged field.
         self._add = "add"
         self._tag_sections = 0
 
@@ -185,7 +185,7 @@ class _WriterSource(Source):
     def _nested(self, field: Field, value: str, level: int, nullable: bool) -> None:
         assert field.struct is not None
         var = f"o{level + 1}"
-        # The run may still speak of another struct by the same name.
+        # The run may still refer to another struct by the same name.
         self._flush()
         if not nullable:
             self.emit(f"{var} = {value}")
@@ -251,7 +251,7 @@ class _WriterSource(Source):
         self.emit(f"{self._add}(s)")
 
     def _int32_array(self, items: str) -> None:
-        """By far the most frequent array: replicas and partitions, mostly a handful of them."""
+        """Write the most frequent kind of array: a few replicas or partitions."""
         self._flush()
         add = self._add
         if self.flexible:

@@ -1,4 +1,4 @@
-"""How the records of coordinators (__consumer_offsets, __transaction_state, __share_group_state) are framed.
+"""Framing of coordinator records (__consumer_offsets, __transaction_state, __share_group_state).
 
 A key is its record type as int16 and the body; a value is its version as int16 and the body. The type of
 a value is known by its key alone. A record without a value is a tombstone: there is nothing to decode.
@@ -30,7 +30,7 @@ def encode_coordinator_key(key: Message) -> bytes:
 
 
 def encode_coordinator_value(value: Message, version: int | None = None) -> bytes:
-    """In the newest stable version unless another one is asked for."""
+    """Encode in the newest stable version, unless `version` is given."""
     if version is None:
         version = value.MAX_STABLE_VERSION
     return _INT16.pack(version) + value.encode(version)
@@ -52,7 +52,7 @@ def _leading_int16(buffer: Buffer) -> int:
     try:
         (number,) = _INT16.unpack_from(buffer)
     except StructError as error:
-        raise DecodeError("coordinator record ends too soon") from error
+        raise DecodeError("incomplete coordinator record") from error
     assert isinstance(number, int)
     return number
 

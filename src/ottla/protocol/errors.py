@@ -6,11 +6,11 @@ from enum import IntEnum
 
 
 class DecodeError(ValueError):
-    """The bytes are not a message: too short, too long, or not what the schema says."""
+    """The bytes are not a valid message."""
 
 
 class EncodeError(ValueError):
-    """The message has a value that the wire, or this version of the message, cannot carry."""
+    """The message has a value that this version of the message cannot represent."""
 
 
 class ErrorCode(IntEnum):
@@ -154,7 +154,7 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
-# A client may send the same request again after these.
+# The errors after which a client may retry the request.
 RETRIABLE: frozenset[int] = frozenset(
     (
         *(2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88, 89),

@@ -1,6 +1,6 @@
 """Whole frames: the size, the header and the body of a request or a response.
 
-The request header is read by hand: it is the one message that every request pays for.
+The request header has a hand-written reader, because every request needs it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SIZED_REQUEST_HEAD = Layout(">ihhih")
 _INT32 = Layout(">i")
 _SIZED_RESPONSE_HEAD = Layout(">ii")
 _SIZED_RESPONSE_HEAD_WITH_TAGS = Layout(">iix")
-# An API that nobody knows has no flexible version that could be skipped over.
+# An unknown API has no flexible versions.
 _FLEXIBLE_FROM = {api.key: api.flexible_from for api in API_BY_KEY.values()}
 _NEVER = 0x8000
 
 
 class RequestHead(Struct):
-    """The header of a request, and where its body starts."""
+    """The header of a request, and the position of its body."""
 
     __slots__ = ("api_key", "api_version", "body_pos", "client_id", "correlation_id")
 
@@ -42,7 +42,7 @@ class RequestHead(Struct):
 
 
 def read_request_header(buffer: Buffer, pos: int = 0) -> RequestHead:
-    """The header of the request that starts at `pos` and fills the buffer (its size is already taken off).
+    """Read the header of the request at `pos`, after its size.
 
     Unknown APIs and versions are not errors here: the caller answers them.
     """
@@ -67,7 +67,7 @@ def read_request_header(buffer: Buffer, pos: int = 0) -> RequestHead:
 
 
 def read_response_header(api_key: int, version: int, buffer: Buffer, pos: int = 0) -> tuple[int, int]:
-    """The correlation id, and the position of the body."""
+    """Return the correlation id and the position of the body."""
     try:
         (correlation_id,) = _INT32.unpack_from(buffer, pos)
         pos += 4
@@ -82,7 +82,7 @@ def read_response_header(api_key: int, version: int, buffer: Buffer, pos: int = 
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> list[Part]:
-    """The frame of a response in parts, the size in front; `records` are handed on as they are."""
+    """Return the frame of a response in parts, beginning with its size; `records` are not copied."""
     parts = message.encode_parts(version)
     size = sum(map(len, parts)) + 4
     first = parts[0]
@@ -99,12 +99,12 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 
 def encode_request(version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
-    """The frame of a request, the size in front."""
+    """Return the frame of a request, beginning with its size."""
     return b"".join(request_parts(version, correlation_id, client_id, message))  # type: ignore[arg-type]
 
 
 def request_parts(version: int, correlation_id: int, client_id: str | None, message: Message) -> list[Part]:
-    """The same in parts, so that a large produce is not copied; `records` are handed on as they are."""
+    """Return the frame of a request in parts, so that the `records` of a produce request are not copied."""
     parts = message.encode_parts(version)
     first = parts[0]
     assert type(first) is bytes

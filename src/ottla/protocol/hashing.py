@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def java_hash(text: str) -> int:
-    """Over UTF-16 code units: h = 31 h + unit, in 32 bits with a sign."""
+    """Hash UTF-16 code units: h = 31 h + unit, as a signed 32-bit number."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(encoded), 2):
@@ -13,6 +13,6 @@ def java_hash(text: str) -> int:
 
 
 def java_hash_partition(text: str, partitions: int) -> int:
-    """|hash| modulo the partition count; the one value without a positive twin counts as 0."""
+    """Return |hash| modulo the partition count; the most negative number counts as 0."""
     value = java_hash(text)
     return 0 if value == -(2**31) else abs(value) % partitions

@@ -1,4 +1,4 @@
-"""The base of every generated message: equality, text, and the way to and from bytes.
+"""Base class of the generated messages: equality, repr, encoding and decoding.
 
 A message class carries a schema (see ottla.protocol.schema). The functions that read and write one version
 of it are compiled at its first use and kept in READERS and WRITERS of that class.
@@ -15,19 +15,19 @@ from ottla.protocol.uuids import ZERO_UUID
 __all__ = ["UNSET", "ZERO_UUID", "Buffer", "Message", "Part", "Records", "Struct"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-# What an encoded message is made of: bytes, or whatever stands in a `records` field (a region of a file).
+# A part of an encoded message: bytes, or the content of a `records` field (a region of a file).
 Part: TypeAlias = bytes | bytearray | memoryview | Sized
 # A `records` field: a memoryview of the input when decoded; anything with a length when encoded; None.
 Records: TypeAlias = Any
 Reader: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 Writer: TypeAlias = Callable[[Any, bytes], list[Part]]
 
-# Stands for "a fresh empty list or struct" in signatures, where None already means null.
+# Means "a new empty list or struct" in signatures, where None means null.
 UNSET: Any = type("Unset", (), {"__slots__": (), "__repr__": lambda self: "UNSET"})()
 
 
 class Value:
-    """Fields in slots, compared by what they hold and shown with it."""
+    """Fields in slots, compared and shown by value."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -44,14 +44,14 @@ class Value:
 
 
 class Struct(Value):
-    """A part of a message."""
+    """A struct inside a message."""
 
     __slots__ = ()
     SCHEMA: ClassVar[str] = ""
 
 
 class Message(Struct):
-    """A whole message, with the versions it exists in."""
+    """A message, with its versions."""
 
     __slots__ = ()
     API_KEY: ClassVar[int] = -1
@@ -64,19 +64,19 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, version: int, buffer: Buffer, pos: int = 0) -> Self:
-        """The message that fills the buffer from `pos` to its end. Raises DecodeError."""
+        """Decode the message from `pos` to the end of the buffer. Raises DecodeError."""
         try:
             reader = cls.READERS[version]
         except KeyError:
             reader = _compile_reader(cls, version)
         message, end = reader(buffer, pos)
         if end != len(buffer):
-            raise DecodeError(f"{len(buffer) - end} bytes too many after {cls.__name__} v{version}")
+            raise DecodeError(f"{len(buffer) - end} trailing bytes after {cls.__name__} v{version}")
         return message  # type: ignore[no-any-return]
 
     @classmethod
     def read(cls, version: int, buffer: Buffer, pos: int = 0) -> tuple[Self, int]:
-        """The message at `pos`, and the position after it. Raises DecodeError."""
+        """Decode the message at `pos`; return it and the position after it. Raises DecodeError."""
         try:
             reader = cls.READERS[version]
         except KeyError:
@@ -84,7 +84,7 @@ class Message(Struct):
         return reader(buffer, pos)
 
     def encode(self, version: int) -> bytes:
-        """Raises EncodeError for a field that this version cannot carry."""
+        """Encode the message. Raises EncodeError for a field that this version cannot represent."""
         try:
             writer = self.WRITERS[version]
         except KeyError:
@@ -96,7 +96,7 @@ class Message(Struct):
             raise EncodeError(f"{type(self).__name__} v{version}: records are not in memory") from error
 
     def encode_parts(self, version: int, head: bytes = b"") -> list[Part]:
-        """`head` and the message in pieces: what stands in `records` fields is handed on as it is."""
+        """Return `head` and the message in parts; the content of `records` fields is not copied."""
         try:
             writer = self.WRITERS[version]
         except KeyError:

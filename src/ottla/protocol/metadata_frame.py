@@ -1,4 +1,4 @@
-"""How a record of __cluster_metadata says what it is: frame version, record type, version, message."""
+"""Framing of __cluster_metadata records: frame version, record type, version, message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _classes: dict[int, type[Message]] = {}
 
 
 def encode_metadata_record(message: Message, version: int | None = None) -> bytes:
-    """The value of the record; the newest stable version unless another one is asked for."""
+    """Encode the record value in the newest stable version, unless `version` is given."""
     if METADATA_RECORDS.get(message.API_KEY) != type(message).__name__:
         raise EncodeError(f"{type(message).__name__} is not a metadata record")
     if version is None:
@@ -25,7 +25,7 @@ def encode_metadata_record(message: Message, version: int | None = None) -> byte
 
 
 def decode_metadata_record(value: Buffer) -> Message:
-    """Raises DecodeError, also for a record type or version that this software does not know."""
+    """Decode a record value. Raises DecodeError, also for an unknown record type or version."""
     frame_version, pos = read_uvarint(value, 0)
     if frame_version != FRAME_VERSION:
         raise DecodeError(f"metadata record with frame version {frame_version}")

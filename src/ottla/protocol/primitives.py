@@ -1,4 +1,4 @@
-"""The parts of the wire format that the compiled codecs and the hand-written ones call by name."""
+"""Functions for the wire format, used by the compiled and the hand-written codecs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.protocol.errors import DecodeError, EncodeError
 STRING_BYTES_MAX = 0x7FFF
 UVARINT_MAX = 0xFFFF_FFFF
 
-# The unsigned varints of one byte, and the packers of short int32 arrays: what nearly all lengths need.
+# Tables for one-byte varints and short int32 arrays, which cover nearly all lengths.
 UVARINT_BYTE: tuple[bytes, ...] = tuple(bytes((value,)) for value in range(128))
 SHORT_ARRAY_MAX = 8
 UNPACK_INT32S = tuple(Layout(f">{count}i").unpack_from for count in range(SHORT_ARRAY_MAX))
@@ -19,7 +19,7 @@ PACK_INT32S = tuple(Layout(f">i{count}i").pack for count in range(SHORT_ARRAY_MA
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint: groups of seven bits, the lowest first."""
+    """Encode an unsigned varint: groups of seven bits, lowest first."""
     if value < 128:
         return UVARINT_BYTE[value]
     out = bytearray()
@@ -31,16 +31,16 @@ def uvarint(value: int) -> bytes:
 
 
 def read_uvarint(buffer: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
-    """The value of at most 32 bits, and the position after it. Raises DecodeError."""
+    """Return the value of at most 32 bits and the position after it. Raises DecodeError."""
     try:
         first = buffer[pos]
         return (first, pos + 1) if first < 128 else uvarint_rest(buffer, pos + 1, first)
     except IndexError as error:
-        raise DecodeError("varint ends too soon") from error
+        raise DecodeError("incomplete varint") from error
 
 
 def uvarint_rest(buffer: bytes | bytearray | memoryview, pos: int, first: int) -> tuple[int, int]:
-    """Go on after a first byte above 127. Raises IndexError at the end of the buffer."""
+    """Continue after a first byte above 127. Raises IndexError at the end of the buffer."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[pos]
@@ -54,7 +54,7 @@ def uvarint_rest(buffer: bytes | bytearray | memoryview, pos: int, first: int) -
 
 
 def string_size_rest(buffer: bytes | bytearray | memoryview, pos: int, first: int) -> tuple[int, int]:
-    """As uvarint_rest, for the length (plus one) of a compact string."""
+    """Like uvarint_rest, for the length (plus one) of a compact string."""
     value, pos = uvarint_rest(buffer, pos, first)
     if value > STRING_BYTES_MAX + 1:
         raise DecodeError(f"string of {value - 1} bytes")
@@ -62,14 +62,14 @@ def string_size_rest(buffer: bytes | bytearray | memoryview, pos: int, first: in
 
 
 def string_size(length: int) -> bytes:
-    """The prefix of a compact string."""
+    """Return the prefix of a compact string."""
     if length > STRING_BYTES_MAX:
         raise EncodeError(f"string of {length} bytes")
     return uvarint(length + 1)
 
 
 def skip_tags(buffer: bytes | bytearray | memoryview, pos: int, end: int, count: int) -> int:
-    """Step over tagged fields that nobody here knows; `count` is the byte just read, maybe not all of it."""
+    """Skip unknown tagged fields; `count` is the first byte of their number."""
     if count > 127:
         count, pos = uvarint_rest(buffer, pos, count)
     last = -1
@@ -86,7 +86,7 @@ def skip_tags(buffer: bytes | bytearray | memoryview, pos: int, end: int, count:
 
 
 def read_fixed_array(code: str, buffer: bytes | bytearray | memoryview, pos: int, count: int) -> list[int]:
-    """`count` numbers in a row; the caller has checked that they are all there."""
+    """Return `count` numbers; the caller has checked the length."""
     return list(unpack_from(f">{count}{code}", buffer, pos))
 
 

@@ -1,10 +1,11 @@
-"""The schema that every generated class carries, parsed: one line of text per field.
+"""Parser for the schemas of generated messages: one line of text per field.
 
     name type versions [null:versions] [tag:number:versions] [default:value] [ignorable] [inflexible]
 
 `type` is a primitive, the name of a struct in the same module, or `[]` and one of these. `versions` is "3",
 "3+" or "3-5": where the field exists, where it may be null, where it is a tagged field. A field that is not
-`ignorable` must have its default in versions that lack it. `inflexible` keeps the old length prefix for ever.
+`ignorable` must have its default in versions that lack it. `inflexible` keeps the old length prefix in all
+versions.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def fields_of(cls: type[Any]) -> list[Field]:
 
 
 def has_records(cls: type[Any], version: int) -> bool:
-    """Whether any field of the message, at any depth, holds record batches."""
+    """Whether any field of the message, at any depth, contains record batches."""
     return any(
         field.element == "records" or (field.struct is not None and has_records(field.struct, version))
         for field in fields_of(cls)
@@ -126,7 +127,7 @@ def has_records(cls: type[Any], version: int) -> bool:
 
 
 def element_bytes_min(field: Field, version: int, flexible: bool) -> int:
-    """The least room that one value, or one element of an array, takes on the wire."""
+    """The minimum size of a value, or of an array element, on the wire."""
     if field.struct is not None:
         return struct_bytes_min(field.struct, version, flexible)
     if field.element in FIXED:

@@ -1,4 +1,4 @@
-"""Python source in the making: what the compilers of readers and writers share."""
+"""Generation of Python source, shared by the compilers of readers and writers."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 
 ZERO_UUID = bytes(16)
-# The id of __cluster_metadata, the only topic whose id is not drawn at random.
+# The id of __cluster_metadata, the only topic without a random id.
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 
 _TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -19,7 +19,7 @@ def uuid_to_text(uuid: bytes) -> str:
 
 
 def uuid_from_text(text: str) -> bytes:
-    """Raises ValueError for anything but the one text form of a uuid."""
+    """Parse the text form of a uuid. Raises ValueError for any other text."""
     try:
         uuid = a2b_base64(text.encode("ascii").translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
     except (UnicodeEncodeError, Base64Error):

@@ -2,7 +2,7 @@
 """The compiled kernel: loops over records, on bytes that may be hostile.
 
 Every read is checked by hand against the end of the record, the batch and the buffer. `_pure.py` is the
-readable twin with the same functions and results; reasons and kinds are those of `reasons.py`.
+readable counterpart with the same functions and results; faults and kinds are those of `faults.py`.
 """
 
 cimport cython

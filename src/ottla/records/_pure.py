@@ -1,7 +1,7 @@
-"""The kernel in plain Python: the same functions and results as the compiled one, for machines without it.
+"""The kernel in pure Python: the same functions and results as the compiled kernel, for systems without it.
 
-It is also the description of what the compiled kernel does. Everything raises nothing but ValueError for
-ranges that do not exist; faults in the records are reported as (reason, index of the record).
+It also specifies the compiled kernel. The functions raise ValueError only for invalid ranges; faults in
+records are returned as (fault, index of the record).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from ottla.records import reasons
-from ottla.records.reasons import INT64_MAX, INT64_MIN, OK
+from ottla.records import faults
+from ottla.records.faults import INT64_MAX, INT64_MIN, OK
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 RecordTuple: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -29,8 +29,8 @@ class _BadRecord(Exception):
 
 
 def _number(buf: memoryview, pos: int, end: int, bits: int) -> tuple[int, int]:
-    """Read a zigzag number of at most `bits`; returns (value, position behind it)."""
-    if pos < end and (byte := buf[pos]) < 0x80:  # nearly always
+    """Read a zigzag varint of at most `bits`; return (value, position after it)."""
+    if pos < end and (byte := buf[pos]) < 0x80:  # the common case
         return (byte >> 1) ^ -(byte & 1), pos + 1
     value = shift = 0
     while pos < end:
@@ -44,7 +44,7 @@ def _number(buf: memoryview, pos: int, end: int, bits: int) -> tuple[int, int]:
         shift += 7
         if shift >= bits:
             break
-    raise _BadRecord(reasons.BAD_VARINT)
+    raise _BadRecord(faults.BAD_VARINT)
 
 
 def _field(buf: memoryview, pos: int, end: int, reason: int, least: int) -> tuple[memoryview | None, int]:
@@ -59,32 +59,32 @@ def _field(buf: memoryview, pos: int, end: int, reason: int, least: int) -> tupl
 
 def _record(buf: memoryview, pos: int, batch_end: int) -> tuple[_Parsed, int]:
     if pos >= batch_end:
-        raise _BadRecord(reasons.MISSING_RECORDS)
+        raise _BadRecord(faults.MISSING_RECORDS)
     length, pos = _number(buf, pos, batch_end, 32)
     if length < 1 or length > batch_end - pos:
-        raise _BadRecord(reasons.BAD_LENGTH)
+        raise _BadRecord(faults.BAD_LENGTH)
     end = pos + length
-    timestamp_delta, pos = _number(buf, pos + 1, end, 64)  # the byte before it holds no attributes yet
+    timestamp_delta, pos = _number(buf, pos + 1, end, 64)  # the attributes byte is still empty
     offset_delta, pos = _number(buf, pos, end, 32)
-    key, pos = _field(buf, pos, end, reasons.BAD_KEY_LENGTH, -1)
-    value, pos = _field(buf, pos, end, reasons.BAD_VALUE_LENGTH, -1)
+    key, pos = _field(buf, pos, end, faults.BAD_KEY_LENGTH, -1)
+    value, pos = _field(buf, pos, end, faults.BAD_VALUE_LENGTH, -1)
     headers_count, pos = _number(buf, pos, end, 32)
     if headers_count < 0 or headers_count > end - pos:
-        raise _BadRecord(reasons.BAD_HEADER_COUNT)
+        raise _BadRecord(faults.BAD_HEADER_COUNT)
     headers: list[tuple[memoryview, memoryview | None]] = []
     for _ in range(headers_count):
-        header_key, pos = _field(buf, pos, end, reasons.BAD_HEADER_KEY, 0)
-        header_value, pos = _field(buf, pos, end, reasons.BAD_HEADER_VALUE, -1)
+        header_key, pos = _field(buf, pos, end, faults.BAD_HEADER_KEY, 0)
+        header_value, pos = _field(buf, pos, end, faults.BAD_HEADER_VALUE, -1)
         assert header_key is not None
         headers.append((header_key, header_value))
     if pos != end:
-        raise _BadRecord(reasons.LENGTH_MISMATCH)
+        raise _BadRecord(faults.LENGTH_MISMATCH)
     return (timestamp_delta, offset_delta, key, value, headers), end
 
 
 def _view(buf: Buffer, pos: int, end: int) -> memoryview:
     if not 0 <= pos <= end <= len(buf):
-        raise ValueError("range outside of the buffer")
+        raise ValueError("range outside the buffer")
     return memoryview(buf)
 
 
@@ -112,7 +112,7 @@ def walk(
         try:
             (timestamp_delta, offset_delta, key, _, _), pos = _record(view, pos, end)
             if offset_delta != index:
-                raise _BadRecord(reasons.BAD_OFFSET_DELTA)
+                raise _BadRecord(faults.BAD_OFFSET_DELTA)
         except _BadRecord as bad:
             reason, stopped_at = bad.reason, index
             break
@@ -124,13 +124,13 @@ def walk(
         out_of_range = not low_ms <= timestamp <= high_ms and timestamp != -1
         bad_timestamps += out_of_range
         if need_keys and key is None:
-            errors.append((index, reasons.NULL_KEY, timestamp))
+            errors.append((index, faults.NULL_KEY, timestamp))
         elif out_of_range:
-            errors.append((index, reasons.TIMESTAMP_OUT_OF_RANGE, timestamp))
+            errors.append((index, faults.TIMESTAMP_OUT_OF_RANGE, timestamp))
     else:
         if pos != end:
-            reason, stopped_at = reasons.TRAILING_BYTES, max(count, 0)
-    kept = errors[: reasons.RECORD_ERRORS_MAX] or None
+            reason, stopped_at = faults.TRAILING_BYTES, max(count, 0)
+    kept = errors[: faults.RECORD_ERRORS_MAX] or None
     return reason, stopped_at, min_timestamp, max_timestamp, max_index, null_keys, bad_timestamps, kept
 
 
@@ -141,7 +141,7 @@ def _bytes_or_none(field: memoryview | None) -> bytes | None:
 def quick_check(
     buf: Buffer, bytes_max: int, target_codec: int, high_ms: int, crc32c: Callable[[memoryview], int]
 ) -> tuple[int, ...] | None:
-    """Only the compiled kernel is quick; None sends the caller to the checks one by one."""
+    """Return None: the caller does the checks one by one. Only the compiled kernel has a quick check."""
     return None
 
 
@@ -154,7 +154,7 @@ def split(
     base_timestamp: int,
     append_timestamp: int | None,
 ) -> tuple[int, int, list[RecordTuple]]:
-    """Cut a section into tuples of a record; what comes before a fault is returned with it."""
+    """Split a section into one tuple per record; records before a fault are returned with it."""
     view = _view(buf, pos, end)
     records: list[RecordTuple] = []
     for index in range(count):
@@ -169,7 +169,7 @@ def split(
         offset = _wrapped(base_offset + offset_delta)
         records.append((offset, timestamp, _bytes_or_none(key), _bytes_or_none(value), pairs))
     if pos != end:
-        return reasons.TRAILING_BYTES, max(count, 0), records
+        return faults.TRAILING_BYTES, max(count, 0), records
     return OK, -1, records
 
 
@@ -209,7 +209,7 @@ def _body(
 
 
 def pack(records: Iterable[NewRecord], prefix_bytes: int) -> tuple[bytearray, int, int]:
-    """Lay out records behind `prefix_bytes` of room; returns (buffer, base timestamp, max timestamp)."""
+    """Encode records after `prefix_bytes` of space; return (buffer, base timestamp, max timestamp)."""
     out = bytearray(prefix_bytes)
     base_timestamp = max_timestamp = 0
     for index, (timestamp, key, value, headers) in enumerate(records):
@@ -228,14 +228,14 @@ def pack(records: Iterable[NewRecord], prefix_bytes: int) -> tuple[bytearray, in
 Measured: TypeAlias = tuple[int, int, int, int, int, int, int]
 # (buffer, position, end, count, base offset, base timestamp, timestamp type, append timestamp)
 Section: TypeAlias = tuple[Buffer, int, int, int, int, int, int, int]
-# (validity or None, offsets, data or None, first place, length)
+# (validity or None, offsets, data or None, first index, length)
 Column: TypeAlias = tuple[Buffer | None, Buffer | None, Buffer | None, int, int]
 
 
 def measure(buf: Buffer, pos: int, end: int, count: int) -> Measured:
-    """Check a section and say how much room its columns take.
+    """Check a section and compute the size of its columns.
 
-    Returns (reason, index, key bytes, value bytes, headers, header key bytes, header value bytes).
+    Returns (fault, index, key bytes, value bytes, headers, header key bytes, header value bytes).
     """
     view = _view(buf, pos, end)
     keys = values = header_rows = header_keys = header_values = 0
@@ -251,7 +251,7 @@ def measure(buf: Buffer, pos: int, end: int, count: int) -> Measured:
             header_keys += len(name)
             header_values += len(content or b"")
     if pos != end:
-        return reasons.TRAILING_BYTES, max(count, 0), 0, 0, 0, 0, 0
+        return faults.TRAILING_BYTES, max(count, 0), 0, 0, 0, 0, 0
     return OK, -1, keys, values, header_rows, header_keys, header_values
 
 
@@ -295,7 +295,7 @@ def _writable(buf: Buffer, least_bytes: int, kind: Literal["B", "i", "q"]) -> me
 def decode(
     sections: Iterable[Section], rows_max: int, headers_max: int, outputs: Sequence[Buffer]
 ) -> tuple[int, int, int, int, int, bool]:
-    """Fill column buffers with the records of several sections, which `measure` has found good.
+    """Fill column buffers with the records of several sections that `measure` has checked.
 
     The outputs are: offset, timestamp, timestamp type; validity, offsets and data of the keys; the same of
     the values; offsets of the header lists; offsets and data of the header keys; validity, offsets and data
@@ -362,13 +362,13 @@ class _Input:
 
     def range(self, row: int) -> tuple[int, int] | None:
         if not 0 <= row < self.length:
-            raise ValueError("a column does not hold the row")
+            raise ValueError("a column does not have the row")
         place = self.start + row
         if self.validity is not None and not self.validity[place >> 3] >> (place & 7) & 1:
             return None
         first, last = self.offsets[place], self.offsets[place + 1]
         if first < 0 or last < first or (self.data is not None and last > len(self.data)):
-            raise ValueError("a column does not hold the row")
+            raise ValueError("a column does not have the row")
         return first, last
 
     def get(self, row: int) -> memoryview | None:
@@ -392,9 +392,9 @@ def encode(
     prefix_bytes: int,
     bytes_max: int,
 ) -> tuple[bytearray, int, int, int]:
-    """Lay out rows from `start` on behind `prefix_bytes` of room, as `bytes_max` allows but at least one.
+    """Encode rows from `start` on after `prefix_bytes` of space, up to `bytes_max` but at least one row.
 
-    Returns (buffer, the row after the last one taken, base timestamp, max timestamp).
+    Returns (buffer, the row after the last encoded one, base timestamp, max timestamp).
     """
     keys, values, lists = _Input(key_buffers), _Input(value_buffers), _Input(list_buffers)
     header_keys, header_values = _Input(header_key_buffers), _Input(header_value_buffers)

@@ -1,10 +1,10 @@
-"""Compaction in plain Python: the twin of `_cleaning.pxi`, for machines without the compiled kernel."""
+"""Compaction in pure Python: the counterpart of `_cleaning.pxi`, for systems without the compiled kernel."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
-from ottla.records import reasons
+from ottla.records import faults
 from ottla.records._pure import Buffer, _BadRecord, _record, _view, _wrapped
 from ottla.records.batch import (
     CONTROL_BIT,
@@ -18,7 +18,7 @@ from ottla.records.batch import (
     read_header,
     seal,
 )
-from ottla.records.reasons import OK
+from ottla.records.faults import OK
 
 ALL_DONE = 0
 LOOK = 1
@@ -30,13 +30,13 @@ _NOT_PLAIN = 0x07 | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class KeyMap:
-    """The last offset of each key, which is remembered by 128 bits of its hash."""
+    """The last offset of each key; a key is identified by 128 bits of its hash."""
 
-    ENTRY_BYTES = 160  # what an entry of a dict costs, its digest and its offset
+    ENTRY_BYTES = 160  # memory of a dict entry with its digest and offset
 
     def __init__(self, slots: int, secret: bytes) -> None:
         if slots < 1 or len(secret) != 16:
-            raise ValueError("a map needs a slot and a secret of 16 bytes")
+            raise ValueError("a map needs at least one slot and a secret of 16 bytes")
         self.slots = slots
         self._secret = secret
         self._offsets: dict[bytes, int] = {}
@@ -48,11 +48,11 @@ class KeyMap:
         return blake2b(key, digest_size=16, key=self._secret).digest()
 
     def get(self, key: Buffer) -> int:
-        """The key's last offset, -1 if it is not known."""
+        """Return the key's last offset, -1 if it is unknown."""
         return self._offsets.get(self._digest(key), -1)
 
     def put(self, key: Buffer, offset: int, limit: int) -> bool:
-        """False if the key is new and there is no room for it."""
+        """Set the last offset of a key; return False if the key is new and the map is full."""
         digest = self._digest(key)
         if len(self._offsets) >= min(limit, self.slots - 1) and digest not in self._offsets:
             return False
@@ -83,7 +83,7 @@ def map_records(
 
 
 def _opened(view: memoryview, pos: int, end: int) -> tuple[int, BatchHeader | None]:
-    """A whole batch and ALL_DONE, or LOOK where it is cut short, or DAMAGED."""
+    """Return a whole batch and ALL_DONE, LOOK if it is incomplete, or DAMAGED."""
     if end - pos < HEADER_BYTES:
         return LOOK, None
     try:
@@ -156,7 +156,7 @@ def filter_records(
         kept += 1
         tombstones += value is None
     if pos != end:
-        return reasons.TRAILING_BYTES, 0, 0, -1, None
+        return faults.TRAILING_BYTES, 0, 0, -1, None
     return OK, kept, tombstones, max_timestamp, out
 
 

@@ -1,6 +1,6 @@
-"""Record batches as Arrow columns and back, for clients and pipelines. The broker never imports this.
+"""Conversion between record batches and Arrow columns, for clients and pipelines. Not used by the broker.
 
-The kernel writes straight into Arrow's buffers, so a record costs no Python object on either way.
+The kernel reads and writes Arrow's buffers directly, without a Python object per record.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.records import kernel, reasons
+from ottla.records import faults, kernel
 from ottla.records.batch import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-# Arrow's offsets of binary columns are int32.
+# The offsets of Arrow's binary columns are int32.
 COLUMN_BYTES_MAX = 0x7FFFFFFF
 
 
@@ -53,11 +53,11 @@ def batches_to_arrow(
     keep: Callable[[BatchHeader], bool] | None = None,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> pa.RecordBatch:
-    """The records of all whole batches in the buffers, in their order, with `SCHEMA`.
+    """Decode the records of all whole batches in the buffers, in order, with `SCHEMA`.
 
-    Control batches are left out, and so are batches that `keep` refuses (aborted transactions, say) and the
-    records before `from_offset`, with which a fetched batch may begin. Raises CorruptBatch, RecordsError on
-    bad compressed data, and ValueError when a column would pass Arrow's 2 GB: pass fewer buffers then.
+    Control batches, batches for which `keep` returns False (for example aborted transactions) and records
+    before `from_offset` are skipped. Raises CorruptBatch, RecordsError for invalid compressed data, and
+    ValueError if a column would exceed Arrow's limit of 2 GB: pass fewer buffers then.
     """
     found = (
         (buf, pos, header)
@@ -75,9 +75,10 @@ def headed_to_arrow(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
     scratch: Scratch | None = None,
 ) -> pa.RecordBatch:
-    """The same for data batches whose headers are read already: (buffer, position in it, header) each.
+    """Decode data batches whose headers were read already, given as (buffer, position, header).
 
-    Who calls it often gives it the same `scratch`, whose memory is free again afterwards.
+    Frequent callers pass the same `scratch`, whose memory is reused.
+
     """
     if scratch is not None:
         scratch.clear()
@@ -90,11 +91,11 @@ def headed_to_arrow(
         plain, start, end = records_section(buf, pos, header, decompressed_bytes_max, scratch)
         count = header.records_count
         if count < 0:
-            raise CorruptBatch(f"the batch at offset {header.base_offset} has a negative count of records")
+            raise CorruptBatch(f"the batch at offset {header.base_offset} has a negative record count")
         reason, index, *room = kernel.measure(plain, start, end, count)
         if reason:
             where = f"record {index} of the batch at offset {header.base_offset}"
-            raise CorruptBatch(f"{where}: {reasons.TEXTS[reason]}")
+            raise CorruptBatch(f"{where}: {faults.TEXTS[reason]}")
         rows += count
         rooms.append(tuple(room))
         sections.append(
@@ -112,7 +113,7 @@ def headed_to_arrow(
     sizes = [sum(column) for column in zip(*rooms, strict=True)] or [0, 0, 0, 0, 0]
     if max(rows, *sizes) > COLUMN_BYTES_MAX:
         raise ValueError(
-            f"{rows} records with {max(sizes)} bytes in a column are too many for one Arrow batch"
+            f"{rows} records with {max(sizes)} bytes in a column exceed the limits of an Arrow batch"
         )
     batch = _decode(sections, rows, sizes)
     return batch if from_offset is None else _from_offset(batch, from_offset)
@@ -157,7 +158,7 @@ def _decode(sections: list[Section], rows: int, room: list[int]) -> pa.RecordBat
 
 
 def _valid_text(keys: pa.Array) -> pa.Array:
-    """Header keys are UTF-8 by agreement only: what is not is replaced, as other clients do."""
+    """Decode header keys. Invalid UTF-8 is replaced, as other clients do."""
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:
@@ -170,12 +171,12 @@ def _from_offset(batch: pa.RecordBatch, from_offset: int) -> pa.RecordBatch:
     before = pc.sum(pc.less(batch.column("offset"), from_offset)).as_py() or 0
     if before == 0:
         return batch
-    # Offsets rise within one partition, so what comes before is at the front.
+    # Offsets increase within a partition, so earlier records are at the front.
     return batch.slice(before)
 
 
 class LaidOut(NamedTuple):
-    """Records behind room for a header, neither compressed nor sealed yet."""
+    """Encoded records after space for a header, not yet compressed or sealed."""
 
     data: bytearray
     records_count: int
@@ -184,10 +185,10 @@ class LaidOut(NamedTuple):
 
 
 class RecordColumns:
-    """The columns that make records, looked up once, so that batches of a few rows each cost little more.
+    """The columns of records, looked up once, so that small batches are cheap.
 
-    Columns: value, and where they exist key, headers and timestamp, in the types of `SCHEMA` or such that
-    Arrow casts to them (integers are milliseconds). A null or missing timestamp is `now_ms`.
+    Columns: value, and optionally key, headers and timestamp, of the types in `SCHEMA` or types that Arrow
+    casts to them (integers are milliseconds). A null or missing timestamp becomes `now_ms`.
     """
 
     __slots__ = ("_headers", "_key", "_timestamps", "_value")
@@ -198,7 +199,8 @@ class RecordColumns:
         self._headers = _header_columns(rows)
 
     def lay_out(self, start: int, stop: int, batch_bytes: int) -> Iterator[LaidOut]:
-        """The rows from `start` to `stop` in batches of at most `batch_bytes`, but of one row at least."""
+        """Encode the rows from `start` to `stop` in batches of at most `batch_bytes`, but at least one row
+        each."""
         while start < stop:
             plain, end, base_timestamp, max_timestamp = kernel.encode(
                 start,
@@ -226,9 +228,10 @@ def arrow_to_batches(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> Iterator[bytearray]:
-    """Record batches of at most `batch_bytes` before compression (a larger record has one of its own).
+    """Encode rows as batches of at most `batch_bytes` before compression; a larger record gets its own batch.
 
-    `RecordColumns` says which columns there may be.
+    See `RecordColumns` for the columns.
+
     """
     for part in RecordColumns(rows, now_ms).lay_out(0, rows.num_rows, batch_bytes):
         yield finish_batch(
@@ -247,15 +250,15 @@ def arrow_to_batches(
 def arrow_to_batch(
     rows: pa.RecordBatch, now_ms: int, *, codec: int = 0, level: int | None = None
 ) -> bytearray:
-    """All rows, of which there must be some, as one batch."""
+    """Encode all rows, at least one, as a single batch."""
     batches = list(arrow_to_batches(rows, now_ms, batch_bytes=COLUMN_BYTES_MAX, codec=codec, level=level))
     if len(batches) != 1:
-        raise ValueError(f"{rows.num_rows} rows make {len(batches)} batches")
+        raise ValueError(f"{rows.num_rows} rows need {len(batches)} batches")
     return batches[0]
 
 
 def _timestamps(rows: pa.RecordBatch, now_ms: int) -> tuple[Any, int]:
-    """The (buffer, first place) of the timestamps as int64 milliseconds without nulls."""
+    """Return (buffer, first index) of the timestamps as int64 milliseconds without nulls."""
     if "timestamp" in rows.schema.names:
         column = rows.column("timestamp")
         if pa.types.is_timestamp(column.type):
@@ -271,7 +274,7 @@ def _binary_column(rows: pa.RecordBatch, name: str) -> Column:
         return _column(rows.column(name))
     if name == "key":
         return _column(pa.nulls(rows.num_rows, pa.binary()))
-    raise ValueError(f"there is no column {name!r} among {rows.schema.names}")
+    raise ValueError(f"column {name!r} is missing; the columns are {rows.schema.names}")
 
 
 def _column(array: pa.Array) -> Column:

@@ -1,4 +1,4 @@
-"""The record batch header: the 61 bytes that the broker reads of every batch, and the errors of this room.
+"""The record batch header, which the broker reads of every batch, and the errors of this package.
 
 Offsets into the batch, all integers big-endian:
 
@@ -58,11 +58,11 @@ assert HEADER.size == HEADER_BYTES
 
 
 class CorruptBatch(ValueError):
-    """The bytes cannot be a record batch, or their checksum says they are no longer what was written."""
+    """The bytes are not a record batch, or its checksum does not match."""
 
 
 class RecordsError(Exception):
-    """Records that must be refused: the error code for the client, and what is wrong with which record."""
+    """Records that must be rejected: the error code for the client, and the errors of single records."""
 
     def __init__(
         self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None
@@ -131,19 +131,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones of this batch may go; the cleaner keeps it in the place of the base timestamp."""
+        """When the tombstones of this batch may be removed; the cleaner stores it as the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers wrap from the largest int32 to 0, never to a negative number."""
+    """Add to a sequence number, which wraps from the largest int32 to 0."""
     return (sequence + by) & SEQUENCE_MAX
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """Read the header at `pos`; the records behind it need not be in the buffer."""
+    """Read the header at `pos`; the buffer need not contain the records."""
     if pos < 0 or len(buf) - pos < HEADER_BYTES:
-        raise CorruptBatch(f"{max(len(buf) - pos, 0)} bytes are too few for a batch header of {HEADER_BYTES}")
+        raise CorruptBatch(f"{max(len(buf) - pos, 0)} bytes are less than a batch header of {HEADER_BYTES}")
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
     if header[3] != MAGIC:
         raise CorruptBatch(f"magic {header[3]} is not {MAGIC}")
@@ -157,13 +157,13 @@ def compute_crc(buf: Buffer, pos: int, size_bytes: int) -> int:
 
 
 def crc_ok(buf: Buffer, pos: int, header: BatchHeader) -> bool:
-    """True when the whole batch is in the buffer and its checksum holds."""
+    """Whether the whole batch is in the buffer and its checksum matches."""
     end = pos + header[1] + LENGTH_PREFIX_BYTES
     return end <= len(buf) and crc32c(memoryview(buf)[pos + ATTRIBUTES_POS : end]) == header[4]
 
 
 def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader assigns; both fields lie outside the checksum."""
+    """Write the fields that the leader assigns; the checksum does not cover them."""
     _OFFSET.pack_into(buf, pos, base_offset)
     _EPOCH.pack_into(buf, pos + 12, leader_epoch)
 
@@ -171,7 +171,7 @@ def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) ->
 def set_max_timestamp(
     buf: WritableBuffer, pos: int, header: BatchHeader, max_timestamp: int, *, log_append_time: bool
 ) -> BatchHeader:
-    """Write maximum timestamp and timestamp type in place and redo the checksum; returns the new header."""
+    """Write the maximum timestamp and timestamp type, and update the checksum; return the new header."""
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT
     if log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
@@ -194,8 +194,8 @@ def seal(buf: WritableBuffer, header: BatchHeader) -> BatchHeader:
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of each whole batch.
 
-    An incomplete batch at the end is left out, as a fetch response may be cut there: compare the last
-    position + size with the length to know. A header that cannot be one raises CorruptBatch.
+    An incomplete batch at the end, as in a truncated fetch response, is skipped: compare the last position +
+    size with the length to detect it. Raises CorruptBatch for an invalid header.
     """
     pos = 0
     length = len(buf)

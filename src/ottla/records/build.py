@@ -41,9 +41,9 @@ def build_batch(
     control: bool = False,
     log_append_time_ms: int | None = None,
 ) -> bytearray:
-    """Make one batch of (timestamp ms, key, value, headers) tuples."""
+    """Build a batch from (timestamp ms, key, value, headers) tuples."""
     if not records:
-        raise ValueError("a batch holds at least one record")
+        raise ValueError("a batch must contain at least one record")
     plain, base_timestamp, max_timestamp = kernel.pack(records, HEADER_BYTES)
     return finish_batch(
         compressed(plain, codec, level),
@@ -78,7 +78,7 @@ def finish_batch(
     control: bool = False,
     log_append_time_ms: int | None = None,
 ) -> bytearray:
-    """Write the header, checksum included, before records that are compressed already if they are to be."""
+    """Write the header and checksum in front of records that are already compressed, if at all."""
     attributes = codec
     if transactional:
         attributes |= TRANSACTIONAL_BIT
@@ -107,12 +107,12 @@ def finish_batch(
 
 
 def compressed(plain: bytearray, codec: int, level: int | None = None) -> bytearray:
-    """Records that are laid out behind room for a header, as they are if there is no codec."""
+    """Compress records that are encoded after space for a header; without a codec they are unchanged."""
     return plain if codec == 0 else with_codec(memoryview(plain)[HEADER_BYTES:], codec, level)
 
 
 def with_codec(records: Buffer, codec: int, level: int | None = None) -> bytearray:
-    """A buffer with room for a header and then the given records section, compressed."""
+    """Return a buffer with space for a header, followed by the compressed records."""
     batch = bytearray(HEADER_BYTES)
     batch += compress(codec, records, level)
     return batch

@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of a record batch, from the C function of the `crc32c` package.
+"""CRC-32C, the checksum of record batches, from the `crc32c` package.
 
-The package's own `__init__` looks up its version through importlib.metadata, which costs more than the rest
-of the broker's start; the extension module inside is loaded directly, and the package only where that fails.
+The package's `__init__` looks up its version through importlib.metadata, which costs more than the rest of
+the broker's start. So the extension module is loaded directly, and the package only if that fails.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""What compaction does to records: the compiled loops where they were built, else their plain twin.
+"""The record loops of compaction: compiled if available, otherwise in pure Python.
 
 - KeyMap: the last offset of each key. `slots` bound its memory; one of them always stays free.
 - map_batches: put the keys of the plain batches in a buffer into the map, from `start_offset` on and up to
-  `limit` keys. Returns (status, position behind the last batch taken, the offset behind it or -1). LOOK: the
-  batch there is compressed, of a transaction, a control batch or not readable, and for the caller to open;
-  FULL: there is no room for the key at the returned offset; DAMAGED: it is not what was written. A batch that
-  is cut short by the end of the buffer ends it, too.
-- map_records: the same for the records of one opened batch: (reason, offset that found the map full or -1).
+  `limit` keys. Returns (status, position after the last consumed batch, the offset after it or -1). LOOK: the
+  batch there is compressed, transactional, a control batch or unreadable, and the caller has to open it;
+  FULL: there is no space for the key at the returned offset; DAMAGED: the checksum does not match. An
+  incomplete batch at the end of the buffer ends the loop, too.
+- map_records: the same for the records of one opened batch: (fault, offset at which the map was full or -1).
 - filter_batches: copy the plain batches, without the records that the map makes obsolete, to `out`. Returns
-  (status, position, position in `out`, records read, records kept, where the last batch taken began or -1).
-  Batches that reach `look_offset`, and those with tombstones that have no horizon yet, are for the caller,
+  (status, position, position in `out`, records read, records kept, start of the last consumed batch or -1).
+  Batches that reach `look_offset`, and those with tombstones but no delete horizon, are left to the caller,
   too. NO_ROOM: `out` is full.
-- filter_records: (reason, records kept, tombstones among them, their largest timestamp, their bytes).
-- rebase_records: (reason, the records with `shift` added to their timestamp deltas).
-- index_points: where sparse indexes get an entry: ([(position, last offset, largest timestamp so far, offset
+- filter_records: (fault, records kept, tombstones among them, their largest timestamp, their bytes).
+- rebase_records: (fault, the records with `shift` added to their timestamp deltas).
+- index_points: the entries of the sparse indexes: ([(position, last offset, largest timestamp so far, offset
   of that)], bytes since the last one, largest timestamp, its offset, last offset).
 """
 

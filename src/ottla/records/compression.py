@@ -1,9 +1,9 @@
-"""The codecs of a record batch: gzip, snappy, lz4 and zstd, with a bound on what may come out.
+"""The codecs of record batches: gzip, snappy, lz4 and zstd, with a limit on the decompressed size.
 
-What a client sends is not trusted: nothing is inflated beyond `limit_bytes`, whatever sizes the stream
-claims. Two formats are laid out here rather than by the codec library. Snappy is cut into blocks with
-xerial's framing, as the Java client does, while librdkafka sends one raw block: both are read. LZ4 frames are
-written block by block because the Java client refuses frames whose blocks depend on each other.
+Input from clients is not trusted: nothing is decompressed beyond `limit_bytes`, whatever sizes the stream
+claims. Two framings are implemented here. Snappy is split into blocks with xerial's framing, as in the Java
+client; librdkafka sends one raw block, and both are read. LZ4 frames are written block by block because the
+Java client rejects frames with dependent blocks.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ ZSTD_LEVEL_DEFAULT = 3
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
-# A copy of 64 bytes takes three bytes of input: no snappy block can grow by more.
+# A copy of 64 bytes takes three bytes of input: the maximum expansion of a snappy block.
 _SNAPPY_RATIO_MAX = 22
 
-# Frame header: independent blocks of 64 KB, no checksums; the last byte is the header's own checksum.
+# Frame header: independent blocks of 64 KB, no checksums; the last byte is the header checksum.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_END = b"\0\0\0\0"
 _LZ4_STORED_BIT = 0x80000000
-# Each byte of a match length stands for 255 bytes of output, and nothing in the format stands for more.
+# Each byte of a match length adds 255 bytes of output: the maximum expansion of the format.
 _LZ4_RATIO_MAX = 255
 
 _BUFFER_BYTES_MIN = 64 * 1024
 _RATIO_FIRST = 4.0
-_RATIO_KEPT_MAX = 8.0  # what malloc keeps of a larger block after a hostile batch is too much
+_RATIO_KEPT_MAX = 8.0  # malloc would keep a larger block after a hostile batch
 _SCRATCH_BYTES_MAX = 64 * 1024 * 1024
 _OUTPUT_FULL = "failed to write whole buffer"
 
@@ -50,7 +50,7 @@ _UINT32_LE = struct.Struct("<I")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress the records section of a batch; `level` is the codec's own scale, None its default."""
+    """Compress the records of a batch; `level` is specific to the codec, None its default."""
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
@@ -70,9 +70,10 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 class Scratch:
-    """Memory to inflate into that is used over and over: fresh pages cost as much as inflating into them.
+    """Reusable memory for decompressed data: fresh pages cost as much as decompressing into them.
 
-    What was inflated since `clear` stays valid until `clear` is called again.
+    What was decompressed since `clear` stays valid until the next `clear`.
+
     """
 
     __slots__ = ("_memory", "_taken_bytes")
@@ -85,11 +86,11 @@ class Scratch:
         self._taken_bytes = 0
 
     def room(self, size_bytes: int) -> memoryview:
-        """Memory for the next piece; only what `keep` is told of it afterwards is taken."""
+        """Return memory for the next piece; `keep` then says how much of it was used."""
         if size_bytes > _SCRATCH_BYTES_MAX:
             return memoryview(bytearray(size_bytes))
         if self._taken_bytes + size_bytes > len(self._memory):
-            # Whoever has a view of the old memory keeps that alive.
+            # Views of the old memory keep it alive.
             more_bytes = min(2 * len(self._memory), _SCRATCH_BYTES_MAX)
             self._memory = bytearray(max(size_bytes, more_bytes))
             self._taken_bytes = 0
@@ -102,7 +103,7 @@ class Scratch:
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int, scratch: Scratch | None = None) -> Buffer:
-    """Inflate a records section, refusing garbage and anything that would exceed `limit_bytes`."""
+    """Decompress the records of a batch; reject invalid data and anything beyond `limit_bytes`."""
     scratch = scratch if scratch is not None else Scratch()
     if codec == NONE:
         if len(data) > limit_bytes:
@@ -138,14 +139,14 @@ def _gzip_decompress(data: Buffer, limit_bytes: int) -> bytes:
     while True:
         member = zlib.decompressobj(31)
         try:
-            # One byte more than allowed tells "exactly full" from "too much"; 0 would mean no bound at all.
+            # One byte more than allowed distinguishes "exactly full" from "too much"; 0 would mean no limit.
             part = member.decompress(rest, left_bytes + 1)
         except zlib.error as error:
             raise _garbage(GZIP, error) from None
         if len(part) > left_bytes:
             raise _too_large(limit_bytes)
         if not member.eof:
-            raise _garbage(GZIP, "the stream ends too early")
+            raise _garbage(GZIP, "the stream is incomplete")
         parts.append(part)
         left_bytes -= len(part)
         rest = member.unused_data
@@ -180,26 +181,26 @@ def _snappy_decompress(data: memoryview, limit_bytes: int, scratch: Scratch) -> 
     except cramjam.DecompressionError as error:
         raise _garbage(SNAPPY, error) from None
     if pos != total_bytes:
-        raise _garbage(SNAPPY, f"{pos} bytes came where {total_bytes} were claimed")
+        raise _garbage(SNAPPY, f"{pos} bytes instead of {total_bytes}")
     return scratch.keep(room, total_bytes)
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
-    """The blocks in xerial's framing."""
+    """Yield the blocks in xerial's framing."""
     blocks = []
     pos = 0
     while pos < len(data):
-        if data[pos : pos + 8] == _XERIAL_MAGIC:  # streams may be joined
+        if data[pos : pos + 8] == _XERIAL_MAGIC:  # streams may be concatenated
             pos += len(_XERIAL_HEADER)
             if pos > len(data):
-                raise _garbage(SNAPPY, "the stream header is cut short")
+                raise _garbage(SNAPPY, "the stream header is incomplete")
             continue
         if len(data) - pos < 4:
-            raise _garbage(SNAPPY, "a block length is cut short")
+            raise _garbage(SNAPPY, "a block length is incomplete")
         (block_bytes,) = _INT32.unpack_from(data, pos)
         pos += 4
         if not 0 < block_bytes <= len(data) - pos:
-            raise _garbage(SNAPPY, f"block of {block_bytes} bytes where {len(data) - pos} are left")
+            raise _garbage(SNAPPY, f"block of {block_bytes} bytes, but only {len(data) - pos} are left")
         blocks.append(data[pos : pos + block_bytes])
         pos += block_bytes
     return blocks
@@ -210,7 +211,7 @@ def _snappy_size(block: memoryview) -> int:
 
     claimed_bytes: int = cramjam.snappy.decompress_raw_len(block)
     if claimed_bytes > len(block) * _SNAPPY_RATIO_MAX:
-        raise _garbage(SNAPPY, f"{len(block)} bytes cannot hold {claimed_bytes}")
+        raise _garbage(SNAPPY, f"{len(block)} bytes cannot expand to {claimed_bytes}")
     return claimed_bytes
 
 
@@ -218,7 +219,7 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     import cramjam
 
     view = memoryview(data)
-    # The default is the fast compressor, as in the Java client; a level asks for the high compression one.
+    # The default is the fast compressor, as in the Java client; a level selects high compression.
     parts = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         plain = view[start : start + _LZ4_BLOCK_BYTES]
@@ -238,14 +239,14 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-# How many times larger than its input the output of a codec is taken to be: batches resemble those before.
+# The assumed expansion factor of each codec: batches resemble the previous ones.
 _ratios = {LZ4: _RATIO_FIRST, ZSTD: _RATIO_FIRST}
 
 
 def _into_bounded(
     codec: int, data: Buffer, useful_bytes: int, limit_bytes: int, scratch: Scratch
 ) -> memoryview:
-    """Inflate into memory of fixed size, more of it as long as it was too small, up to `useful_bytes`."""
+    """Decompress into memory of fixed size; increase it while it is too small, up to `useful_bytes`."""
     import cramjam
 
     module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
@@ -262,7 +263,7 @@ def _into_bounded(
             size_bytes = min(size_bytes * 4, useful_bytes)
             continue
         if written_bytes > _BUFFER_BYTES_MIN:
-            # A little more than this time, and slowly back after a batch that was out of the ordinary.
+            # Slightly more than this time, and back slowly after an unusual batch.
             likely = max(1.125 * written_bytes / len(data), 0.9 * _ratios[codec])
             _ratios[codec] = min(max(likely, _RATIO_FIRST), _RATIO_KEPT_MAX)
         return scratch.keep(room, written_bytes)

@@ -1,7 +1,7 @@
-"""Control batches: records that Kafka writes about the log itself, and that consumers skip.
+"""Control batches: records about the log itself, which consumers skip.
 
 The key of a control record is int16 version and int16 type. The values of transaction markers begin with
-their version; those of the quorum carry it as their first field, which comes to the same bytes.
+their version; those of the quorum have it as their first field, which gives the same bytes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ QuorumMessage = (
 
 
 class ControlRecord(NamedTuple):
-    """A control record understood: `message` is None for a type that this version does not know."""
+    """A decoded control record; `message` is None for an unknown type."""
 
     offset: int
     control_type: int
@@ -73,7 +73,7 @@ def end_txn_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The batch that ends a transaction in one partition."""
+    """Build the batch that ends a transaction in a partition."""
     version = END_TXN_MARKER_VERSION
     value = _VERSION.pack(version) + EndTxnMarker(coordinator_epoch=coordinator_epoch).encode(version)
     return build_batch(
@@ -90,7 +90,7 @@ def end_txn_marker(
 def quorum_batch(
     messages: Sequence[QuorumMessage], timestamp_ms: int, *, base_offset: int = 0, leader_epoch: int
 ) -> bytearray:
-    """One control batch with one record for each message, encoded in the version the message itself names."""
+    """Build a control batch with one record per message, in the version that the message contains."""
     records = [
         (timestamp_ms, control_key(_TYPE_BY_MESSAGE[type(message)]), message.encode(message.version), ())
         for message in messages
@@ -113,7 +113,7 @@ def snapshot_header_batch(
     kraft_version: KRaftVersionRecord | None = None,
     voters: VotersRecord | None = None,
 ) -> bytearray:
-    """The first batch of a snapshot; where the quorum is dynamic its version and voters follow the header."""
+    """Build the first batch of a snapshot: the header and, for a dynamic quorum, its version and voters."""
     messages: list[QuorumMessage] = [
         SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_log_timestamp_ms)
     ]
@@ -141,23 +141,23 @@ def voters_batch(
 
 
 def parse_control_key(key: bytes | None) -> tuple[int, int]:
-    """The (version, type) of a control record; later versions of the key may be longer."""
+    """Return (version, type) of a control record; later versions of the key may be longer."""
     if key is None or len(key) < _KEY.size:
-        raise CorruptBatch("a control record has no valid key")
+        raise CorruptBatch("invalid key of a control record")
     version, control_type = _KEY.unpack_from(key)
     if version < 0:
-        raise CorruptBatch(f"a control record's key has version {version}")
+        raise CorruptBatch(f"unknown version {version} of a control record's key")
     return version, control_type
 
 
 def parse_control_record(record: Record) -> ControlRecord:
-    """Read a record of a control batch; DecodeError or CorruptBatch when it cannot be one."""
+    """Decode a record of a control batch. Raises DecodeError or CorruptBatch."""
     _, control_type = parse_control_key(record.key)
     message: Message | None = None
     if control_type in (ABORT, COMMIT):
         version = _version_of(record.value)
         assert record.value is not None
-        # Fields are only ever added at the end, so a later version can be read as the newest we know.
+        # Fields are only added at the end, so a later version can be read as the newest known one.
         message, _ = EndTxnMarker.read(min(version, EndTxnMarker.MAX_VERSION), record.value, _VERSION.size)
     elif control_type in _QUORUM_MESSAGES:
         message_class = _QUORUM_MESSAGES[control_type]
@@ -169,8 +169,8 @@ def parse_control_record(record: Record) -> ControlRecord:
 
 def _version_of(value: bytes | None) -> int:
     if value is None or len(value) < _VERSION.size:
-        raise CorruptBatch("a control record has no valid value")
+        raise CorruptBatch("invalid value of a control record")
     (version,) = _VERSION.unpack_from(value)
     if version < 0:
-        raise CorruptBatch(f"a control record's value has version {version}")
+        raise CorruptBatch(f"unknown version {version} of a control record's value")
     return int(version)

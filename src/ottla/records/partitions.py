@@ -1,4 +1,4 @@
-"""The partition of each key of a column, as the Java client chooses it: murmur2, compiled where it can be."""
+"""The partition of each key in a column, as the Java client computes it: murmur2, compiled if available."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes | memoryview) -> int:
-    """The 32-bit hash as an unsigned number (Java prints the same bits as a signed one)."""
+    """Return the 32-bit hash as an unsigned number (Java shows the same bits as a signed one)."""
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
@@ -31,7 +31,7 @@ def murmur2(data: bytes | memoryview) -> int:
 
 
 def partitions_of_keys_plain(key_buffers: Column, partition_count: int, out: WritableBuffer) -> None:
-    """Write an int32 for each row of the column to `out`: the partition of its key, -1 where it is null."""
+    """Write an int32 for each row to `out`: the partition of its key, -1 if the key is null."""
     from ottla.records._pure import _Input
 
     if partition_count <= 0:
@@ -47,7 +47,7 @@ def partitions_of_keys_plain(key_buffers: Column, partition_count: int, out: Wri
 
 partitions_of_keys = partitions_of_keys_plain
 if os.environ.get("OTTLA_PURE") != "1":
-    with contextlib.suppress(ImportError):  # not compiled, or compiled before this function was written
+    with contextlib.suppress(ImportError):  # not compiled, or compiled from an older version
         from ottla.records._kernel import partitions_of_keys
 
 __all__ = ["murmur2", "partitions_of_keys", "partitions_of_keys_plain"]

@@ -1,10 +1,10 @@
-"""Records as Python objects: for coordinators that replay a log, tools and tests; not for a produce."""
+"""Records as Python objects, for coordinators, tools and tests; not used on the produce path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.records import kernel, reasons
+from ottla.records import faults, kernel
 from ottla.records.batch import HEADER_BYTES, Buffer, CorruptBatch
 from ottla.records.compression import decompress
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.records.batch import BatchHeader
     from ottla.records.compression import Scratch
 
-# What one batch of a log may hold: those were checked when they were written, so it bounds accidents only.
+# The limit for one stored batch, which was checked when it was written: protects against accidents only.
 DECOMPRESSED_BYTES_MAX = 1 << 30
 
 
@@ -33,11 +33,13 @@ def records_section(
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
     scratch: Scratch | None = None,
 ) -> tuple[Buffer, int, int]:
-    """Where the uncompressed records of the batch at `pos` are: (buffer, start, end)."""
+    """Return (buffer, start, end) of the uncompressed records of the batch at `pos`."""
     start = pos + HEADER_BYTES
     end = pos + header.size_bytes
     if end > len(buf):
-        raise CorruptBatch(f"the batch takes {header.size_bytes} bytes, {len(buf) - pos} are there")
+        raise CorruptBatch(
+            f"the batch has {header.size_bytes} bytes, but only {len(buf) - pos} are available"
+        )
     if header.codec == 0:
         return buf, start, end
     plain = decompress(header.codec, memoryview(buf)[start:end], limit_bytes, scratch)
@@ -47,7 +49,7 @@ def records_section(
 def iter_records(
     buf: Buffer, pos: int, header: BatchHeader, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Record]:
-    """Yield the records of one batch; a faulty record raises CorruptBatch after the good ones before it."""
+    """Yield the records of a batch. Raises CorruptBatch at the first faulty record."""
     plain, start, end = records_section(buf, pos, header, limit_bytes)
     append_timestamp = header.max_timestamp if header.is_log_append_time else None
     reason, index, records = kernel.split(
@@ -57,5 +59,5 @@ def iter_records(
         yield tuple.__new__(Record, record)
     if reason:
         raise CorruptBatch(
-            f"record {index} of the batch at offset {header.base_offset}: {reasons.TEXTS[reason]}"
+            f"record {index} of the batch at offset {header.base_offset}: {faults.TEXTS[reason]}"
         )

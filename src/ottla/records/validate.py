@@ -1,16 +1,16 @@
-"""What the leader checks before it appends what a client sent, and what it changes in it.
+"""Validation of produced batches by the leader, and the changes it makes to them.
 
-How far a batch is opened:
+How deep a batch is checked:
 
-- Uncompressed: every record is walked by the compiled kernel. Without it only batches of up to
-  `PURE_WALK_RECORDS_MAX` records are; larger ones pass by header and checksum, so that a client cannot buy
-  seconds of interpreter time with one request.
-- Compressed: passes by header and checksum, as the stream is what is stored and sent on.
-- Either is opened and walked where the topic needs it: keys on a compacted topic, another codec, a lower
-  bound on timestamps (the header has only the maximum), or a maximum that is too late, to name the records.
+- Uncompressed: the compiled kernel checks every record. Without it only batches of up to
+`PURE_WALK_RECORDS_MAX` records are checked; for larger ones header and checksum suffice, so that a client
+cannot use up seconds of CPU time with one request. - Compressed: header and checksum suffice, because the
+stream is stored and sent unchanged. - Both are decompressed and checked if the topic requires it: keys of a
+compacted topic, another codec, a lower limit for timestamps (the header has only the maximum), or a maximum
+that is too large, to name the records.
 
-The limits and codes are Kafka's, with two differences on the safe side: offset deltas that are not 0..n-1 are
-refused rather than rewritten or overlooked, and so is a batch that claims LogAppendTime for itself.
+The limits and error codes are Kafka's, with two stricter rules: offset deltas other than 0..n-1 are rejected
+rather than rewritten or ignored, and so are batches with LogAppendTime.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
-from ottla.records import kernel, reasons
+from ottla.records import faults, kernel
 from ottla.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -39,7 +39,7 @@ from ottla.records.batch import (
 from ottla.records.build import with_codec
 from ottla.records.checksum import crc32c
 from ottla.records.compression import CODEC_BY_NAME, ZSTD
-from ottla.records.reasons import INT64_MAX, INT64_MIN
+from ottla.records.faults import INT64_MAX, INT64_MIN
 from ottla.records.record import records_section
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ RECORD_ERRORS_SHOWN = 3
 
 
 class AppendRules:
-    """What a topic's configuration says about the records it takes; made once per change of it."""
+    """The rules of a topic for its records, created when its configuration changes."""
 
     __slots__ = (
         "after_max_ms",
@@ -96,28 +96,28 @@ class AppendRules:
         self.decompressed_bytes_max = decompressed_bytes_max
         self.log_append_time = timestamp_type == "LogAppendTime"
         self.target_codec = None if compression_type == "producer" else CODEC_BY_NAME[compression_type]
-        # For the quick check: whether it can judge at all, and by what.
+        # For the quick check: whether it applies, and its limits.
         self.plain = not (compacted or self.log_append_time) and before_max_ms == INT64_MAX
         self.plain_codec = -1 if self.target_codec is None else self.target_codec
         self.plain_bytes_max = min(max_message_bytes, segment_bytes)
 
 
 class CheckedRecords:
-    """A batch fit to be appended; offsets and leader epoch are still to be stamped by the log."""
+    """A validated batch; the log still has to write its offsets and leader epoch."""
 
     __slots__ = ("buffer", "header", "log_append_time_ms")
 
     def __init__(self, buffer: WritableBuffer, header: BatchHeader, log_append_time_ms: int) -> None:
         self.buffer = buffer
         self.header = header
-        self.log_append_time_ms = log_append_time_ms  # -1: the timestamps are the producer's
+        self.log_append_time_ms = log_append_time_ms  # -1: the producer's timestamps are kept
 
 
 def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecords:
     """Check the records of one partition of a produce request.
 
-    The result has the same memory as `buf`, changed in place where it must be (timestamps), unless that is
-    read-only or the topic wants another codec. Raises RecordsError.
+    The result shares the memory of `buf`, changed in place if necessary (timestamps), unless it is read-only
+    or the topic requires another codec. Raises RecordsError.
     """
     copied = isinstance(buf, bytes) or (isinstance(buf, memoryview) and buf.readonly)
     buffer: WritableBuffer = bytearray(buf) if copied else buf  # type: ignore[assignment]
@@ -130,7 +130,7 @@ def check_produce(buf: Buffer, rules: AppendRules, now_ms: int) -> CheckedRecord
 
 
 def _check_closely(buffer: WritableBuffer, rules: AppendRules, now_ms: int) -> CheckedRecords:
-    """Check one thing after the other, change what the topic wants changed, and say what is wrong."""
+    """Do all checks, apply the topic's changes, and report precisely what is invalid."""
     header = _read_single_header(buffer, rules)
     _check_header(header)
     codec = header[5] & CODEC_MASK
@@ -181,26 +181,26 @@ def _invalid(message: str) -> RecordsError:
 
 
 def _read_single_header(buffer: WritableBuffer, rules: AppendRules) -> BatchHeader:
-    """The header of the one batch that a partition of a produce request must be, checksum verified."""
+    """Return the verified header of the single batch that a produce request contains per partition."""
     length = len(buffer)
     if length > MAGIC_POS and buffer[MAGIC_POS] != MAGIC:
         magic = buffer[MAGIC_POS]
         if magic > MAGIC:
-            raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"Magic {magic} does not exist")
+            raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"Unknown magic {magic}")
         raise _invalid(f"Batches must have magic 2; this one has {magic}")
     if length < HEADER_BYTES:
-        raise _invalid("There must be exactly one record batch per partition; this has none")
+        raise _invalid("There must be exactly one record batch per partition, but there is none")
     try:
         header = read_header(buffer)
     except CorruptBatch as error:
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"The batch is corrupt: {error}") from None
     size_bytes = header[1] + LENGTH_PREFIX_BYTES
     if size_bytes > length:
-        raise _invalid(f"The batch claims {size_bytes} bytes and has only {length}")
+        raise _invalid(f"The batch should have {size_bytes} bytes, but has only {length}")
     if size_bytes > rules.max_message_bytes:
         raise _too_large(size_bytes, rules)
     if size_bytes < length:
-        raise _invalid("There must be exactly one record batch per partition; this has more")
+        raise _invalid("There must be exactly one record batch per partition, but there are more")
     if not crc_ok(buffer, 0, header):
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, "The batch is corrupt: its checksum does not match")
     return header
@@ -209,7 +209,7 @@ def _read_single_header(buffer: WritableBuffer, rules: AppendRules) -> BatchHead
 def _too_large(size_bytes: int, rules: AppendRules) -> RecordsError:
     return RecordsError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"The batch has {size_bytes} bytes, the topic takes {rules.max_message_bytes}",
+        f"The batch has {size_bytes} bytes; max.message.bytes is {rules.max_message_bytes}",
     )
 
 
@@ -221,7 +221,7 @@ def _check_header(header: BatchHeader) -> None:
     if count <= 0:
         raise _invalid(f"The batch claims {count} records")
     if header[6] != count - 1:
-        raise _invalid(f"Last offset delta {header.last_offset_delta} does not fit {count} records")
+        raise _invalid(f"Last offset delta {header.last_offset_delta} does not match {count} records")
     if attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT | DELETE_HORIZON_BIT):
         if attributes & CODEC_MASK > ZSTD:
             code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -233,14 +233,14 @@ def _check_header(header: BatchHeader) -> None:
         if attributes & DELETE_HORIZON_BIT:
             raise _invalid("Clients may not set a delete horizon")
     if header[9] >= 0 and header[11] < 0:
-        raise _invalid(f"Sequence {header.base_sequence} with producer id {header.producer_id}")
+        raise _invalid(f"Invalid sequence {header.base_sequence} for producer id {header.producer_id}")
 
 
 def _records_refused(walked: Walked, low_ms: int, high_ms: int) -> RecordsError:
     reason, index, _, _, _, null_keys, bad_timestamps, errors = walked
     if reason:
-        text = reasons.TEXTS[reason]
-        if reason == reasons.TRAILING_BYTES:
+        text = faults.TEXTS[reason]
+        if reason == faults.TRAILING_BYTES:
             return _invalid(f"The batch is malformed: {text}")
         return RecordsError(
             ErrorCode.INVALID_RECORD, f"Record {index} is malformed: {text}", [(index, f"Malformed: {text}")]
@@ -252,7 +252,7 @@ def _records_refused(walked: Walked, low_ms: int, high_ms: int) -> RecordsError:
     if bad_timestamps:
         return RecordsError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"{bad_timestamps} records have a timestamp outside of the allowed range",
+            f"{bad_timestamps} records have a timestamp outside the allowed range",
             record_errors,
         )
     shown = "; ".join([f"record {index}: {text}" for index, text in record_errors[:RECORD_ERRORS_SHOWN]])
@@ -260,16 +260,16 @@ def _records_refused(walked: Walked, low_ms: int, high_ms: int) -> RecordsError:
 
 
 def _record_error_text(kind: int, timestamp: int, low_ms: int, high_ms: int) -> str:
-    if kind == reasons.NULL_KEY:
-        return "A compacted topic takes no record without a key"
+    if kind == faults.NULL_KEY:
+        return "A compacted topic does not accept a record without a key"
     low = "any" if low_ms == INT64_MIN else str(low_ms)
-    return f"Timestamp {timestamp} is outside of [{low}, {high_ms}]"
+    return f"Timestamp {timestamp} is outside [{low}, {high_ms}]"
 
 
 def _recompressed(
     records: memoryview, header: BatchHeader, codec: int, max_timestamp: int, rules: AppendRules
 ) -> tuple[bytearray, BatchHeader]:
-    """The same batch with its records in the topic's codec."""
+    """Return the batch with its records compressed by the topic's codec."""
     buffer = with_codec(records, codec, rules.compression_level)
     if len(buffer) > rules.max_message_bytes:
         raise _too_large(len(buffer), rules)

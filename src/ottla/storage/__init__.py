@@ -1,1 +1,1 @@
-"""The partition log on disk: segments, indexes, producer state, recovery, retention."""
+"""Partition logs on disk: files, segments, indexes, producer state, recovery, retention, compaction."""

@@ -1,4 +1,4 @@
-"""The small text files beside the logs: offset checkpoints, clean-shutdown marker, identities of directories.
+"""The text files of log directories: offset checkpoints, clean shutdown marker, identity of the directory.
 
 An offset checkpoint is a version line "0", a line with the number of entries, then "topic partition offset".
 """
@@ -23,11 +23,11 @@ TopicPartition = tuple[str, int]
 
 
 class CorruptCheckpoint(Exception):
-    """The file is not a checkpoint: it has to be done without."""
+    """The file is not a valid checkpoint."""
 
 
 def parse_lines(data: bytes, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint file, each split into its fields."""
+    """Parse a checkpoint file into entries, each split into its fields."""
     try:
         lines = data.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -35,12 +35,12 @@ def parse_lines(data: bytes, fields: int) -> list[list[str]]:
     while lines and not lines[-1]:
         lines.pop()
     if len(lines) < 2 or lines[0].strip() != "0" or not lines[1].strip().isdigit():
-        raise CorruptCheckpoint("no version 0 checkpoint")
+        raise CorruptCheckpoint("not a version 0 checkpoint")
     entries = [line.split(" ") for line in lines[2:]]
     if len(entries) != int(lines[1]):
-        raise CorruptCheckpoint(f"{len(entries)} entries where {lines[1]} are announced")
+        raise CorruptCheckpoint(f"{len(entries)} entries instead of {lines[1]}")
     if any(len(entry) != fields for entry in entries):
-        raise CorruptCheckpoint(f"an entry has not {fields} fields")
+        raise CorruptCheckpoint(f"an entry does not have {fields} fields")
     return entries
 
 
@@ -62,13 +62,13 @@ def render_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_offsets(files: Files, directory: str, name: str) -> dict[TopicPartition, int]:
-    """The checkpoint's offsets; none if the file is missing. Raises CorruptCheckpoint."""
+    """Read a checkpoint; empty if the file is missing. Raises CorruptCheckpoint."""
     data = files.read_bytes(f"{directory}/{name}")
     return {} if data is None else parse_offsets(data)
 
 
 def take_clean_shutdown(files: Files, directory: str) -> tuple[bool, int]:
-    """(was the last stop clean, its broker epoch or -1); the marker goes, as this run may end otherwise."""
+    """Return (whether the last shutdown was clean, its broker epoch or -1), and remove the marker."""
     path = f"{directory}/{CLEAN_SHUTDOWN}"
     data = files.read_bytes(path)
     if data is None:
@@ -85,7 +85,7 @@ def _broker_epoch(data: bytes) -> int:
         marker = json.loads(data)
         return int(marker["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        # Written by a version without the epoch: the stop was clean all the same.
+        # Written by a version without the epoch: the shutdown was clean nevertheless.
         return -1
 
 
@@ -95,7 +95,7 @@ def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> Non
 
 
 class MetaProperties:
-    """Whose directory this is: cluster, node, and an id of the directory itself."""
+    """The identity of a log directory: cluster, node and directory id."""
 
     __slots__ = ("cluster_id", "directory_id", "node_id")
 
@@ -125,7 +125,7 @@ class MetaProperties:
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
-    """None if the directory is new; ValueError names what is wrong with the file."""
+    """Return the identity, None if the directory is new. Raises ValueError for an invalid file."""
     path = f"{directory}/{META_PROPERTIES}"
     data = files.read_bytes(path)
     if data is None:
@@ -133,12 +133,12 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     values = parse_properties(data)
     try:
         if values["version"] != "1":
-            raise ValueError(f"version {values['version']} is not known")
+            raise ValueError(f"unknown version {values['version']}")
         return MetaProperties(
             values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"])
         )
     except KeyError as error:
-        raise ValueError(f"{path}: no {error.args[0]}") from None
+        raise ValueError(f"{path}: {error.args[0]} is missing") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -148,7 +148,7 @@ def write_meta_properties(files: Files, directory: str, meta: MetaProperties) ->
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """Simple key=value lines; Java writes a backslash before ':' and '='."""
+    """Parse key=value lines; Java escapes ':' and '=' with a backslash."""
     values = {}
     for line in data.decode("utf-8").splitlines():
         key, separator, value = line.strip().partition("=")
@@ -158,7 +158,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def read_partition_metadata(files: Files, directory: str) -> bytes | None:
-    """The topic id, or None if the file is missing or unusable."""
+    """Return the topic id, None if the file is missing or invalid."""
     data = files.read_bytes(f"{directory}/{PARTITION_METADATA}")
     if data is None:
         return None
@@ -172,6 +172,6 @@ def read_partition_metadata(files: Files, directory: str) -> bytes | None:
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: bytes) -> None:
-    """Not durable by itself: the first flush of the log syncs the directory."""
+    """Write the file without a sync; the first flush of the log syncs it."""
     text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
     files.write_atomic(f"{directory}/{PARTITION_METADATA}", text.encode(), durable=False)

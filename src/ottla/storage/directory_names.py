@@ -1,4 +1,4 @@
-"""Names of partition directories: `<topic>-<partition>`, and the suffixes of those on their way out."""
+"""Names of partition directories: `<topic>-<partition>`, and suffixes for deleted and stray ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def directory_name(topic: str, partition: int) -> str:
 
 
 def parse_directory_name(path: str) -> tuple[str, int]:
-    """(topic, partition); ValueError if the last part of the path is no partition's name."""
+    """Return (topic, partition). Raises ValueError if the path does not end in a partition directory name."""
     name = path.rpartition("/")[2]
     topic, separator, partition = name.rpartition("-")
     if not separator or not topic or not (partition.isascii() and partition.isdigit()):
@@ -26,6 +26,6 @@ def parse_directory_name(path: str) -> tuple[str, int]:
 
 
 def deleted_directory_name(topic: str, partition: int, unique_hex: str, suffix: str = DELETE_SUFFIX) -> str:
-    """The name of a directory on its way out, cut to what a file system allows."""
+    """Return the name of a deleted or stray directory, truncated to the file system's limit."""
     tail = f"-{partition}.{unique_hex}{suffix}"
     return topic[: _NAME_BYTES_MAX - len(tail)] + tail

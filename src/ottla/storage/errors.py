@@ -1,4 +1,4 @@
-"""What can go wrong below the log: each failure of a file, a directory or a stored batch has a name."""
+"""Errors of the storage layer."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class StorageError(Exception):
 
 
 class DiskFull(StorageError):
-    """No room left. What was there before is intact, and the same write may be tried again later."""
+    """The disk is full. Existing data is intact, and the write may be retried later."""
 
 
 class StorageOffline(StorageError):
-    """The log directory failed before; its partitions are not served until the process starts again."""
+    """The log directory is offline; its partitions are not served until the process is restarted."""
 
 
 class CorruptLog(StorageError):
-    """Stored bytes that were acknowledged as durable are no longer a valid log."""
+    """Synced data is no longer a valid log."""
 
 
 class DirectoryInUse(StorageError):
@@ -45,9 +45,9 @@ class OffsetOutOfRange(Exception):
 
 
 class UnexpectedAppendOffset(Exception):
-    """A follower was given batches that begin before its log ends."""
+    """A follower received batches that begin before its log end offset."""
 
     def __init__(self, first_offset: int, log_end_offset: int) -> None:
-        super().__init__(f"batch at offset {first_offset} comes before the log end offset {log_end_offset}")
+        super().__init__(f"batch at offset {first_offset} is below the log end offset {log_end_offset}")
         self.first_offset = first_offset
         self.log_end_offset = log_end_offset

@@ -1,4 +1,4 @@
-"""The topic configs that the log itself obeys, as numbers."""
+"""The topic properties that the log uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ LONG_MAX = (1 << 63) - 1
 
 
 class LogConfig:
-    """Made from a topic's configs; what is missing has Kafka's default. Partitions of a topic share it."""
+    """Created from the properties of a topic, with Kafka's defaults. Shared by the partitions of the
+    topic."""
 
     __slots__ = (
         "cleanup_compact",
@@ -60,5 +61,5 @@ class LogConfig:
         self.min_compaction_lag_ms = number("min.compaction.lag.ms", 0)
         self.min_cleanable_dirty_ratio = float(str(configs.get("min.cleanable.dirty.ratio", 0.5)))
         if self.cleanup_compact:
-            # What is in the active segment is not compacted: it must not stay there for longer.
+            # The active segment is not compacted, so records must not stay in it for longer.
             self.segment_ms = min(self.segment_ms, self.max_compaction_lag_ms)

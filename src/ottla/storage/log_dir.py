@@ -25,7 +25,7 @@ class LogDir:
         """Take the directory offline; return the exception to raise."""
         if self.error is None:
             self.error = error
-            logger.error("log directory %s goes offline: %s", self.path, error)
+            logger.error("log directory %s is offline: %s", self.path, error)
             if self.on_offline is not None:
                 self.on_offline(self)
         return StorageOffline(self.path, f"log directory is offline: {self.error}")

@@ -1,4 +1,4 @@
-"""Where storage writes what an operator should know."""
+"""The logger of the storage layer."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import gc
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.records import kernel, reasons
+from ottla.records import faults, kernel
 from ottla.records.batch import CorruptBatch, iter_headers
 from ottla.records.record import iter_records, records_section
 
@@ -75,7 +75,7 @@ class Replay:
         )
         if reason:
             raise CorruptBatch(
-                f"record {index} of the batch at offset {header.base_offset}: {reasons.TEXTS[reason]}"
+                f"record {index} of the batch at offset {header.base_offset}: {faults.TEXTS[reason]}"
             )
         apply_bytes = self._machine.apply_bytes
         producer_id = header.producer_id if header.is_transactional else -1

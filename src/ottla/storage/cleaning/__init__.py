@@ -1,12 +1,13 @@
-"""Log compaction: of the records with one key only the last stays.
+"""Log compaction: only the last record of each key is kept.
 
-    plan.py            what of a log may be cleaned, and how badly it needs it
-    key_offsets.py     the last offset of each key in the part that is dirty
-    record_filter.py   which records and batches stay
-    transactions.py    what is known of the transactions that the filter comes across
-    segment_files.py   the new segment while it is written
-    job.py             all of it, a step at a time, in a thread of its own
-    swap.py            the new segment in the place of the old ones, safe against a crash at any moment
+    plan.py            which part of a log may be cleaned, and whether it is due
+    key_offsets.py     the last offset of each key in the dirty part
+    record_filter.py   which records and batches are kept
+    transactions.py    the transactions that the filter encounters
+    segment_files.py   the cleaned segment while it is written
+    job.py             a cleaning, in steps that run in another thread
 
-Offsets never change, so readers see gaps. Each replica cleans its own log, at its own time.
+
+Offsets never change, so readers see gaps. Each replica cleans its own log. ottla.storage.segments.swap
+replaces the old segments by the cleaned one.
 """

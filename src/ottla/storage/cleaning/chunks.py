@@ -1,4 +1,4 @@
-"""A segment file read from end to end in pieces that hold whole batches, beside the thread that serves it."""
+"""Reading a segment file in chunks of whole batches, in another thread than the one that serves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.storage.files import Files
 
 
 class SegmentView:
-    """A closed segment, as it was when the cleaning began."""
+    """A closed segment, as of the start of the cleaning."""
 
     __slots__ = ("base_offset", "end_offset", "path", "size")
 
@@ -22,7 +22,7 @@ class SegmentView:
 
 
 class Chunks:
-    """Iterate, and set `used` to what was taken of each piece before the next one is asked for."""
+    """Iterator over chunks. Set `used` to the bytes consumed of a chunk before requesting the next one."""
 
     __slots__ = ("_bytes", "_files", "_view", "used")
 
@@ -44,7 +44,7 @@ class Chunks:
                 except CorruptBatch as error:
                     raise CorruptLog(view.path, f"no batch at position {position}: {error}") from None
                 if first_bytes > view.size - position:
-                    raise CorruptLog(view.path, f"batch at position {position} is cut short")
+                    raise CorruptLog(view.path, f"batch at position {position} is incomplete")
                 if first_bytes > wanted:
                     data = file.read(position, first_bytes)
                 self.used = 0

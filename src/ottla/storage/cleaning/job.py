@@ -1,13 +1,14 @@
-"""Cleaning one log: read its dirty part for keys, then write its segments anew without what is obsolete.
+"""Cleaning of one log: collect the keys of its dirty part, then rewrite its segments without obsolete
+records.
 
     job = CleanJob(log, plan, settings)       on the thread that owns the log
     while (step := job.step()) is not DONE:   in any thread, one at a time
-        if isinstance(step, CleanedGroup):    wants to be swapped in, on the owner's thread
+        if isinstance(step, CleanedGroup):    to be swapped in, on the owner's thread
             log.replace_segments(step, now_ms)
     log.cleaned_offset = job.end_offset
 
-The job has files of its own and reads closed segments only. Whatever else happens to these (truncation,
-retention, deletion of the partition) aborts it: it ends with its next step, and leaves the log as it is.
+The job has its own file handles and reads closed segments only. Any other change of these (truncation,
+retention, deletion of the partition) aborts it: it ends with its next step, and leaves the log unchanged.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from ottla.storage.log import PartitionLog
     from ottla.storage.producers.state import ProducerEntry
 
-STEP_CHUNKS = 8  # one step reads so many pieces: a change of threads costs as much as reading a small one
+STEP_CHUNKS = 8  # chunks per step: switching threads costs as much as reading a small chunk
 
 
 class CleanSettings(NamedTuple):
-    """The broker's side: log.cleaner.*"""
+    """The broker properties log.cleaner.*"""
 
     buffer_bytes: int = 134_217_728
     load_factor: float = 0.9
@@ -48,11 +49,11 @@ class CleanSettings(NamedTuple):
 
 
 class CleaningAborted(Exception):
-    """The log has changed below the job."""
+    """The log was changed while the job was running."""
 
 
 class Pause(NamedTuple):
-    """Between two steps: what was read and written in this one."""
+    """The end of a step: how many bytes it has read and written."""
 
     moved_bytes: int
 
@@ -124,17 +125,17 @@ class CleanJob:
         self.records_kept = 0
 
     def abort(self) -> None:
-        """From the owner's thread: end soon, change nothing."""
+        """Stop the job at its next step; called on the owner's thread."""
         self.aborted = True
 
     def step(self) -> Step:
-        """Go on for a moment. Raises CleaningAborted, StorageError, CorruptLog."""
+        """Run one step. Raises CleaningAborted, StorageError, CorruptLog."""
         if self.aborted:
             raise CleaningAborted(self._directory)
         return next(self._work, DONE)
 
     def discard(self) -> None:
-        """Remove what was not swapped in."""
+        """Remove files that were not swapped in."""
         self._work.close()
         if self._target is not None:
             self._target.discard()
@@ -198,7 +199,7 @@ class CleanJob:
         yield Pause(moved)
 
     def _aborted(self) -> list[AbortedTransaction]:
-        """All aborted transactions that have records here."""
+        """Return all aborted transactions that have records in the range."""
         found = list(self._aborted_later)
         for view in self._views:
             path = view.path[: -len(LOG_SUFFIX)] + TXN_INDEX_SUFFIX
@@ -209,7 +210,7 @@ class CleanJob:
         return found
 
     def _groups(self, end_offset: int) -> Iterator[tuple[int, int]]:
-        """Neighbours that fit into one segment, as (first, last): what is small is merged."""
+        """Yield groups (first, last) of neighbouring segments that fit into one segment."""
         config, views = self._config, self._views
         count = sum(view.base_offset < end_offset for view in views)
         first = 0

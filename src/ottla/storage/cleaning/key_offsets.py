@@ -1,6 +1,6 @@
-"""The last offset of each key in the dirty part of a log, in memory that is bounded.
+"""The last offset of each key in the dirty part of a log, in bounded memory.
 
-When there is no room for another key, the cleaning ends before it: what is behind is for the next one.
+When the map is full, the cleaning ends before the next key; the next cleaning continues there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyOffsets:
     ) -> None:
         entry_bytes = cleaning.KeyMap.ENTRY_BYTES
         slots_max = max(SLOTS_MIN, buffer_bytes // entry_bytes)
-        # There are no more keys than offsets: most cleanings need little of what they may take.
+        # There are no more keys than offsets: most cleanings need little of the allowed memory.
         useful = int((upper_offset - start_offset) / max(load_factor, 0.01)) + 2
         slots = max(SLOTS_MIN, min(slots_max, useful))
         self.keys = cleaning.KeyMap(slots, secret)
@@ -46,7 +46,7 @@ class KeyOffsets:
         self.full = False
 
     def read(self, files: Files, views: Sequence[SegmentView], chunk_bytes: int) -> Iterator[int]:
-        """Take in the segments; yields the bytes read now and then."""
+        """Read the segments; yield the number of bytes read from time to time."""
         for view in views:
             chunks = Chunks(files, view, chunk_bytes)
             for data in chunks:
@@ -57,7 +57,7 @@ class KeyOffsets:
             self.end_offset = max(self.end_offset, view.end_offset)
 
     def _take(self, path: str, data: bytes) -> int:
-        """Returns how much of it was taken."""
+        """Add the keys of a chunk; return how many of its bytes were consumed."""
         pos, end = 0, len(data)
         while True:
             status, pos, next_offset = cleaning.map_batches(
@@ -65,14 +65,16 @@ class KeyOffsets:
             )
             self.end_offset = max(self.end_offset, next_offset)
             if status == cleaning.DAMAGED:
-                raise CorruptLog(path, "a stored batch is damaged: the partition is not cleaned")
+                raise CorruptLog(path, "a stored batch is damaged; the partition is not cleaned")
             if status == cleaning.FULL:
                 self.full = True
             if status != cleaning.LOOK:
                 return pos
             header = read_header(data, pos)
             if not crc_ok(data, pos, header):
-                raise CorruptLog(path, f"batch at offset {header.base_offset} is damaged: it is not cleaned")
+                raise CorruptLog(
+                    path, f"batch at offset {header.base_offset} is damaged; the partition is not cleaned"
+                )
             self._look(data, pos, header)
             if self.full:
                 return pos
@@ -88,7 +90,7 @@ class KeyOffsets:
         try:
             plain, start, end = records_section(data, pos, header)
         except (CorruptBatch, RecordsError):
-            return  # nobody can read it: the filter leaves it as it is
+            return  # unreadable: the filter keeps it unchanged
         if kernel.measure(plain, start, end, header.records_count)[0]:
             return
         _, stopped_at = cleaning.map_records(

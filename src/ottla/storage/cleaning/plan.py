@@ -1,8 +1,8 @@
-"""What of a log may be cleaned, and how badly it needs it.
+"""Which part of a log may be cleaned, and whether it is due.
 
-Cleanable is what lies below the last stable offset (so below the high watermark), on the disk, outside of the
-active segment and older than min.compaction.lag.ms: whole segments of it. Everything below `cleaned_offset`
-was cleaned before, and holds each key once.
+Cleanable are whole segments below the last stable offset and the recovery point, except the active segment
+and records younger than min.compaction.lag.ms. Everything below `cleaned_offset` was cleaned before and
+contains each key once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 class CleanPlan(NamedTuple):
     first_dirty: int
-    upper_offset: int  # where a segment begins: that one and all behind it stay as they are
+    upper_offset: int  # base offset of a segment: it and all later ones are not cleaned
     clean_bytes: int
     dirty_bytes: int
-    overdue: bool  # max.compaction.lag.ms has passed for the oldest of it
+    overdue: bool  # max.compaction.lag.ms has passed for the oldest dirty record
 
     @property
     def ratio(self) -> float:
@@ -61,7 +61,7 @@ def plan_clean(log: PartitionLog, stable_offset: int, now_ms: int) -> CleanPlan:
 
 
 def _before_young(segments: SegmentList, first: int, upper: int, old_enough_ms: int) -> int:
-    """Where the first dirty segment begins that holds a record younger than min.compaction.lag.ms."""
+    """Return the base offset of the first dirty segment with a record younger than min.compaction.lag.ms."""
     for at in range(first, len(segments)):
         segment = segments[at]
         if segment.base_offset >= upper:

@@ -1,14 +1,13 @@
-"""Which records and batches stay.
+"""Which records and batches are kept.
 
-A record stays if no later one has its key, and if it is no tombstone whose time is over; without a key it
-goes, and so does all that an aborted transaction wrote. Of a batch that loses everything the header stays
-where it is one of the last of a producer that is still known: it tells its sequences. Kafka keeps the very
-last; a producer that was cut off may repeat any of the last five, also after a restart. What stays keeps its
-offsets, sequences and leader epoch, and the batch its last offset.
+A record is kept if no later record has its key, unless it is an expired tombstone, has no key, or belongs to
+an aborted transaction. The header of a batch that loses all records is kept if it is one of the last five of
+a known producer, because it carries the sequence numbers that identify retries, also after a restart. (Kafka
+keeps the last one.) Offsets, sequences and leader epochs do not change, nor does the last offset of a batch.
 
-A batch with tombstones gets a horizon when it is first seen here: now + delete.retention.ms, in the place of
-its base timestamp. Until then readers that began before may still learn of the deletion. So does the marker
-of a transaction of which nothing else is left.
+A batch with tombstones gets a delete horizon when it is first cleaned: now + delete.retention.ms, stored as
+its base timestamp. Until then consumers can still see the deletion. The marker of a transaction without
+remaining records gets one, too.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.records import cleaning, reasons
+from ottla.records import cleaning, faults
 from ottla.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -45,7 +44,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 class LastOfProducer(NamedTuple):
-    """What a producer wrote last: the last offsets of its last batches, none where only markers are known."""
+    """The last offsets of a producer's last batches; empty if it only wrote markers."""
 
     offsets: tuple[int, ...]
     epoch: int
@@ -96,12 +95,12 @@ class RecordFilter:
     # -- many batches ----------------------------------------------------------------------------------------
 
     def begin(self, target: CleanedSegment) -> None:
-        """What is filtered goes to `target` from now on."""
+        """Write the records that are kept to `target` from now on."""
         self.target = target
         self._last = None
 
     def take(self, path: str, data: bytes) -> int:
-        """Filter the batches of a piece of a segment; returns how much of it was whole batches."""
+        """Filter the whole batches of a chunk; return their size."""
         pos, end = 0, len(data)
         if len(self._out) < end:
             self._flush()
@@ -136,22 +135,22 @@ class RecordFilter:
                     pos += header.size_bytes
             if status == cleaning.DAMAGED:
                 raise CorruptLog(
-                    path, f"a stored batch before {pos} is damaged: the partition is not cleaned"
+                    path, f"a stored batch before {pos} is damaged; the partition is not cleaned"
                 )
             if status == cleaning.ALL_DONE:
                 self._flush()
                 return pos
 
     def end(self) -> None:
-        """All of the segments that go into the target are through. Its last batch stays, if only its header:
-        a reader that stands there gets on, and after a crash it shows how far the target reaches."""
+        """Finish the target. Its last batch is kept, at least its header: readers at that offset can proceed,
+        and after a crash it shows the end of the target."""
         last = self._last
         if last is not None and self.target.last_offset < last.last_offset:
             self._write(emptied(last))
             self._flush()
 
     def _look_from(self, offset: int) -> int:
-        """The next offset behind `offset` at which a producer's last batch ends."""
+        """Return the next offset after `offset` at which a batch of `_producers` ends."""
         at = bisect_right(self._producers_ends, offset)
         return self._producers_ends[at] if at < len(self._producers_ends) else OFFSET_MAX
 
@@ -175,7 +174,7 @@ class RecordFilter:
     # -- one batch -------------------------------------------------------------------------------------------
 
     def _look(self, path: str, data: bytes, pos: int, header: BatchHeader) -> Buffer | None:
-        """What is left of a batch that is not plain."""
+        """Filter a batch that is compressed, transactional or a control batch, or needs a closer look."""
         horizon_ms = header.delete_horizon_ms
         marker_of_nothing = False
         if header.is_control:
@@ -216,7 +215,7 @@ class RecordFilter:
         except (CorruptBatch, RecordsError) as error:
             return self._unreadable(path, header, original, error)
         if records is None:
-            return self._unreadable(path, header, original, reasons.TEXTS[reason])
+            return self._unreadable(path, header, original, faults.TEXTS[reason])
         self.records_kept += kept
         wants_horizon = tombstones > 0 and horizon_ms is None
         if kept == header.records_count and not wants_horizon:
@@ -236,7 +235,7 @@ class RecordFilter:
             attributes |= DELETE_HORIZON_BIT
             shift = header.base_timestamp - base_timestamp
             reason, rebased = cleaning.rebase_records(records, 0, len(records), count, shift)
-            assert rebased is not None, f"records that were read cannot be read: {reason}"
+            assert rebased is not None, f"cannot rebase readable records: {reason}"
             records = rebased
         batch = with_codec(records, header.codec)
         changed = header._replace(
@@ -249,15 +248,15 @@ class RecordFilter:
         return batch
 
     def _unreadable(self, path: str, header: BatchHeader, original: memoryview, error: object) -> memoryview:
-        """Its checksum holds, so this is what was produced: it is not for us to throw it away."""
+        """Keep an unreadable batch: its checksum matches, so it is what the producer sent."""
         if not self._complained:
             self._complained = True
-            logger.warning("%s: batch at %d cannot be read and stays: %s", path, header.base_offset, error)
+            logger.warning("%s: keeping the unreadable batch at %d: %s", path, header.base_offset, error)
         self.records_kept += header.records_count
         return original
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Does the sequence of a known producer, or its epoch, rest on this batch?"""
+        """Whether the batch carries the last sequence numbers, or the epoch, of a known producer."""
         last = self._producers.get(header.producer_id) if header.has_producer else None
         if last is None:
             return False
@@ -267,7 +266,7 @@ class RecordFilter:
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The batch without its records."""
+    """Return the batch without its records."""
     batch = bytearray(HEADER_BYTES)
     attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
     seal(batch, header._replace(attributes=attributes, base_timestamp=-1, records_count=0))

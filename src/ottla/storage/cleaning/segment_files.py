@@ -1,4 +1,4 @@
-"""A new segment while it is written: `.cleaned` files that nobody reads before they are on the disk."""
+"""A cleaned segment while it is written: `.cleaned` files, which are not read before they are synced."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class CleanedSegment:
             self._times.write_out()
 
     def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> None:
-        """Bring everything to the disk, with the age of what it replaces."""
+        """Write and sync everything, with the modification time of the replaced segment."""
         if self._max_timestamp >= 0:
             self._times.maybe_append(self._max_timestamp, self._max_offset)
         self._offsets.write_out()

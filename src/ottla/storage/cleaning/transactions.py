@@ -1,7 +1,7 @@
-"""What is known of transactions while a log is read from its beginning.
+"""The state of transactions during a scan from the start of a log.
 
-Below the last stable offset every transaction has ended, and the transaction indexes tell which were aborted.
-A marker has done its work when no batch of its transaction is left: until then readers need it.
+Below the last stable offset every transaction has ended, and the transaction indexes list the aborted ones. A
+marker is needed as long as a batch of its transaction is left.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._aborted = sorted(aborted, key=lambda entry: entry.first_offset)
         self._next = 0
-        # Aborted transactions whose range has begun, by producer: the index entry, and was a batch seen.
+        # Aborted transactions that have begun, by producer: index entry, and whether a batch was seen.
         self._ongoing: dict[int, tuple[AbortedTransaction, bool]] = {}
-        # Producers that have a batch in a transaction that was not aborted, as far as is read.
+        # Producers with a batch in a transaction that was not aborted, so far.
         self._committed_seen: dict[int, None] = {}
-        # Index entries of aborted transactions that had batches until now, for who writes the index.
+        # Index entries of aborted transactions that still have batches, for the new index.
         self.still_needed: list[AbortedTransaction] = []
 
     def _advance(self, offset: int) -> None:
@@ -35,22 +35,24 @@ class CleanedTransactions:
             self._next += 1
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take note of a data batch: is it of a transaction that was aborted?"""
+        """Record a data batch; return whether it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._advance(header.last_offset)
         found = self._ongoing.get(header.producer_id)
-        if found is None or found[0].last_offset < header.base_offset:  # of one whose marker is not in sight
+        if (
+            found is None or found[0].last_offset < header.base_offset
+        ):  # a transaction whose marker was not read yet
             self._committed_seen[header.producer_id] = None
             return False
         self._ongoing[header.producer_id] = (found[0], True)
         return True
 
     def is_marker_of_nothing(self, header: BatchHeader, marker: TxnMarker | None) -> bool:
-        """Take note of a control batch: is nothing left that it tells about?"""
+        """Record a control batch; return whether no batch of its transaction is left."""
         self._advance(header.last_offset)
         if marker is None:
-            return not header.records_count  # it was emptied before; others are no markers
+            return not header.records_count  # emptied by an earlier cleaning; otherwise not a marker
         if not marker.aborted:
             seen = header.producer_id in self._committed_seen
             self._committed_seen.pop(header.producer_id, None)

@@ -1,7 +1,7 @@
-"""What the sparse indexes share: fixed-size sorted entries, the older ones in the file, the newest in memory.
+"""Base of the sparse indexes: sorted entries of fixed size, the older ones in the file, the newest in memory.
 
-Entries not yet written wait in `_tail`, packed as they will be on disk. Only a small block of the file is
-ever held, so an index costs next to nothing until it is used, and a lookup is a binary search of a few reads.
+Unwritten entries are in `_tail`, packed as on disk. Only one small block of the file is cached, so an unused
+index costs almost nothing, and a lookup is a binary search of a few reads.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _TAIL_BYTES_MAX = 32768
 
 
 class CorruptIndex(Exception):
-    """The index cannot belong to its segment; it has to be made again from the log."""
+    """The index does not match its segment and has to be rebuilt from the log."""
 
 
 class IndexFile:
-    """Entries sorted by their first field; see the subclasses for what they mean."""
+    """Entries sorted by their first field; the subclasses define their meaning."""
 
     ENTRY: ClassVar[Struct]
 
@@ -42,7 +42,8 @@ class IndexFile:
         return stored + len(self._tail) // self.ENTRY.size
 
     def _count_stored(self) -> int:
-        """Entries in the file, without the zeros that a preallocated index of a stopped process ends in."""
+        """Count the entries in the file, without the trailing zeros of an index that another program
+        preallocated."""
         count = self.file.size // self.ENTRY.size
         self._stored = count
         if count and self._is_unused(count - 1):
@@ -53,7 +54,7 @@ class IndexFile:
         return not any(self._packed(index))
 
     def _packed(self, index: int) -> bytes | bytearray:
-        """The bytes of a stored entry."""
+        """Return the bytes of an entry in the file."""
         width = self.ENTRY.size
         block_at = index // _BLOCK_ENTRIES
         if block_at != self._block_at:
@@ -80,7 +81,7 @@ class IndexFile:
         return self.entry(index)[1]
 
     def floor(self, key: int, field: int = 0) -> int:
-        """Number of the last entry whose field is <= key, or -1."""
+        """Return the number of the last entry whose field is <= key, or -1."""
         count = len(self)
         if not count:
             return -1
@@ -95,11 +96,11 @@ class IndexFile:
 
     @property
     def wants_write(self) -> bool:
-        """Enough waits in memory that it should go to the file."""
+        """Whether enough entries are in memory to write them to the file."""
         return len(self._tail) >= _TAIL_BYTES_MAX
 
     def write_out(self) -> None:
-        """Put what waits in memory into the file, which exists and has its exact size on return."""
+        """Write the entries in memory to the file, which has its exact size on return."""
         stored = len(self) - len(self._tail) // self.ENTRY.size
         size = stored * self.ENTRY.size
         if self.file.size != size:
@@ -121,9 +122,11 @@ class IndexFile:
             del self._tail[(count - stored) * self.ENTRY.size :]
 
     def forget_stored(self) -> None:
-        """Take the file for empty, whatever is in it."""
+        """Treat the file as empty, whatever it contains."""
         self._stored = 0
 
     def check_size(self) -> None:
         if self.file.size % self.ENTRY.size:
-            raise CorruptIndex(f"{self.file.path} has {self.file.size} bytes, not whole entries")
+            raise CorruptIndex(
+                f"{self.file.path} has {self.file.size} bytes, not a multiple of the entry size"
+            )

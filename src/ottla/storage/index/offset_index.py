@@ -1,4 +1,4 @@
-"""The sparse offset index (`.index`): where in the segment the batch that ends at an offset begins.
+"""The sparse offset index (`.index`): the position of the batch that ends at an offset.
 
 Entry, 8 bytes big-endian: int32 offset relative to the segment's base (the last offset of a batch), int32
 position of that batch. One entry per index.interval.bytes of log.
@@ -24,12 +24,12 @@ class OffsetIndex(IndexFile):
         self._push(relative, position)
 
     def position_for(self, offset: int) -> int:
-        """A position at or before the first batch whose last offset is >= `offset`."""
+        """Return a position at or before the first batch whose last offset is >= `offset`."""
         index = self.floor(offset - self.base_offset)
         return 0 if index < 0 else self.entry(index)[1]
 
     def position_at_or_before(self, position: int) -> int:
-        """The start of a batch that begins at or before `position`."""
+        """Return the start of a batch that begins at or before `position`."""
         index = self.floor(position, field=1)
         return 0 if index < 0 else self.entry(index)[1]
 
@@ -42,6 +42,6 @@ class OffsetIndex(IndexFile):
         self.check_size()
         last = self.last()
         if last is not None and not (last[0] >= 0 and 0 < last[1] < log_bytes):
-            raise CorruptIndex(f"{self.file.path} ends with {last}, outside a log of {log_bytes} bytes")
+            raise CorruptIndex(f"{self.file.path} ends with {last}, beyond the log of {log_bytes} bytes")
         if last is not None and self.entry(0) > last:
             raise CorruptIndex(f"{self.file.path} is not sorted")

@@ -1,7 +1,7 @@
 """The sparse time index (`.timeindex`): the largest timestamp up to an offset.
 
-Entry, 12 bytes big-endian: int64 timestamp, int32 offset relative to the segment's base. An entry (t, o) says
-that no record up to o is later than t. Timestamps strictly increase.
+Entry, 12 bytes big-endian: int64 timestamp, int32 offset relative to the segment's base. An entry (t, o)
+means that no record up to o is later than t. Timestamps strictly increase.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TimeIndex(IndexFile):
         return (-1, self.base_offset) if last is None else (last[0], self.base_offset + last[1])
 
     def offset_for(self, timestamp: int) -> int:
-        """An offset before which every record is earlier than `timestamp`."""
+        """Return an offset before which every record is earlier than `timestamp`."""
         index = self.floor(timestamp)
         return self.base_offset if index < 0 else self.base_offset + self.entry(index)[1]
 
@@ -45,4 +45,4 @@ class TimeIndex(IndexFile):
             return
         first = self.entry(0)
         if last[1] < 0 or last[0] < first[0] or last[1] < first[1]:
-            raise CorruptIndex(f"{self.file.path} goes from {first} to {last}")
+            raise CorruptIndex(f"{self.file.path} is not sorted: from {first} to {last}")

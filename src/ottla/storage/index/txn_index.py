@@ -27,10 +27,10 @@ class AbortedTransaction(NamedTuple):
 
 
 class TxnIndex:
-    """Few entries, written at once; the file exists only where a transaction was aborted.
+    """A few entries, written immediately; the file exists only if a transaction was aborted.
 
-    `is_unsynced`: entries were written and the file was not synced since. It must be before the recovery
-    point passes their markers: recovery makes them again only behind it, and nobody sees that one is missing.
+    `is_unsynced`: entries were written since the last sync. The file must be synced before the recovery point
+    passes the markers: recovery recreates entries only after it, and a missing entry is not detected.
     """
 
     __slots__ = ("_waiting", "base_offset", "file", "is_new", "is_unsynced")
@@ -40,13 +40,13 @@ class TxnIndex:
         self.base_offset = base_offset
         self._waiting: list[AbortedTransaction] = []
         self.is_unsynced = False
-        self.is_new = False  # so is its name in the directory, perhaps
+        self.is_new = False  # its directory entry may be unsynced, too
 
     def __bool__(self) -> bool:
         return bool(self._waiting) or self.file.size > 0
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """The marker is in the log already, so on a full disk the entry waits in memory."""
+        """Add an entry. The marker is in the log already, so on a full disk the entry stays in memory."""
         self._waiting.append(aborted)
         try:
             self.write_out()
@@ -65,11 +65,11 @@ class TxnIndex:
         return (self._read(0, count) if count else []) + self._waiting
 
     def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Those that ended at or above `offset`, in that order. Few of many are read: readers want those of
-        what they have just been given."""
+        """Yield the transactions that ended at or above `offset`, in offset order. A binary search finds the
+        first, because readers usually need few of many."""
         count = self.file.size // _ENTRY.size
         low, high = 0, count
-        # Most readers are at the end of the log, behind the last one.
+        # Most readers are at the end of the log, after the last entry.
         if count and self._read(count - 1, 1)[0].last_offset < offset:
             low = count
         while low < high:
@@ -111,7 +111,9 @@ class TxnIndex:
 
     def check(self) -> None:
         if self.file.size % _ENTRY.size:
-            raise CorruptIndex(f"{self.file.path} has {self.file.size} bytes, not whole entries")
+            raise CorruptIndex(
+                f"{self.file.path} has {self.file.size} bytes, not a multiple of the entry size"
+            )
         for entry in self.entries():
             if entry.last_offset < self.base_offset or entry.first_offset > entry.last_offset:
-                raise CorruptIndex(f"{self.file.path} holds {entry}")
+                raise CorruptIndex(f"{self.file.path} has an invalid entry {entry}")

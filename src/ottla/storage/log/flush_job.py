@@ -1,7 +1,7 @@
 """Making a log durable off the event loop.
 
-`PartitionLog.begin_flush` notes what there is to sync, `FlushJob.run` does it in any thread while the loop
-goes on appending, and `finish_flush`, on the loop again, moves the recovery point.
+`PartitionLog.begin_flush` collects what to sync, `FlushJob.run` syncs it in any thread while the event loop
+continues to append, and `finish_flush`, on the event loop, moves the recovery point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.storage.files import File, Files, SyncHandle
 
 
 class FlushJob:
-    """What one log needs to be durable up to `end_offset`."""
+    """The syncs that make a log durable up to `end_offset`."""
 
     __slots__ = (
         "_directories",
@@ -50,13 +50,13 @@ class FlushJob:
         self.error: StorageError | None = None
 
     def also(self, files: Iterable[File]) -> None:
-        """Sync these too."""
+        """Add files to be synced."""
         for file in files:
             self._handles.append(file.sync_handle())
             file.close()
 
     def run(self) -> None:
-        """Blocks until all is on disk. Does not raise: `error` says what failed."""
+        """Sync everything, blocking. Does not raise: `error` is set on failure."""
         try:
             while self._handles:
                 self._handles.pop().sync()
@@ -74,4 +74,4 @@ class FlushJob:
             try:
                 self._files.write_atomic(*self._epochs)
             except DiskFull:
-                self.epochs_version = -1  # the batches tell them as well, and the next flush tries again
+                self.epochs_version = -1  # batch headers contain them, too, and the next flush retries

@@ -1,7 +1,7 @@
-"""Which leader epoch wrote from which offset on: `leader-epoch-checkpoint` and its copy in memory.
+"""Start offsets of leader epochs: `leader-epoch-checkpoint` and its copy in memory.
 
-The file is written when the log is flushed, rolled or closed, not at each change: what a crash loses is
-learned again from the batch headers behind the recovery point.
+The file is written when the log is flushed, rolled or closed, not at each change: entries lost in a crash are
+recovered from the batch headers after the recovery point.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ NO_EPOCH = -1
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly increasing but for equal starts being replaced."""
+    """Entries (epoch, start offset), both strictly increasing."""
 
     __slots__ = ("_epochs", "_starts", "saved_version", "version")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        # Counts the changes, so that a save knows which of them it holds.
+        # Counts changes; a save records which of them it contains.
         self.version = 0
         self.saved_version = 0
 
@@ -37,14 +37,14 @@ class LeaderEpochs:
 
     @property
     def first_start_offset(self) -> int:
-        """Where the oldest known epoch begins, or -1."""
+        """The start offset of the oldest known epoch, or -1."""
         return self._starts[0] if self._starts else -1
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The leader of `epoch` writes from `start_offset` on; entries that contradict it go."""
+        """Record that `epoch` begins at `start_offset`, and remove entries that contradict it."""
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return
@@ -53,12 +53,12 @@ class LeaderEpochs:
             self._starts.pop()
         self.version += 1
         if self._epochs and self._epochs[-1] == epoch:
-            return  # a later epoch that wrote nothing stood in between
+            return  # only a later epoch without records was removed
         self._epochs.append(epoch)
         self._starts.append(start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if it is not known."""
+        """Return (epoch, end offset) of the largest known epoch <= `epoch`; (-1, -1) if there is none."""
         if epoch == NO_EPOCH or not self._epochs:
             return NO_EPOCH, -1
         if epoch == self._epochs[-1]:
@@ -70,19 +70,19 @@ class LeaderEpochs:
         return (self._epochs[higher - 1], end) if higher else (epoch, end)
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that wrote `offset`, or -1."""
+        """Return the epoch of the batch at `offset`, or -1."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def truncate_from_end(self, offset: int) -> None:
-        """The log now ends at `offset`."""
+        """Remove what begins at or above the new log end offset."""
         while self._starts and self._starts[-1] >= offset:
             self._starts.pop()
             self._epochs.pop()
             self.version += 1
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log now begins at `offset`; the epoch that wrote it begins there too."""
+        """Remove what ends at or below the new log start offset."""
         index = bisect_right(self._starts, offset) - 1
         if index < 0 or (index == 0 and self._starts[0] == offset):
             return
@@ -97,7 +97,7 @@ class LeaderEpochs:
         self.version += 1
 
     def load(self, files: Files, directory: str) -> bool:
-        """Read the checkpoint; False if it is unusable and has to be learned from the log."""
+        """Read the checkpoint; return False if it is invalid and has to be rebuilt from the log."""
         data = files.read_bytes(f"{directory}/{FILE_NAME}")
         if data is None:
             return True

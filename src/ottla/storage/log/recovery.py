@@ -1,11 +1,11 @@
-"""Opening a partition directory, whatever the last process left in it.
+"""Loading a partition directory after a clean or an unclean shutdown.
 
-After a clean stop the indexes, snapshot and epochs are taken as they are; only the end of the last segment is
-read, which gives the log end offset and shows whether the file really ends in a whole batch.
+After a clean shutdown indexes, snapshot and epochs are trusted. Only the end of the last segment is read: it
+gives the log end offset, and shows whether the file ends with a whole batch.
 
-After any other stop the segments from the recovery point on are read in full. The log ends before the first
-batch whose checksum does not hold; what comes after is cut off, and indexes, producer state and epochs are
-made again. Damage below the recovery point is different: that data was synced, so it is reported and not cut.
+After an unclean shutdown the segments from the recovery point on are scanned. The log is truncated before the
+first batch with a wrong checksum, and indexes, producer state and epochs are rebuilt. Damage below the
+recovery point is an error: that data was synced, so it is reported and not truncated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ottla.storage.segments.segment_list import SegmentList
 
 
 class LoadedLog:
-    """What opening found. `producer_state` is None when it can be read from its snapshot on first use."""
+    """The result of loading. `producer_state` is None if it can be loaded from its snapshot on first use."""
 
     __slots__ = (
         "created",
@@ -69,7 +69,8 @@ def load_log(
     start: int,
     cleaned_offset: int = 0,
 ) -> LoadedLog:
-    """`cleaned_offset`: below it another program's compaction may have left gaps between segments."""
+    """Load a log. Below `cleaned_offset` compaction by another program may have left gaps between
+    segments."""
     names = finish_interrupted_changes(files, directory, files.listdir(directory))
     bases, snapshot_offsets = _sort_names(files, directory, names)
     log = LoadedLog()
@@ -89,11 +90,11 @@ def load_log(
     log.log_start_offset = max(start, log.segments.first.base_offset)
     if log.log_start_offset > log.log_end_offset:
         _restart_at(log, directory, now_ms)
-    # The log start moved up before the power went, and the epochs were cut there; it is back where it was if
-    # its own checkpoint had not been synced.
-    lost_their_start = log.recovered and log.leader_epochs.first_start_offset > log.log_start_offset
-    if not epochs_usable or lost_their_start:
-        _learn_epochs(log)
+    # The log start offset may have advanced, and the epochs been truncated to it, before a power loss that
+    # undid the unsynced checkpoint of the log start offset.
+    epochs_start_too_late = log.recovered and log.leader_epochs.first_start_offset > log.log_start_offset
+    if not epochs_usable or epochs_start_too_late:
+        _rebuild_epochs(log)
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     log.snapshots.remove_above(log.log_end_offset)
@@ -105,7 +106,7 @@ def load_log(
 
 
 def _sort_names(files: Files, directory: str, names: list[str]) -> tuple[list[int], list[int]]:
-    """(base offsets of the segments, offsets of the snapshots); indexes without a log are removed."""
+    """Return (base offsets of the segments, offsets of the snapshots); remove indexes without a log."""
     bases = set()
     snapshots = []
     indexes = []
@@ -122,20 +123,20 @@ def _sort_names(files: Files, directory: str, names: list[str]) -> tuple[list[in
             indexes.append((int(stem), name))
     for base, name in indexes:
         if base not in bases:
-            logger.warning("removing %s/%s: there is no segment for it", directory, name)
+            logger.warning("removing %s/%s: it has no segment", directory, name)
             files.remove(f"{directory}/{name}")
     return sorted(bases), snapshots
 
 
 def _load_clean(log: LoadedLog, directory: str, clean: bool, recovery_point: int | None) -> bool:
-    """Believe a clean stop, if the end of the log agrees."""
+    """Load a cleanly closed log; return False if the end of the log contradicts that."""
     if not clean and not (log.created and not recovery_point):
         return False
     active = log.segments.active
     try:
         end = active.next_offset()
     except CorruptLog as error:
-        logger.error("%s was closed in order, but its end is damaged: %s", directory, error)
+        logger.error("%s was closed cleanly, but its end is damaged: %s", directory, error)
         return False
     if recovery_point is not None and end < recovery_point:
         logger.error("%s ends at %d, but was closed at %d", directory, end, recovery_point)
@@ -154,22 +155,22 @@ def _recover(
     recovery_point: int,
     cleaned_offset: int,
 ) -> None:
-    """Read every segment that reaches the recovery point or lies behind it; cut at the first bad batch."""
+    """Scan the segments from the recovery point on, and truncate the log at the first invalid batch."""
     log.recovered = True
     segments = log.segments
     first = segments.floor(recovery_point)
-    # Later snapshots describe data that is read again anyway.
+    # Later snapshots describe data that is scanned anyway.
     log.snapshots.remove_above(segments[first].base_offset)
     index = first
     end_offset = segments[first].base_offset
     while index < len(segments):
         segment = segments[index]
         if segment.base_offset < end_offset:
-            reason = f"segment {segment.base_offset} begins before the one before it ends ({end_offset})"
+            reason = f"segment {segment.base_offset} begins before the end of its predecessor ({end_offset})"
             raise CorruptLog(directory, reason)
         if index > first and segment.base_offset > max(end_offset, cleaned_offset):
-            # The name of the segment between was lost, though this one's was not: what follows is no log.
-            # Nor does compaction leave such a gap: segments begin where the one before them ends.
+            # The segment in between was lost, because its directory entry was not synced. Compaction does not
+            # leave such a gap: a segment begins at the end of its predecessor.
             index -= 1
             break
         end_offset, whole = _recover_segment(log, segment, config, recovery_point)
@@ -180,11 +181,11 @@ def _recover(
         index -= 1
     if end_offset < recovery_point:
         reason = f"damaged at offset {end_offset}, below the recovery point {recovery_point}"
-        logger.error("%s: %s; the partition stays offline", directory, reason)
+        logger.error("%s: %s; the partition is offline", directory, reason)
         raise CorruptLog(directory, reason)
     dropped = segments.drop_after(index)
     for segment in dropped:
-        logger.warning("%s: segment %d lies behind the cut and goes", directory, segment.base_offset)
+        logger.warning("%s: removing segment %d after the truncation point", directory, segment.base_offset)
         segment.remove()
     if dropped:
         files.sync_dir(directory)
@@ -195,19 +196,19 @@ def _recover(
 def _recover_segment(
     log: LoadedLog, segment: Segment, config: LogConfig, recovery_point: int
 ) -> tuple[int, bool]:
-    """(offset at which the good batches end, is the whole file good)."""
+    """Return (end offset of the valid batches, whether the whole file is valid)."""
     epochs = log.leader_epochs
     segment.reset_indexes()
     end_offset = segment.base_offset
     good_bytes = 0
-    epoch = before = NO_EPOCH  # of the last batch, and of the one before it
+    epoch = before = NO_EPOCH  # of the last batch, and of the batch before it
     for position, header, ok in iter_checked(segment.log, 0, segment.size):
         if not ok or not _continues(header, segment, end_offset, recovery_point, config):
             break
         if header.leader_epoch < epoch and header.base_offset >= recovery_point:
-            # Epochs only rise: the checksum does not cover them, and this or the last one is damaged. If only
-            # the last one sticks out it is the last one, which an earlier recovery took for good: what was
-            # written behind it since may have been acknowledged.
+            # Epochs never decrease, but the checksum does not cover them: this one or the previous one is
+            # damaged. If only the previous one is too high, an earlier recovery accepted it, and the batches
+            # after it may have been acknowledged.
             if not NO_EPOCH < before <= header.leader_epoch:
                 break
             epochs.assign(header.leader_epoch, header.base_offset)
@@ -220,7 +221,7 @@ def _recover_segment(
     whole = good_bytes == segment.size
     if not whole and end_offset >= recovery_point:
         logger.warning(
-            "%s: cutting %d bytes that are no whole batch, from offset %d",
+            "%s: truncating %d bytes that are not a valid batch, at offset %d",
             segment.log.path,
             segment.size - good_bytes,
             end_offset,
@@ -235,7 +236,8 @@ def _recover_segment(
 def _continues(
     header: BatchHeader, segment: Segment, end_offset: int, recovery_point: int, config: LogConfig
 ) -> bool:
-    """Can this batch come next? Its offset is not covered by the checksum, so it is checked on its own."""
+    """Whether the batch can come next. The checksum does not cover its offset, so it is checked
+    separately."""
     if (
         not end_offset
         <= header.base_offset
@@ -243,24 +245,24 @@ def _continues(
         <= segment.base_offset + RELATIVE_OFFSET_MAX
     ):
         return False
-    # Only cleaning leaves gaps, and never in what was not synced.
+    # Only cleaning leaves gaps, and only in synced data.
     return header.base_offset == end_offset or config.cleanup_compact or header.base_offset < recovery_point
 
 
 def _restart_at(log: LoadedLog, directory: str, now_ms: int) -> None:
-    """Everything was deleted up to a log start offset that the files no longer reach: begin again there."""
+    """Recreate the log at its log start offset, which is above the end of the files."""
     start = log.log_start_offset
     logger.warning("%s ends at %d, before its log start offset %d", directory, log.log_end_offset, start)
     log.segments.restart_at(start, now_ms)
-    # The recovery point stays: the name of the new segment is not durable yet.
+    # The recovery point does not move: the directory entry of the new segment is not synced yet.
     log.log_end_offset = start
     log.leader_epochs.clear()
     log.snapshots.remove_above(-1)
     log.recovered = True
 
 
-def _learn_epochs(log: LoadedLog) -> None:
-    logger.warning("%s: learning the leader epochs from the log", log.segments.first.directory)
+def _rebuild_epochs(log: LoadedLog) -> None:
+    logger.warning("%s: rebuilding the leader epochs from the log", log.segments.first.directory)
     log.leader_epochs.clear()
     for segment in log.segments:
         for _, header in iter_batches(segment.log, 0, segment.size):

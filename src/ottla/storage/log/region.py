@@ -1,4 +1,4 @@
-"""A run of whole batches inside a segment file: what Fetch sends, its bytes never seen by Python."""
+"""A range of whole batches in a segment file, which Fetch sends without copying it into Python."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from ottla.storage.files import File
 
 
 class FileRegion:
-    """`nbytes` of `file` from `position`; the file is opened when the bytes are asked for.
-
-    Every offset in it is below `upper_offset`."""
+    """`nbytes` of `file` from `position`. Every offset in it is below `upper_offset`. The file is opened on
+    use."""
 
     __slots__ = ("file", "nbytes", "position", "upper_offset")
 
@@ -26,7 +25,8 @@ class FileRegion:
         return b"" if self.file is None else self.file.read(self.position, self.nbytes)
 
     def fileno(self) -> int:
-        """For sendfile: valid until the next storage call, so ask before each send."""
+        """Return a descriptor for sendfile, valid until the next storage call: request it before each
+        send."""
         assert self.file is not None
         return self.file.fileno()
 

@@ -1,4 +1,4 @@
-"""Which segments may go: by age, by size, and because the log start offset has passed them."""
+"""Which segments retention may delete: by age, by size, or below the log start offset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def deletable_count(
     log_start_offset: int,
     log_end_offset: int,
 ) -> int:
-    """How many of the oldest segments may be deleted; all of them when even the active one has expired.
+    """Return how many of the oldest segments may be deleted; all of them if even the active one has expired.
 
-    None that reaches `upper_offset` (the high watermark), and never an empty active segment.
+    No segment that reaches `upper_offset` (the high watermark), nor an empty active segment.
+
     """
     excess_bytes = segments.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else -1
     count = 0

@@ -1,4 +1,4 @@
-"""Reading the one record of a control batch, as far as the log needs it: which transaction marker is it."""
+"""Reading transaction markers from control batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TxnMarker(NamedTuple):
 
 
 def read_marker(batch: Bytes, position: int, header: BatchHeader) -> TxnMarker | None:
-    """The transaction marker in a control batch, None if the batch is of another kind."""
+    """Return the transaction marker in a control batch, None if it contains another kind of record."""
     from ottla.records.record import iter_records
 
     record = next(iter(iter_records(batch, position, header)), None)

@@ -21,7 +21,7 @@ SNAPSHOT_SUFFIX = ".snapshot"
 
 
 class CorruptSnapshot(Exception):
-    """The snapshot is damaged: an older one, or the log itself, has to serve."""
+    """The snapshot is damaged: use an older one, or the log."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -53,11 +53,11 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot("too short")
     version, checksum, count = _HEAD.unpack_from(data)
     if version != 1:
-        raise CorruptSnapshot(f"version {version} is not known")
+        raise CorruptSnapshot(f"unknown version {version}")
     if crc32c(memoryview(data)[_CRC_END:]) != checksum:
-        raise CorruptSnapshot("checksum does not hold")
+        raise CorruptSnapshot("checksum mismatch")
     if len(data) != _HEAD.size + count * _ENTRY.size:
-        raise CorruptSnapshot(f"{len(data)} bytes do not hold {count} entries")
+        raise CorruptSnapshot(f"{len(data)} bytes cannot contain {count} entries")
     return [_unpack(fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
 
 

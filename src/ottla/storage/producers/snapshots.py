@@ -1,7 +1,7 @@
-"""Bringing the producer state up to the log: the newest usable snapshot, then the batches behind it.
+"""Loading the producer state: the newest valid snapshot, then the batches after it.
 
-A snapshot holds the last batch of each producer only, but a producer that was cut off may repeat any of the
-last five. When one comes that could be such a repetition, the batches before are looked for in the log.
+A snapshot contains only the last batch of each producer, but a producer may retry any of its last five. When
+a batch arrives that could be such a retry, the earlier batches are read from the log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one partition, by offset."""
+    """The snapshot files of a partition, by offset."""
 
     __slots__ = ("_files", "directory", "offsets")
 
@@ -48,7 +48,7 @@ class ProducerSnapshots:
         return [self._files.open(snapshot_path(self.directory, self.latest))] if self.offsets else []
 
     def write(self, state: ProducerState, segments: SegmentList) -> None:
-        """Save the state, and give up older snapshots that no segment begins with."""
+        """Write a snapshot, and remove older ones unless a segment begins at their offset."""
         offset = state.map_end_offset
         data = encode_snapshot(state.entries.values())
         self._files.write_atomic(snapshot_path(self.directory, offset), data, durable=False)
@@ -72,7 +72,7 @@ class ProducerSnapshots:
             self.remove(early)
 
     def load_latest(self, state: ProducerState, log_start_offset: int) -> None:
-        """Fill the state from the newest snapshot that is whole; damaged ones are removed."""
+        """Load the newest valid snapshot; remove damaged ones."""
         while self.offsets:
             offset = self.offsets[-1]
             data = self._files.read_bytes(snapshot_path(self.directory, offset))
@@ -83,14 +83,15 @@ class ProducerSnapshots:
                 return
             except CorruptSnapshot as error:
                 logger.warning(
-                    "leaving out producer snapshot %s: %s", snapshot_path(self.directory, offset), error
+                    "ignoring producer snapshot %s: %s", snapshot_path(self.directory, offset), error
                 )
                 self.remove(offset)
         state.load([], log_start_offset)
 
 
 def replay(state: ProducerState, segments: SegmentList, log_start_offset: int, log_end_offset: int) -> None:
-    """Apply the batches from the state's offset on, and write their aborted transactions again."""
+    """Apply the batches from the state's offset on, and rewrite the index entries of their aborted
+    transactions."""
     start = max(state.map_end_offset, log_start_offset)
     state.recall = lambda entry: recall(entry, segments)
     for index in range(segments.floor(start), len(segments)):
@@ -123,8 +124,8 @@ def _replay_segment(state: ProducerState, segments: SegmentList, index: int, sta
 
 
 def recall(entry: ProducerEntry, segments: SegmentList) -> None:
-    """Go back from the oldest known batch of a producer until it has as many as are kept."""
-    entry.complete = True  # as complete as it gets: this is done once
+    """Read earlier batches of a producer from the log, until BATCHES_KEPT of them are known."""
+    entry.complete = True  # even if not all are found: this is done once
     try:
         index = segments.floor(entry.batches[0].first_offset)
         found = segments[index].find(entry.batches[0].first_offset)
@@ -143,11 +144,11 @@ def recall(entry: ProducerEntry, segments: SegmentList) -> None:
             end = start
             step *= 2
     except CorruptLog as error:
-        logger.warning("batches of producer %d cannot be read: %s", entry.producer_id, error)
+        logger.warning("cannot read earlier batches of producer %d: %s", entry.producer_id, error)
 
 
 def _recall_range(entry: ProducerEntry, segment: Segment, start: int, end: int) -> None:
-    """Put the producer's batches of [start, end) before those that are known."""
+    """Insert the producer's batches in [start, end) before the known ones."""
     older = [
         KeptBatch(
             header.base_sequence,

@@ -1,14 +1,14 @@
-"""What a partition remembers of its producers: the last five batches of each, and their open transactions.
+"""Producer state of a partition: the last five batches of each producer, and open transactions.
 
-The rules, in the order in which they are applied to a batch with a producer id:
+The rules for a batch with a producer id, in order:
 
     epoch lower than the known one           INVALID_PRODUCER_EPOCH
     same epoch and sequences as one of the
-    last five batches                        a duplicate: answered with the offsets it has already
-    higher epoch, state is known             must begin with sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
+    last five batches                        a duplicate: the result is that of the original
+    higher epoch, state exists             must begin with sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch                               must follow the last sequence, else OUT_OF_ORDER_SEQUENCE_NUMBER
-    no state (new, or expired)               any sequence, but 0 where no record was ever written
-    base sequence -1 (coordinators)          only the epoch counts
+    no state (new, or expired)               any sequence; in a log that was always empty only 0
+    base sequence -1 (coordinators)          only the epoch is checked
     no transaction bit, transaction open     INVALID_TXN_STATE
 
 A transaction is open from its first batch to its marker. The last stable offset is the first offset of the
@@ -59,10 +59,10 @@ class ProducerEntry:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.batches: list[KeptBatch] = []
-        self.complete = True  # False: the log may hold earlier batches that would be kept
+        self.complete = True  # False: the log may contain earlier batches to keep
         self.coordinator_epoch = -1
         self.current_txn_first_offset = NO_OFFSET
-        self.last_data_offset = NO_OFFSET  # of this epoch, also of batches without a sequence
+        self.last_data_offset = NO_OFFSET  # in this epoch, including batches without a sequence
         self.last_timestamp = -1
 
     @property
@@ -79,7 +79,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def is_in_transaction(self, producer_epoch: int) -> bool:
-        """Is a transaction of this epoch open?"""
+        """Whether a transaction of this epoch is open."""
         return self.current_txn_first_offset >= 0 and self.producer_epoch == producer_epoch
 
     def duplicate_of(self, header: BatchHeader) -> KeptBatch | None:
@@ -117,13 +117,16 @@ class ProducerState:
         # Ended transactions whose marker the high watermark has not passed: first offset -> marker offset.
         self._unreplicated: dict[int, int] = {}
         self.map_end_offset = map_end_offset
-        # Fills up an entry that a snapshot gave in part.
+        # Completes an entry that was loaded from a snapshot.
         self.recall: Callable[[ProducerEntry], None] | None = None
 
     # -- before the append -----------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> KeptBatch | None:
-        """Refuse a client's batch by RecordsError, or return the batch it duplicates, or None to go on."""
+        """Check a produced batch: return the original if it is a duplicate, None if it can be appended.
+
+        Raises RecordsError if it must be rejected.
+        """
         entry = self.entries.get(header.producer_id)
         if entry is None:
             if header.base_sequence > 0 and self.map_end_offset == 0:
@@ -145,28 +148,31 @@ class ProducerState:
         if entry.current_txn_first_offset >= 0 and not header.is_transactional:
             raise RecordsError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {header.producer_id} sends outside of its open transaction",
+                f"producer {header.producer_id} sent a non-transactional batch while its transaction is open",
             )
         return None
 
     def _refuse_to_begin(self, header: BatchHeader) -> None:
-        """A new partition may have refused the batches before this one, while it had no leader yet. To take
-        this one would be to lose them: they would come out of order for ever (KAFKA-15591)."""
+        """Reject a first batch with a sequence other than 0.
+
+        The partition may have rejected the batches before it because it had no leader yet. If this one were
+        accepted, their retries would be out of order for ever, and lost (KAFKA-15591).
+        """
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {header.producer_id} begins with sequence {header.base_sequence} "
-            "where nothing was ever written",
+            f"producer {header.producer_id} starts with sequence {header.base_sequence} "
+            "in an empty log; expected 0",
         )
 
     def _recalled(self, entry: ProducerEntry, header: BatchHeader) -> KeptBatch | None:
-        """What is out of order may repeat a batch that the snapshot did not tell of."""
+        """Look for the original of an out-of-order batch that the snapshot does not contain."""
         if self.recall is None or header.base_sequence == entry.next_sequence:
             return None
         self.recall(entry)
         return entry.duplicate_of(header)
 
     def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-        """Refuse a transaction marker of a fenced producer or coordinator."""
+        """Reject a transaction marker of a fenced producer or coordinator."""
         entry = self.entries.get(producer_id)
         if entry is None:
             return
@@ -184,7 +190,7 @@ class ProducerState:
     # -- after the append, and in recovery -------------------------------------------------------------------
 
     def update(self, header: BatchHeader, first_offset: int) -> None:
-        """Take over a data batch that is in the log at `first_offset`."""
+        """Apply a data batch that was appended at `first_offset`."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -206,7 +212,7 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, offset: int, coordinator_epoch: int, *, aborted: bool
     ) -> CompletedTransaction | None:
-        """Take over a marker at `offset`; returns the transaction it ended, None if that had no data."""
+        """Apply a marker at `offset`; return the transaction it ended, None if that had no data."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -225,7 +231,7 @@ class ProducerState:
         return CompletedTransaction(producer_id, first_offset, offset, aborted)
 
     def aborted_entry(self, completed: CompletedTransaction) -> AbortedTransaction:
-        """The line for the transaction index, with the last stable offset as it is now."""
+        """Return the entry for the transaction index, with the current last stable offset."""
         stable = next(iter(self._ongoing), completed.last_offset + 1)
         return AbortedTransaction(
             completed.producer_id, completed.first_offset, completed.last_offset, stable
@@ -234,8 +240,10 @@ class ProducerState:
     # -- last stable offset ----------------------------------------------------------------------------------
 
     def committed(self, high_watermark: int) -> None:
-        """Transactions are over when their marker is committed. To be told as often as that moves: what is
-        left of finished transactions would grow with their number."""
+        """Forget completed transactions whose marker is below the high watermark.
+
+        Call it whenever the high watermark moves, or their number grows.
+        """
         unreplicated = self._unreplicated
         if not unreplicated:
             return
@@ -262,7 +270,8 @@ class ProducerState:
     # -- upkeep ----------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for too long, except inside a transaction; returns how many."""
+        """Forget producers that were idle for `expiration_ms` and have no open transaction; return their
+        number."""
         old = [
             entry.producer_id
             for entry in self.entries.values()
@@ -273,7 +282,7 @@ class ProducerState:
         return len(old)
 
     def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
-        """Take the content of a snapshot."""
+        """Replace the state by the content of a snapshot."""
         self.entries = {entry.producer_id: entry for entry in entries}
         open_offsets = sorted(
             (entry.current_txn_first_offset, entry.producer_id)
@@ -291,5 +300,5 @@ def _check_sequence(entry: ProducerEntry, producer_epoch: int, base_sequence: in
         raise RecordsError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {entry.producer_id} epoch {producer_epoch}: "
-            f"sequence {base_sequence} came where {expected} was due",
+            f"sequence {base_sequence} received, {expected} expected",
         )

@@ -1,4 +1,4 @@
-"""Walking the batches of a segment file by their headers, in small reads that skip the records."""
+"""Scanning the batches of a segment file: headers only, or with their checksums."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LENGTH_BYTES = 12
 
 
 def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each batch in [position, end), which must be whole batches.
+    """Yield (position, header) of each batch in [position, end), which must contain whole batches.
 
-    Raises CorruptLog where the bytes cannot be a chain of batches with rising offsets.
+    Raises CorruptLog if the bytes are not batches with increasing offsets. Records are not read.
     """
     chunk = b""
     chunk_at = position
@@ -32,7 +32,7 @@ def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
             raise CorruptLog(file.path, f"no batch at position {position}: {error}") from None
         size = header[1] + _LENGTH_BYTES
         if header[0] < next_offset or header[6] < 0 or position + size > end:
-            reason = f"batch at position {position} (offset {header[0]}, {size} bytes) does not fit the log"
+            reason = f"batch at position {position} (offset {header[0]}, {size} bytes) does not fit here"
             raise CorruptLog(file.path, reason)
         yield position, header
         next_offset = header[0] + header[6] + 1
@@ -40,7 +40,8 @@ def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 
 
 def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield (position, header, checksum holds) of each batch; stops at the first that cannot be a batch."""
+    """Yield (position, header, whether the checksum matches) of each batch; stop at the first invalid
+    header."""
     from ottla.records.batch import crc_ok
 
     chunk = b""

@@ -1,4 +1,4 @@
-"""Which parts of a segment's bytes have had their checksums verified since the process started."""
+"""The ranges of a segment whose checksums were verified since the process started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CheckedRanges:
         self._ends: list[int] = []
 
     def end_of_range_at(self, position: int) -> int:
-        """Where the checked range around `position` ends, or `position` itself if it is unchecked."""
+        """Return the end of the checked range that contains `position`, or `position` if it is unchecked."""
         index = bisect_right(self._starts, position) - 1
         return max(position, self._ends[index]) if index >= 0 else position
 

@@ -1,8 +1,8 @@
-"""Finishing, or undoing, what a process was doing to a partition's files when it stopped.
+"""Completing or undoing changes to a partition's files that were interrupted by a crash.
 
-`.deleted` files go. `.cleaned` files are the unfinished output of a cleaning and go, with the `.swap` files
-of the same cleaning: its originals are still there. Other `.swap` files are complete and replace the segments
-that they cover.
+`.deleted` files are removed. `.cleaned` files are the unfinished output of a cleaning; they are removed with
+the `.swap` files of the same cleaning, because the original segments still exist. Other `.swap` files are
+complete and replace the segments that they cover.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SWAP_SUFFIX = ".swap"
 
 
 def finish_interrupted_changes(files: Files, directory: str, names: list[str]) -> list[str]:
-    """Returns the names that are left."""
+    """Return the remaining file names."""
     transitional = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))]
     if not transitional:
         return names
@@ -44,7 +44,7 @@ def _base(name: str) -> int:
 
 
 def _drop_covered(files: Files, directory: str, swap_name: str) -> None:
-    """Remove the segments whose offsets the swapped-in segment holds now."""
+    """Remove the segments whose offsets the swapped-in segment covers."""
     base = _base(swap_name)
     log = files.open(f"{directory}/{swap_name}")
     swapped_in = Segment(files, directory, base, log, size=log.size, now_ms=0)

@@ -1,7 +1,7 @@
-"""One segment: a `.log` file of batches and its three indexes, all named by the base offset.
+"""A segment: a `.log` file of batches and its three indexes, named by the base offset.
 
-Bytes that this process has written, or recovered, are known to be good. What an earlier process left is
-checked against its checksums the first time it is read: a bit that the disk changed never reaches a client.
+Bytes that this process has written or recovered are known to be valid. The checksums of older bytes are
+verified when they are first read, so that bit rot never reaches a client.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN = -2
 
 
 class Appended(NamedTuple):
-    """What the indexes need to know of one appended batch."""
+    """What the indexes need to know about an appended batch."""
 
     size_bytes: int
     last_offset: int
@@ -73,11 +73,11 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._txn_index: TxnIndex | None = None
         self._bytes_since_index = 0
-        # Unknown until it is read from the file, which most segments never need.
+        # Unknown until read from the file, which most segments never need.
         self._first_timestamp = _UNKNOWN if size else -1
         self._max_timestamp = _UNKNOWN if size else -1
         self._max_timestamp_offset = base_offset
-        # The indexes of a segment that was there before are looked at before they are believed.
+        # The indexes of an existing segment are checked before their first use.
         self._indexes_trusted = not size
         self._unchecked_bytes = size
         self._checked: CheckedRanges | None = None
@@ -121,7 +121,7 @@ class Segment:
         times = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self._offset_index, self._time_index = offsets, times
         if self._indexes_trusted:
-            # The segment was empty when it was opened: whatever is in the files is not about it.
+            # The segment was empty when it was opened: the content of the index files is outdated.
             offsets.forget_stored()
             times.forget_stored()
         else:
@@ -133,14 +133,14 @@ class Segment:
                 offsets.check(self.size)
                 times.check()
                 if not len(times):
-                    raise CorruptIndex(f"{times.file.path} is empty though the segment is not")
+                    raise CorruptIndex(f"{times.file.path} is empty, but the segment is not")
             except CorruptIndex as error:
-                logger.warning("making the indexes of %s again: %s", self.log.path, error)
+                logger.warning("rebuilding the indexes of %s: %s", self.log.path, error)
                 return self.rebuild_indexes()
         return offsets, times
 
     def rebuild_indexes(self, interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
-        """Make offset and time index again from the batch headers."""
+        """Rebuild the offset and time index from the batch headers."""
         offsets, times = self._empty_indexes()
         offsets.truncate(0)
         times.truncate(0)
@@ -153,7 +153,7 @@ class Segment:
         return offsets, times
 
     def reset_indexes(self, in_memory: bool = False) -> None:
-        """Begin all indexes anew, for `index_batch` to fill; in memory: leave the files alone."""
+        """Empty all indexes, for `index_batch` to fill; `in_memory` leaves the files unchanged."""
         offsets, times = self._empty_indexes()
         if in_memory:
             offsets.forget_stored()
@@ -212,7 +212,7 @@ class Segment:
             longest_ms -= self._jitter_ms(config)
         if waited_ms > longest_ms:
             return True
-        # Only a batch that is to be indexed needs room in the indexes.
+        # Only a batch that will be indexed needs space in the indexes.
         return self._bytes_since_index > config.index_interval_bytes and self._indexes_are_full(config)
 
     def _indexes_are_full(self, config: LogConfig) -> bool:
@@ -223,7 +223,8 @@ class Segment:
         )
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """Spread by the segment's name, so that partitions that began together do not all roll at once."""
+        """Derive the jitter from the segment's name, so that partitions created together do not roll at
+        once."""
         from zlib import crc32
 
         name = f"{self.directory}/{self.base_offset}".encode()
@@ -235,7 +236,7 @@ class Segment:
         return self._first_timestamp
 
     def append(self, pieces: Sequence[Bytes], batches: Sequence[Appended], interval_bytes: int) -> None:
-        """Write whole batches, in one piece or several, at the end, all or nothing; then index them."""
+        """Append whole batches atomically, given in one or more pieces, and index them."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         position = self.size
@@ -247,7 +248,7 @@ class Segment:
         self._write_indexes_if_many()
 
     def append_batch(self, data: Bytes, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
-        """The same for a single batch, which is what a produce request appends."""
+        """Append and index a single batch: the produce path."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         position = self.size
@@ -264,7 +265,7 @@ class Segment:
             self._write_indexes_if_room()
 
     def _write_indexes_if_room(self) -> None:
-        """The batch is in the log already, so a full disk here must not fail its append."""
+        """The batch is in the log already, so a full disk must not fail its append."""
         try:
             self.offset_index.write_out()
             self.time_index.write_out()
@@ -272,7 +273,7 @@ class Segment:
             logger.warning("index entries stay in memory: %s", error)
 
     def write_indexes(self) -> None:
-        """Bring the index files up to the log, as they have to be when the segment or the process ends."""
+        """Write all index entries to the files, as required when the segment is rolled or closed."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         times = self.time_index
@@ -292,7 +293,7 @@ class Segment:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of the segment, -1 if no record has one."""
+        """The largest timestamp of the segment, -1 if there is none."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
@@ -310,14 +311,14 @@ class Segment:
         return self._first_timestamp
 
     def retention_timestamp(self) -> int:
-        """When the segment's newest record was written: by its timestamp, or the file's if it has none."""
+        """The time of the segment's newest record, or of the file if its records have no timestamps."""
         newest = self.max_timestamp
         return newest if newest >= 0 else self._files.modified_ms(self.log.path)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch whose last offset is >= `offset`."""
+        """Return the first batch whose last offset is >= `offset`."""
         start = 0 if offset <= self.base_offset else self.offset_index.position_for(offset)
         for position, header in iter_batches(self.log, start, self.size):
             if header[0] + header[6] >= offset:
@@ -328,7 +329,8 @@ class Segment:
         return next(iter_batches(self.log, position, self.size))[1]
 
     def end_of_batches(self, start: int, limit: int) -> tuple[int, int]:
-        """(position, next offset) where the last whole batch in [start, limit) ends; start if none does."""
+        """Return (position, next offset) at the end of the last whole batch in [start, limit); start if there
+        is none."""
         indexed = self.offset_index.position_at_or_before(limit)
         end, next_offset = start, -1
         for position, header in iter_batches(self.log, max(start, indexed), self.size):
@@ -339,7 +341,8 @@ class Segment:
         return end, next_offset
 
     def next_offset(self) -> int:
-        """The offset after the last batch; reads from the last index entry, so checks the file's end."""
+        """Return the offset after the last batch. Scans from the last index entry, and so checks the end of
+        the file."""
         if not self.size:
             return self.base_offset
         last = self.offset_index.last()
@@ -351,9 +354,9 @@ class Segment:
         return end
 
     def check(self, start: int, end: int) -> int:
-        """Verify the checksums in [start, end), whole batches; returns where the good bytes end.
+        """Verify the checksums of the batches in [start, end); return where the valid ones end.
 
-        Raises CorruptLog if not even the first batch is good.
+        Raises CorruptLog if the first batch is not valid.
         """
         unchecked_end = min(end, self._unchecked_bytes)
         if start >= unchecked_end:
@@ -371,20 +374,20 @@ class Segment:
         if good >= unchecked_end:
             return end
         if good == start:
-            reason = f"stored batch at position {start} is damaged; it is not served"
+            reason = f"the batch at position {start} is damaged and not served"
             logger.error("%s: %s", self.log.path, reason)
             raise CorruptLog(self.log.path, reason)
         return good
 
     def mark_checked(self) -> None:
-        """Recovery has read and verified the whole segment."""
+        """Record that the checksums of the whole segment were verified."""
         self._unchecked_bytes = 0
         self._checked = None
 
     # -- shortening, moving, removing ------------------------------------------------------------------------
 
     def truncate_at(self, position: int, offset: int) -> None:
-        """Cut the file at `position`, where the batch with `offset` would begin, and the indexes with it."""
+        """Truncate the file at `position`, where the batch with `offset` would begin, and the indexes."""
         offsets, times = self.offset_index, self.time_index
         offsets.truncate_to(offset, position)
         times.truncate_to(offset)
@@ -401,12 +404,12 @@ class Segment:
         self._reload_max_timestamp()
 
     def cut(self, position: int) -> None:
-        """Cut the file behind the last batch that was indexed."""
+        """Truncate the file after the last indexed batch."""
         self.log.truncate(position)
         self.size = position
 
     def _reload_max_timestamp(self) -> None:
-        """The time index knows the largest timestamp up to its last entry; the batches behind it the rest."""
+        """Recompute the largest timestamp from the last time index entry and the batches after it."""
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         start = self.offset_index.position_for(self._max_timestamp_offset)
         for _, header in iter_batches(self.log, start, self.size):
@@ -415,7 +418,7 @@ class Segment:
                 self._max_timestamp_offset = header.last_offset
 
     def rename_deleted(self, mark: str = "") -> list[str]:
-        """Mark the files for removal; returns their new paths. Regions being sent stay readable."""
+        """Rename the files to `.deleted`; return their new paths. Regions in flight stay readable."""
         moved = []
         for suffix in SUFFIXES:
             path = self.path(suffix)
@@ -440,7 +443,7 @@ class Segment:
         return index if index is not None and index.is_unsynced else None
 
     def index_files(self) -> list[File]:
-        """The index files that are in use, for syncing."""
+        """Return the index files in use, for syncing."""
         indexes = (self._offset_index, self._time_index, self._txn_index)
         return [index.file for index in indexes if index is not None and index.file.size]
 
@@ -451,7 +454,7 @@ class Segment:
                 index.file.close()
 
     def moved(self, directory: str) -> None:
-        """The partition's directory was renamed."""
+        """Update the paths after the partition's directory was renamed."""
         self.directory = directory
         self.log.moved(self.path(LOG_SUFFIX))
         if self._offset_index is not None:

@@ -1,6 +1,6 @@
-"""What can be wrong with a record, by the numbers that both kernels report.
+"""Faults of records, by the numbers that both kernels return.
 
-The numbers are repeated in the compiled kernel; the tests hold the two together.
+The compiled kernel repeats the numbers; tests compare the two.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ TRAILING_BYTES = 11
 TEXTS = (
     "no fault",
     "the batch ends before its last record",
-    "a variable-length number is cut short or too long",
-    "the record's length is negative or reaches past the end of the batch",
-    "the record's offset delta is not its place in the batch",
+    "a varint is incomplete or too long",
+    "the record's length is negative or exceeds the batch",
+    "the record's offset delta is not its index in the batch",
     "the key's length is invalid",
     "the value's length is invalid",
     "the number of headers is invalid",
     "a header's key is null or its length is invalid",
     "a header's value has an invalid length",
     "the record's length does not match its fields",
-    "bytes are left after the last record",
+    "there are trailing bytes after the last record",
 )
 
-# Kinds of record errors: well-formed records that the topic does not take.
+# Kinds of record errors: well-formed records that the topic does not accept.
 NULL_KEY = 1
 TIMESTAMP_OUT_OF_RANGE = 2
 
-# How many record errors a walk reports; the client learns that there were more from the count.
+# The maximum number of record errors that a walk returns; the count shows whether there are more.
 RECORD_ERRORS_MAX = 100
 
 INT64_MIN = -(1 << 63)
