@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.replay import Replay
+from ottla.broker.hosting.host import MachineHost
 from ottla.broker.metadata.topic_creator import TopicCreator
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.join import Join
@@ -32,12 +32,12 @@ SEEDS_MAX = 25
 def reply_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """What is in the leader's own log counts for committed."""
 
-    def release(self: HostedShard) -> None:
-        while self._queue and self._queue[0].end_offset >= 0:
-            for ticket, reply in self._queue.popleft().replies:
-                self._answer(ticket, reply)
+    def release(self: MachineHost) -> None:
+        while self._pending and self._pending[0].end_offset >= 0:
+            for request, reply in self._pending.popleft().replies:
+                request.answer(reply)
 
-    patch.setattr(HostedShard, "_release", release)
+    patch.setattr(MachineHost, "release", release)
 
 
 def do_not_load_offsets(patch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators import first_writes, marker_writer
-from ottla.broker.coordinators.hosted_shard import HostedShard
+from ottla.broker.coordinators import marker_writer, produce_verification
 from ottla.broker.coordinators.verification import Verification
+from ottla.broker.hosting.host import MachineHost
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import BatchHeader
 from ottla.storage.producers.state import ProducerState
-from ottla.transactions.partition import Tickets
+from ottla.transactions.partition import VerificationGuards
 from simulator.transactions.client import TxnClient
 from simulator.transactions.late_requests import late_requests
 from tests.support.simulation.mutants import Plant, assert_all_told
@@ -30,7 +30,7 @@ def believe_writers(patch: pytest.MonkeyPatch) -> None:
 
 
 def believe_what_was_said_before_the_marker(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Tickets, "ended", lambda *args: None)
+    patch.setattr(VerificationGuards, "ended", lambda *args: None)
 
 
 def write_every_marker(patch: pytest.MonkeyPatch) -> None:
@@ -88,24 +88,24 @@ def forget_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def ask_about_repetitions(patch: pytest.MonkeyPatch) -> None:
-    """The copy of a batch that is in the log has a ticket like any other, which the next batch is behind."""
-    patch.setattr(first_writes, "is_past", lambda *args: False)
+    """The copy of a batch that is in the log has a guard like any other, which the next batch is behind."""
+    patch.setattr(produce_verification, "is_past", lambda *args: False)
 
 
 def answer_at_once(patch: pytest.MonkeyPatch) -> None:
     """What a coordinator has in its own log counts for decided."""
 
-    wait = HostedShard._release
+    release_committed = MachineHost.release
 
-    def release(self: HostedShard) -> None:
-        for turn in self._queue:
-            if turn.end_offset >= 0:
-                replies, turn.replies = turn.replies, []
-                for ticket, reply in replies:
-                    self._answer(ticket, reply)
-        wait(self)
+    def release(self: MachineHost) -> None:
+        for batch in self._pending:
+            if batch.end_offset >= 0:
+                replies, batch.replies = batch.replies, []
+                for request, reply in replies:
+                    request.answer(reply)
+        release_committed(self)
 
-    patch.setattr(HostedShard, "_release", release)
+    patch.setattr(MachineHost, "release", release)
 
 
 def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators.hosted_shard import HostedShard
+from ottla.broker.hosting.host import MachineHost
 from ottla.groups.offsets.table import GroupOffsets
 from ottla.storage.log import PartitionLog
 from ottla.storage.producers.state import ProducerState
@@ -27,15 +27,15 @@ SCRIPT = transactions(("kill-in-flight", "kill-in-flight", "kill", "slow-net"), 
 def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """What is in the coordinator's own log counts for committed."""
 
-    def release(self: HostedShard) -> None:
-        while self._queue and self._queue[0].end_offset >= 0:
-            turn = self._queue.popleft()
-            for ticket, reply in turn.replies:
-                self._answer(ticket, reply)
-            if turn.markers:
-                self._means.hand_out(self, turn.markers)
+    def release(self: MachineHost) -> None:
+        while self._pending and self._pending[0].end_offset >= 0:
+            batch = self._pending.popleft()
+            for request, reply in batch.replies:
+                request.answer(reply)
+            if batch.effects:
+                self._on_effects(batch.effects)
 
-    patch.setattr(HostedShard, "_release", release)
+    patch.setattr(MachineHost, "release", release)
 
 
 def tell_nothing_of_the_aborted(patch: pytest.MonkeyPatch) -> None:

@@ -40,15 +40,15 @@ def answers_before_the_commit(patch: Patch) -> None:
     patch.setattr(world.Coordinator, "take", hasty)
 
 
-def first_writes_without_a_ticket(patch: Patch) -> None:
-    patch.setattr(partition, "needs_ticket", lambda entry, epoch: False)
+def first_writes_without_a_guard(patch: Patch) -> None:
+    patch.setattr(partition, "needs_verification", lambda entry, epoch: False)
 
 
 def an_open_transaction_of_another_epoch_is_taken_for_ones_own(patch: Patch) -> None:
     def careless(entry: Any, epoch: int) -> bool:
         return entry is None or entry.current_txn_first_offset < 0
 
-    patch.setattr(partition, "needs_ticket", careless)
+    patch.setattr(partition, "needs_verification", careless)
 
 
 def late_markers_are_accepted(patch: Patch) -> None:
@@ -166,7 +166,7 @@ def a_kept_transaction_is_ended_by_the_instance_before(patch: Patch) -> None:
         (markers_before_the_commit, 2),
         (answers_before_the_commit, 1),
         (answers_before_the_commit, 2),
-        (first_writes_without_a_ticket, 2),
+        (first_writes_without_a_guard, 2),
         (an_open_transaction_of_another_epoch_is_taken_for_ones_own, 2),
         (late_markers_are_accepted, 2),
         (earlier_coordinators_are_heard, 1),

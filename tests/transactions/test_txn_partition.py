@@ -1,4 +1,4 @@
-"""The leader's part: tickets for first writes, late markers, and words that old producers know."""
+"""The leader's part: guards for first writes, late markers, and words that old producers know."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import SEQUENCE_MAX
 from ottla.storage.producers.state import KeptBatch, ProducerEntry
-from ottla.transactions.partition import Tickets, check_marker, is_past, needs_ticket, refusal_of_write
+from ottla.transactions.partition import (
+    VerificationGuards,
+    check_marker,
+    is_past,
+    needs_verification,
+    refusal_of_write,
+)
 
 
 def entry_of(epoch: int, first_offset: int = -1, coordinator_epoch: int = 3) -> ProducerEntry:
@@ -18,15 +24,15 @@ def entry_of(epoch: int, first_offset: int = -1, coordinator_epoch: int = 3) -> 
 
 
 def test_the_first_batch_of_a_transaction_needs_a_ticket() -> None:
-    assert needs_ticket(None, 0)
-    assert needs_ticket(entry_of(1), 1)
-    assert not needs_ticket(entry_of(1, 50), 1)
+    assert needs_verification(None, 0)
+    assert needs_verification(entry_of(1), 1)
+    assert not needs_verification(entry_of(1, 50), 1)
     # Another epoch is another transaction.
-    assert needs_ticket(entry_of(1, 50), 2)
+    assert needs_verification(entry_of(1, 50), 2)
 
 
 def test_what_the_log_has_gone_past_is_not_asked_about() -> None:
-    """A copy of it that comes late would have a ticket, with a sequence that the next batch is behind."""
+    """A copy of it that comes late would have a guard, with a sequence that the next batch is behind."""
     entry = entry_of(1)
     assert not is_past(None, 1, 0)
     assert not is_past(entry, 1, 0), "a marker alone has no sequence"
@@ -41,86 +47,86 @@ def test_what_the_log_has_gone_past_is_not_asked_about() -> None:
 
 
 def test_a_ticket_is_good_until_a_marker_comes() -> None:
-    tickets = Tickets()
-    ticket = tickets.take(5, 1, 0, 0, adds=True)
-    assert ticket is not None
-    assert tickets.check(ticket, None, 0) == ErrorCode.NONE
-    assert tickets.take(5, 1, 3, 0, adds=True) is ticket
-    tickets.ended(5, 2)
-    assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
+    guards = VerificationGuards()
+    guard = guards.take(5, 1, 0, 0, adds=True)
+    assert guard is not None
+    assert guards.check(guard, None, 0) == ErrorCode.NONE
+    assert guards.take(5, 1, 3, 0, adds=True) is guard
+    guards.ended(5, 2)
+    assert guards.check(guard, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
     # A new one is not the old one.
-    again = tickets.take(5, 1, 0, 0, adds=True)
+    again = guards.take(5, 1, 0, 0, adds=True)
     assert again is not None
-    assert tickets.check(ticket, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
-    assert tickets.check(again, entry_of(1), 0) == ErrorCode.NONE
+    assert guards.check(guard, entry_of(1), 0) == ErrorCode.INVALID_TXN_STATE
+    assert guards.check(again, entry_of(1), 0) == ErrorCode.NONE
 
 
 def test_an_epoch_that_nobody_has_stands_in_nobodys_way() -> None:
-    tickets = Tickets()
+    guards = VerificationGuards()
     for code, is_gone in (
         (ErrorCode.NOT_COORDINATOR, False),
         (ErrorCode.PRODUCER_FENCED, True),
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True),
     ):
-        ticket = tickets.take(5, 9, 0, 0, adds=True)
-        assert ticket is not None
-        tickets.refused(ticket, code)
-        assert (tickets.take(5, 1, 0, 0, adds=True) is not None) == is_gone
-        tickets.opened(5)
+        guard = guards.take(5, 9, 0, 0, adds=True)
+        assert guard is not None
+        guards.refused(guard, code)
+        assert (guards.take(5, 1, 0, 0, adds=True) is not None) == is_gone
+        guards.opened(5)
 
 
 @pytest.mark.parametrize("adds", [True, False])
 def test_the_marker_of_the_transaction_before_takes_no_ticket_away(adds: bool) -> None:
     """Where every transaction has an epoch: the marker has that of the one that is just asked for."""
-    tickets = Tickets()
-    ticket = tickets.take(5, 2, 0, 0, adds=adds)
-    assert ticket is not None
-    tickets.ended(5, 2)
+    guards = VerificationGuards()
+    guard = guards.take(5, 2, 0, 0, adds=adds)
+    assert guard is not None
+    guards.ended(5, 2)
     wanted = ErrorCode.NONE if adds else ErrorCode.INVALID_TXN_STATE
-    assert tickets.check(ticket, entry_of(2), 0) == wanted
+    assert guards.check(guard, entry_of(2), 0) == wanted
 
 
 def test_batches_of_one_transaction_are_written_in_their_order() -> None:
-    tickets = Tickets()
-    ticket = tickets.take(5, 1, 10, 0, adds=False)
-    assert tickets.take(5, 1, 4, 0, adds=False) is ticket
-    assert ticket is not None
-    assert tickets.check(ticket, None, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert tickets.check(ticket, None, 4) == ErrorCode.NONE
-    tickets.opened(5)
-    assert tickets.check(ticket, entry_of(1, 70), 10) == ErrorCode.NONE
-    assert len(tickets) == 0
+    guards = VerificationGuards()
+    guard = guards.take(5, 1, 10, 0, adds=False)
+    assert guards.take(5, 1, 4, 0, adds=False) is guard
+    assert guard is not None
+    assert guards.check(guard, None, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert guards.check(guard, None, 4) == ErrorCode.NONE
+    guards.opened(5)
+    assert guards.check(guard, entry_of(1, 70), 10) == ErrorCode.NONE
+    assert len(guards) == 0
 
 
 def test_a_transaction_of_an_unknown_producer_begins_with_its_first_batch() -> None:
-    tickets = Tickets()
-    added = tickets.take(5, 1, 3, 0, adds=True)
-    verified = tickets.take(6, 1, 3, 0, adds=False)
+    guards = VerificationGuards()
+    added = guards.take(5, 1, 3, 0, adds=True)
+    verified = guards.take(6, 1, 3, 0, adds=False)
     assert added is not None and verified is not None
-    assert tickets.check(added, None, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert tickets.check(added, entry_of(1), 3) == ErrorCode.NONE
+    assert guards.check(added, None, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert guards.check(added, entry_of(1), 3) == ErrorCode.NONE
     # Older clients go on where the state of their producer has expired.
-    assert tickets.check(verified, None, 3) == ErrorCode.NONE
+    assert guards.check(verified, None, 3) == ErrorCode.NONE
 
 
 def test_a_later_epoch_takes_the_ticket_of_an_earlier_one() -> None:
-    tickets = Tickets()
-    old = tickets.take(5, 1, 0, 0, adds=True)
-    new = tickets.take(5, 2, 0, 0, adds=True)
-    assert tickets.take(5, 1, 0, 0, adds=True) is None
+    guards = VerificationGuards()
+    old = guards.take(5, 1, 0, 0, adds=True)
+    new = guards.take(5, 2, 0, 0, adds=True)
+    assert guards.take(5, 1, 0, 0, adds=True) is None
     assert old is not None and new is not None
-    assert tickets.check(old, None, 0) == ErrorCode.INVALID_TXN_STATE
-    assert tickets.check(new, None, 0) == ErrorCode.NONE
+    assert guards.check(old, None, 0) == ErrorCode.INVALID_TXN_STATE
+    assert guards.check(new, None, 0) == ErrorCode.NONE
 
 
 def test_tickets_that_nobody_comes_back_for_are_forgotten() -> None:
-    tickets = Tickets()
-    tickets.take(5, 1, 0, 100, adds=True)
-    tickets.take(6, 1, 0, 150, adds=True)
-    tickets.expire(199, 100)
-    assert len(tickets) == 2
-    tickets.expire(200, 100)
-    assert len(tickets) == 1
+    guards = VerificationGuards()
+    guards.take(5, 1, 0, 100, adds=True)
+    guards.take(6, 1, 0, 150, adds=True)
+    guards.expire(199, 100)
+    assert len(guards) == 2
+    guards.expire(200, 100)
+    assert len(guards) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatcher import Dispatcher
 from ottla.broker.api.parts import ApiParts
 from ottla.broker.api.registry import decision_of
-from ottla.broker.coordinators.groups import GroupCoordinator
-from ottla.broker.coordinators.transactions import TransactionCoordinator
+from ottla.broker.coordinators.coordinators import Coordinators
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata.applier import MetadataApplier
 from ottla.broker.metadata.cluster_identity import claim_directories
@@ -56,11 +55,7 @@ from ottla.storage.files import Files, OsFiles
 from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators.first_writes import FirstWrites
-    from ottla.broker.coordinators.verification import Verification
     from ottla.broker.metadata.raft_driver import RaftDriver
-    from ottla.protocol.messages.produce_request import ProduceRequest
-    from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 
 log = logging.getLogger("ottla.broker")
 
@@ -156,9 +151,16 @@ class Node:
 
     def _build_api(self) -> None:
         config = self.config
-        self.groups = GroupCoordinator(self)
-        self.transactions = TransactionCoordinator(self)
-        self._verification: Verification | None = None
+        self.coordinators = Coordinators(
+            config,
+            self.layers,
+            identity=self.identity,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            randomness=self.randomness,
+            producer_ids=self.producer_ids,
+            clock=self.clock,
+        )
         parts = self._api_parts()
         self.dispatcher = Dispatcher(parts)
         budget = ReceiveBudget(receive_bytes_max(config), self._shrink_idle)
@@ -213,22 +215,10 @@ class Node:
             partitions=self.partitions,
             replicas=self.replicas,
             read_replicas=self.read_replicas,
-            groups=self.groups,
-            transactions=self.transactions,
-            verification=lambda: self.verification,
-            first_writes=self._first_writes,
-            write_markers=self._write_markers,
+            groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            coordinators=self.coordinators,
         )
-
-    def _first_writes(self, version: int, message: ProduceRequest) -> FirstWrites:
-        from ottla.broker.coordinators.first_writes import FirstWrites
-
-        return FirstWrites(self, version, message)
-
-    def _write_markers(self, message: WriteTxnMarkersRequest) -> Any:
-        from ottla.broker.coordinators.marker_writer import write_markers
-
-        return write_markers(self, message)
 
     def _build_maintenance(self) -> None:
         maintenance = LogMaintenance(
@@ -333,13 +323,8 @@ class Node:
         await self.lifecycle.sync_recovered()
         self.replicas.start()
         on_change = self.publisher.on_change
-        on_change += (
-            self.registration.image_changed,
-            self.groups.image_changed,
-            self.transactions.image_changed,
-        )
-        self.groups.start()
-        self.transactions.start()
+        on_change += (self.registration.image_changed, self.coordinators.image_changed)
+        self.coordinators.start()
         await self.registration.become_active()
         self.registration.start()
         await self.listeners.serve()
@@ -350,7 +335,7 @@ class Node:
         """Stop cleanly: hand over leadership, finish requests in flight, write everything to disk."""
         if self.config.is_broker:
             await self.registration.leave()
-        await self._stop_coordinators()
+        await self.coordinators.stop()
         await self.listeners.stop()
         await self.replicas.stop()
         await self.directory_reports.stop()
@@ -370,15 +355,9 @@ class Node:
     def _close_logs(self) -> None:
         self.logs.close(self.clock(), self.identity.broker_epoch, self.partitions.high_watermarks())
 
-    async def _stop_coordinators(self) -> None:
-        await self.transactions.stop()
-        await self.groups.stop()
-        if self._verification is not None:
-            self._verification.close()
-
     async def _abandon(self) -> None:
         """Release everything after a failed start."""
-        await self._stop_coordinators()
+        await self.coordinators.stop()
         await self.listeners.stop()
         await self.controller_listeners.stop()
         await self.replicas.stop()
@@ -414,14 +393,6 @@ class Node:
     @property
     def quorum(self) -> RaftDriver:
         return self.quorum_node.raft
-
-    @property
-    def verification(self) -> Verification:
-        if self._verification is None:
-            from ottla.broker.coordinators.verification import Verification
-
-            self._verification = Verification(self)
-        return self._verification
 
     def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
         return self.partitions.missing_error(topic, index)

@@ -167,6 +167,15 @@ class Add:
         self.context.write(outcome, changed, now_ms)
 
 
+def is_concurrent(result: AddPartitionsToTxnResult) -> bool:
+    """Whether the markers of the transaction before are not all written yet."""
+    return any(
+        partition.partition_error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        for topic in result.topic_results
+        for partition in topic.results_by_partition
+    )
+
+
 def _verified(
     transaction: Transaction, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:

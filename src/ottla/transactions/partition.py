@@ -3,9 +3,9 @@
 The first batch of a transaction in a partition is written only when the coordinator has said that the
 partition belongs to the transaction: else it could arrive after the markers, open a transaction that nobody
 knows of, and hold up readers for ever, or become a part of the next one. Until the coordinator has answered,
-the producer has a ticket here. A marker takes it away: what the coordinator said is of the past then.
+the producer has a guard here. A marker takes it away: what the coordinator said is of the past then.
 
-Tickets are soft state of a leader. Begin with none when leadership begins.
+VerificationGuards are soft state of a leader. Begin with none when leadership begins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.storage.producers.state import ProducerEntry
 from ottla.transactions.transaction import VERSION_WITH_EPOCH_BUMP
 
 
-def needs_ticket(entry: ProducerEntry | None, producer_epoch: int) -> bool:
+def needs_verification(entry: ProducerEntry | None, producer_epoch: int) -> bool:
     """For a transactional batch. A transaction that is open under another epoch is not the batch's own."""
     return entry is None or not entry.is_in_transaction(producer_epoch)
 
@@ -30,7 +30,7 @@ def is_past(entry: ProducerEntry | None, producer_epoch: int, base_sequence: int
     return 0 < behind <= SEQUENCE_MAX // 2
 
 
-class Ticket:
+class VerificationGuard:
     """`adds`: the coordinator is asked to add the partition, not whether the client did."""
 
     __slots__ = ("adds", "first_sequence", "last_used_ms", "producer_epoch", "producer_id")
@@ -43,53 +43,55 @@ class Ticket:
         self.last_used_ms = 0
 
 
-class Tickets:
+class VerificationGuards:
     """Those of one partition."""
 
     __slots__ = ("_by_producer",)
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, Ticket] = {}
+        self._by_producer: dict[int, VerificationGuard] = {}
 
     def __len__(self) -> int:
         return len(self._by_producer)
 
     def take(
         self, producer_id: int, producer_epoch: int, base_sequence: int, now_ms: int, *, adds: bool
-    ) -> Ticket | None:
+    ) -> VerificationGuard | None:
         """For a batch that needs one. None if a later epoch has come: the batch is fenced.
 
-        Batches of one transaction share a ticket. The first to be written must be the lowest of them: they
+        Batches of one transaction share a guard. The first to be written must be the lowest of them: they
         were sent in order, but the coordinator's answers may come in another one.
         """
-        ticket = self._by_producer.get(producer_id)
-        if ticket is not None and ticket.producer_epoch > producer_epoch:
+        guard = self._by_producer.get(producer_id)
+        if guard is not None and guard.producer_epoch > producer_epoch:
             return None
-        if ticket is None or ticket.producer_epoch != producer_epoch:
-            ticket = self._by_producer[producer_id] = Ticket(producer_id, producer_epoch, adds, base_sequence)
-        elif base_sequence < ticket.first_sequence:
-            ticket.first_sequence = base_sequence
-        ticket.last_used_ms = now_ms
-        return ticket
+        if guard is None or guard.producer_epoch != producer_epoch:
+            guard = self._by_producer[producer_id] = VerificationGuard(
+                producer_id, producer_epoch, adds, base_sequence
+            )
+        elif base_sequence < guard.first_sequence:
+            guard.first_sequence = base_sequence
+        guard.last_used_ms = now_ms
+        return guard
 
-    def check(self, ticket: Ticket, entry: ProducerEntry | None, base_sequence: int) -> ErrorCode:
+    def check(self, guard: VerificationGuard, entry: ProducerEntry | None, base_sequence: int) -> ErrorCode:
         """The coordinator has agreed: may the batch be appended now? To be asked right before the append."""
-        if not needs_ticket(entry, ticket.producer_epoch):
+        if not needs_verification(entry, guard.producer_epoch):
             return ErrorCode.NONE  # another batch of the same transaction was first
-        if self._by_producer.get(ticket.producer_id) is not ticket:
+        if self._by_producer.get(guard.producer_id) is not guard:
             return ErrorCode.INVALID_TXN_STATE
-        if base_sequence > ticket.first_sequence:
+        if base_sequence > guard.first_sequence:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if ticket.adds and entry is None and base_sequence > 0:
+        if guard.adds and entry is None and base_sequence > 0:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # something before it is lost
         return ErrorCode.NONE
 
-    def refused(self, ticket: Ticket, code: ErrorCode) -> None:
+    def refused(self, guard: VerificationGuard, code: ErrorCode) -> None:
         """The coordinator does not know the producer with that epoch: it must not stand in the way of others.
-        After any other refusal the ticket stays: it may be shared by a batch that was agreed to."""
+        After any other refusal the guard stays: it may be shared by a batch that was agreed to."""
         is_nobody = code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if is_nobody and self._by_producer.get(ticket.producer_id) is ticket:
-            del self._by_producer[ticket.producer_id]
+        if is_nobody and self._by_producer.get(guard.producer_id) is guard:
+            del self._by_producer[guard.producer_id]
 
     def opened(self, producer_id: int) -> None:
         """The first batch is in the log: the open transaction speaks for itself from now on."""
@@ -98,16 +100,16 @@ class Tickets:
     def ended(self, producer_id: int, producer_epoch: int) -> None:
         """A marker is in the log. Where epochs change with every transaction, that of the transaction before
         may come while the coordinator is asked to begin the next: it has the epoch of the next."""
-        ticket = self._by_producer.get(producer_id)
-        if ticket is not None and not (ticket.adds and producer_epoch <= ticket.producer_epoch):
+        guard = self._by_producer.get(producer_id)
+        if guard is not None and not (guard.adds and producer_epoch <= guard.producer_epoch):
             del self._by_producer[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget those whose batches never came back."""
         old = [
             producer_id
-            for producer_id, ticket in self._by_producer.items()
-            if now_ms - ticket.last_used_ms >= expiration_ms
+            for producer_id, guard in self._by_producer.items()
+            if now_ms - guard.last_used_ms >= expiration_ms
         ]
         for producer_id in old:
             del self._by_producer[producer_id]

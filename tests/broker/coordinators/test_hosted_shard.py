@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators.hosted_shard import ACTIVE, ENDED, LATE_MS, LOADING
+from ottla.broker.coordinators.hosted_shard import ACTIVE, ENDED, LOADING
 from ottla.broker.coordinators.replay import Replay
+from ottla.broker.hosting.machine_clock import LATE_MS
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.records.build import build_batch
@@ -47,7 +48,8 @@ def test_what_one_turn_decides_is_one_batch_and_answered_in_order() -> None:
 
 def test_what_is_written_may_be_compressed() -> None:
     async def scene(desk: Desk) -> None:
-        desk.means.codec = GZIP
+        desk.settings.codec = GZIP
+        desk.restart()
         assert await asyncio.gather(desk.add(1), desk.add(2)) == [1, 3]
         data = desk.log.read(0, 1000).read()
         assert [header.codec for _, header in iter_headers(data)] == [GZIP]
@@ -175,7 +177,7 @@ def test_a_commit_that_fails_ends_the_shard() -> None:
 
 
 def test_a_decision_that_fails_leaves_no_half_of_itself() -> None:
-    def broken(machine: Any, ticket: Any, now_ms: int) -> Any:
+    def broken(machine: Any, now_ms: int) -> Any:
         machine.add(1)
         raise KeyError("bug")
 
@@ -190,12 +192,12 @@ def test_a_decision_that_fails_leaves_no_half_of_itself() -> None:
 
 def test_large_outcomes_become_several_batches() -> None:
     async def scene(desk: Desk) -> None:
-        desk.means.encode = lambda number: (b"key", b"x" * 400_000)
+        desk.settings.encode = lambda number: (b"key", b"x" * (3_000_000 if number == 99 else 400_000))
+        desk.restart()
         asked = [desk.add(number) for number in range(5)]
         await asyncio.gather(*asked)
         assert desk.batches() == [2, 2, 1]
-        desk.means.encode = lambda number: (b"key", b"x" * 3_000_000)
-        await desk.add(1)
+        await desk.add(99)
         assert desk.batches() == [2, 2, 1, 1], "larger than a client may write"
 
     play(scene)
@@ -301,8 +303,9 @@ def test_a_clock_that_jumps_is_told_before_anything_is_asked(
         def clock() -> int:
             return NOW + set_by_ms + round((loop.time() - began_s) * 1000)
 
-        desk.means.clock = clock
-        desk.means.make_machine = lambda partition: Patient()
+        desk.settings.clock = clock
+        desk.settings.make_machine = lambda partition: Patient()
+        desk.restart()
         desk.look()
         machine = desk.shard.machine
         machine.next_wake_ms = due_ms = clock() + 100

@@ -20,8 +20,8 @@ PRODUCER = (7, 0)
 def notes_of(desk: Desk) -> list[Any]:
     """What is handed out, and ends, from now on."""
     notes: list[Any] = []
-    desk.means.hand_out = lambda shard, markers: notes.extend(markers)
-    desk.means.shard_ended = lambda shard: notes.append("ended")
+    desk.settings.on_effects = lambda shard, markers: notes.extend(markers)
+    desk.settings.on_ended = lambda shard: notes.append("ended")
     return notes
 
 
@@ -70,7 +70,7 @@ def test_what_was_loaded_is_committed_before_its_markers_go_out() -> None:
         await turns()
         desk.shard.end(ErrorCode.NOT_COORDINATOR)
         notes = notes_of(desk)
-        desk.shard = HostedShard(desk.partition, desk.means)
+        desk.shard = HostedShard(desk.partition, desk.settings)
         assert desk.shard.state == LOADING
         await desk.load()
         desk.shard.event(lambda *_: deciding("half done", records=()))
@@ -116,7 +116,7 @@ def test_a_shard_that_is_loading_finds_the_marker_in_its_log() -> None:
     async def scene(desk: Desk) -> None:
         await desk.add(5, producer=PRODUCER)
         desk.shard.end(ErrorCode.NOT_COORDINATOR)
-        desk.shard = HostedShard(desk.partition, desk.means)
+        desk.shard = HostedShard(desk.partition, desk.settings)
         desk.shard.append_marker(marker(), 7, True)
         await desk.load()
         assert desk.look() == 5

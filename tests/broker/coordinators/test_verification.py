@@ -1,4 +1,5 @@
-"""What leaders ask coordinators elsewhere: together, within bounds, and every asker hears its own answer."""
+"""Verification with a coordinator on another broker: shared, bounded requests, and a result for each
+caller."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.coordinators import verification
-from ottla.broker.coordinators.verification import Verification, question
+from ottla.broker.coordinators.verification import Verification, transaction_partitions
+from ottla.broker.identity import NodeIdentity
 from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn_response import (
@@ -21,7 +23,7 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
 HERE, THERE = 1, 2
 
 
-class Links:
+class Peers:
     """The other broker: answers what `codes` says of an id, NONE for the others."""
 
     def __init__(self) -> None:
@@ -64,62 +66,63 @@ class Links:
 
 
 @pytest.fixture
-def links() -> Links:
-    return Links()
+def peers() -> Peers:
+    return Peers()
 
 
 @pytest.fixture
-def asking(links: Links) -> Verification:
-    topic = SimpleNamespace(partitions={0: SimpleNamespace(leader=THERE)})
-    broker = SimpleNamespace(
-        node_id=HERE,
+def verifying(peers: Peers) -> Verification:
+    config = SimpleNamespace(get_int=lambda name: 100)
+    shards = SimpleNamespace(leader_of=lambda name: THERE)
+    return Verification(
+        config,
+        SimpleNamespace(),
+        identity=NodeIdentity(HERE),
+        transactions=SimpleNamespace(shards=shards),
+        peers=peers,
         clock=lambda: 0,
-        config=SimpleNamespace(get_int=lambda name: 100, get=lambda name: None),
-        image=SimpleNamespace(topics_by_name={"state": topic}, brokers={}),
-        transactions=SimpleNamespace(TOPIC="state", index_of=lambda name: 0),
     )
-    made = Verification(broker)
-    made._links = links
-    return made
 
 
-def ask_all(asking: Verification, names: list[str]) -> list[dict]:
+def verify_all(verifying: Verification, names: list[str]) -> list[dict]:
     async def scenario():
-        questions = [question(name, 7, 0, [("t", number)], True) for number, name in enumerate(names)]
-        return await asyncio.gather(*(asking.ask(each) for each in questions))
+        transactions = [
+            transaction_partitions(name, 7, 0, [("t", number)], True) for number, name in enumerate(names)
+        ]
+        return await asyncio.gather(*(verifying.verify(each) for each in transactions))
 
     return asyncio.run(scenario())
 
 
-def test_what_is_asked_at_once_goes_in_one_request(asking, links):
-    links.codes["b"] = ErrorCode.PRODUCER_FENCED
-    assert ask_all(asking, ["a", "b", "c"]) == [
+def test_verifications_of_one_iteration_share_a_request(verifying, peers):
+    peers.codes["b"] = ErrorCode.PRODUCER_FENCED
+    assert verify_all(verifying, ["a", "b", "c"]) == [
         {("t", 0): ErrorCode.NONE},
         {("t", 1): ErrorCode.PRODUCER_FENCED},
         {("t", 2): ErrorCode.NONE},
     ]
-    assert links.requests == [["a", "b", "c"]]
-    assert asking._calls == {}
+    assert peers.requests == [["a", "b", "c"]]
+    assert verifying._calls == {}
 
 
-def test_requests_are_bounded_and_have_no_id_twice(asking, links, monkeypatch):
+def test_requests_are_bounded_and_have_no_id_twice(verifying, peers, monkeypatch):
     monkeypatch.setattr(verification, "TRANSACTIONS_MAX", 2)
-    answers = ask_all(asking, ["a", "b", "c", "c", "d"])
-    assert links.requests == [["a", "b"], ["c"], ["c", "d"]]
+    answers = verify_all(verifying, ["a", "b", "c", "c", "d"])
+    assert peers.requests == [["a", "b"], ["c"], ["c", "d"]]
     assert [list(each) for each in answers] == [[("t", number)] for number in range(5)]
 
 
-def test_a_lost_broker_and_a_missing_answer_are_told_to_those_concerned(asking, links):
-    links.left_out = ["b"]
-    answers = ask_all(asking, ["a", "b"])
+def test_a_lost_broker_and_a_missing_result_are_reported(verifying, peers):
+    peers.left_out = ["b"]
+    answers = verify_all(verifying, ["a", "b"])
     assert [*answers[0].values(), *answers[1].values()] == [ErrorCode.NONE, ErrorCode.NETWORK_EXCEPTION]
-    links.is_lost = True
-    answers = ask_all(asking, ["a", "b"])
+    peers.is_lost = True
+    answers = verify_all(verifying, ["a", "b"])
     assert {code for each in answers for code in each.values()} == {ErrorCode.NETWORK_EXCEPTION}
 
 
-def test_after_the_end_nobody_is_asked(asking, links):
-    asking.close()
-    (answer,) = ask_all(asking, ["a"])
+def test_after_the_end_nobody_is_asked(verifying, peers):
+    verifying.close()
+    (answer,) = verify_all(verifying, ["a"])
     assert list(answer.values()) == [ErrorCode.NETWORK_EXCEPTION]
-    assert links.requests == []
+    assert peers.requests == []

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ottla.broker.coordinators.hosted_shard import ACTIVE, HostedShard, Means
+from ottla.broker.coordinators.hosted_shard import ACTIVE, HostedShard, ShardSettings
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
 from ottla.config.load import broker_config
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.image_parts import PartitionImage
-from ottla.machines.outcome import Outcome
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.replication.leader import LeaderState
@@ -51,7 +51,7 @@ class Adder:
         return Outcome()
 
     def abandon(self, code: ErrorCode) -> list[tuple[Any, Any]]:
-        return [(ticket, f"left: {code.name}") for ticket in self.waiting]
+        return [(token, f"left: {code.name}") for token in self.waiting]
 
     def tick(self, now_ms: int) -> Any:
         self.ticks.append(now_ms)
@@ -73,13 +73,13 @@ class Adder:
         outcome.reply = self.sum
         return outcome
 
-    def wait(self, ticket: Any) -> Any:
-        self.waiting.append(ticket)
+    def wait(self, token: Any) -> Any:
+        self.waiting.append(token)
         return Outcome()
 
     def tell(self) -> Any:
         outcome: Any = self.add(1)
-        outcome.replies += [(ticket, f"told {self.sum}") for ticket in self.waiting]
+        outcome.replies += [(token, f"told {self.sum}") for token in self.waiting]
         self.waiting = []
         return outcome
 
@@ -107,15 +107,20 @@ class Desk:
         self.leader = self._leader() if followers else None
         self.partition.make_leader(1, 0, self.leader)
         self.failed: list[HostedShard] = []
-        self.means = Means(
+        self.settings = ShardSettings(
             make_machine=lambda partition: Adder(),
             encode=lambda number: (b"key", b"%d" % number),
             clock=self.clock,
             write_timeout_ms=TIMEOUT_MS,
-            shard_failed=self.failed.append,
-            shard_wakes=lambda shard: None,
+            on_failed=self.failed.append,
+            on_records_found=lambda shard: None,
         )
-        self.shard = HostedShard(self.partition, self.means)
+        self.shard = HostedShard(self.partition, self.settings)
+
+    def restart(self) -> None:
+        """Host the partition with a new shard, for example after a change of `settings`."""
+        self.shard.end(ErrorCode.NOT_COORDINATOR)
+        self.shard = HostedShard(self.partition, self.settings)
 
     def clock(self) -> int:
         return self.now_ms
@@ -143,16 +148,17 @@ class Desk:
         self.partition.react(flags)
 
     def add(self, number: int, **options: Any) -> Any:
-        return self.shard.submit(lambda machine, ticket, now_ms: machine.add(number, **options), _refused)
+        return self.shard.submit(lambda machine, now_ms: machine.add(number, **options), _refused)
 
     def look(self) -> Any:
-        return self.shard.submit(lambda machine, ticket, now_ms: machine.look(), _refused, writes=False)
+        return self.shard.submit(lambda machine, now_ms: machine.look(), _refused, writes=False)
 
     def wait(self) -> Any:
-        return self.shard.submit(lambda machine, ticket, now_ms: machine.wait(ticket), _refused)
+        context = RequestContext()
+        return self.shard.submit(lambda machine, now_ms: machine.wait(context.token), _refused, context)
 
     def tell(self) -> Any:
-        return self.shard.submit(lambda machine, ticket, now_ms: machine.tell(), _refused)
+        return self.shard.submit(lambda machine, now_ms: machine.tell(), _refused)
 
     async def load(self) -> None:
         await self.shard.load()

@@ -32,7 +32,7 @@ from ottla.transactions import partition as partition_rules
 from ottla.transactions.config import TransactionsConfig
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest
 from ottla.transactions.markers import NEEDS_PRODUCER_ID, TopicPartition
-from ottla.transactions.partition import Ticket, Tickets
+from ottla.transactions.partition import VerificationGuard, VerificationGuards
 from ottla.transactions.record_codec import decode_record, encode_record
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.transaction import ONGOING, PREPARE_COMMIT, PREPARED, Transaction
@@ -73,51 +73,51 @@ class Leader:
         self.where = where
         self.broker_id = 1
         self.state = ProducerState()
-        self.tickets = Tickets()
+        self.verification_guards = VerificationGuards()
         self.log: list[tuple[Any, ...]] = []
 
     def move(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.tickets = Tickets()
+        self.verification_guards = VerificationGuards()
 
     def produce(self, txn: Txn, sequence: int, answer: Answer) -> None:
         producer_id, producer_epoch = txn.pair
         entry = self.state.entries.get(producer_id)
-        if not partition_rules.needs_ticket(entry, producer_epoch):
+        if not partition_rules.needs_verification(entry, producer_epoch):
             answer(self._append(txn, sequence))
             return
         adds = self.world.version == 2
         now_ms = self.world.now_ms
-        ticket = self.tickets.take(producer_id, producer_epoch, sequence, now_ms, adds=adds)
-        if ticket is None:
+        guard = self.verification_guards.take(producer_id, producer_epoch, sequence, now_ms, adds=adds)
+        if guard is None:
             answer(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
-        self._ask(txn, sequence, ticket, answer, TRIES)
+        self._ask(txn, sequence, guard, answer, TRIES)
 
-    def _ask(self, txn: Txn, sequence: int, ticket: Ticket, answer: Answer, tries: int) -> None:
+    def _ask(self, txn: Txn, sequence: int, guard: VerificationGuard, answer: Answer, tries: int) -> None:
         topic, index = self.where
         asked = AddPartitionsToTxnTransaction(
             transactional_id=txn.client.name,
             producer_id=txn.pair[0],
             producer_epoch=txn.pair[1],
-            verify_only=not ticket.adds,
+            verify_only=not guard.adds,
             topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index])],
         )
-        tickets = self.tickets
+        guards = self.verification_guards
 
         def answered(result: Any) -> None:
             code = ErrorCode.NETWORK_EXCEPTION
             if result is not None:
                 code = result.topic_results[0].results_by_partition[0].partition_error_code
-            if code == ErrorCode.CONCURRENT_TRANSACTIONS and ticket.adds and tries:
-                self.world.at(30, lambda: self._ask(txn, sequence, ticket, answer, tries - 1))
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS and guard.adds and tries:
+                self.world.at(30, lambda: self._ask(txn, sequence, guard, answer, tries - 1))
             elif code:
-                answer(partition_rules.refusal_of_write(code, adds=ticket.adds, knows_abortable=True))
-            elif tickets is not self.tickets:
+                answer(partition_rules.refusal_of_write(code, adds=guard.adds, knows_abortable=True))
+            elif guards is not self.verification_guards:
                 answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                entry = self.state.entries.get(ticket.producer_id)
-                answer(self.tickets.check(ticket, entry, sequence) or self._append(txn, sequence))
+                entry = self.state.entries.get(guard.producer_id)
+                answer(self.verification_guards.check(guard, entry, sequence) or self._append(txn, sequence))
 
         ctx = RequestContext(api_version=5)
         self.world.call(
@@ -135,7 +135,7 @@ class Leader:
             if entry is not None and entry.current_txn_first_offset >= 0:
                 assert entry.producer_epoch == header.producer_epoch, f"{txn} writes into another's"
             self.state.update(header, len(self.log))
-            self.tickets.opened(header.producer_id)
+            self.verification_guards.opened(header.producer_id)
             self.log.append((*txn.pair, sequence, txn))
         return ErrorCode.NONE
 
@@ -153,7 +153,7 @@ class Leader:
         header = header_of(marker.producer_id, marker.producer_epoch, -1, is_control=True)
         aborted = not marker.transaction_result
         self.state.end_transaction(header, len(self.log), marker.coordinator_epoch, aborted=aborted)
-        self.tickets.ended(marker.producer_id, marker.producer_epoch)
+        self.verification_guards.ended(marker.producer_id, marker.producer_epoch)
         self.log.append((marker.producer_id, marker.transaction_result))
         return ErrorCode.NONE
 

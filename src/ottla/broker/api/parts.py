@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators.first_writes import FirstWrites
+    from ottla.broker.coordinators.coordinators import Coordinators
     from ottla.broker.coordinators.groups import GroupCoordinator
     from ottla.broker.coordinators.transactions import TransactionCoordinator
-    from ottla.broker.coordinators.verification import Verification
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.applier import MetadataApplier
     from ottla.broker.metadata.controller_channel import ControllerChannel
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.read_replica import ReadReplicaSelector
     from ottla.config.load import BrokerConfig
     from ottla.config.topic_config import ConfigLayers
-    from ottla.protocol.messages.produce_request import ProduceRequest
-    from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
     from ottla.storage.manager.log_manager import LogManager
 
 
@@ -57,6 +54,4 @@ class ApiParts(NamedTuple):
     # Coordinators
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    verification: Callable[[], Verification]
-    first_writes: Callable[[int, ProduceRequest], FirstWrites]
-    write_markers: Callable[[WriteTxnMarkersRequest], Any]
+    coordinators: Coordinators

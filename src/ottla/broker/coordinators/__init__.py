@@ -1,5 +1,7 @@
-"""Shells around the machines that live in partitions of internal topics, such as groups.
+"""Hosts the group and transaction machines on the leaders of their partitions.
 
-A `HostedShard` is one such partition that this broker leads; a `Coordinator` finds the shard of a key and
-follows leadership; `groups` turns requests about consumer groups into questions to shards.
+`groups` and `transactions` have one typed method per request. `hosted_shards` follows the leadership of an
+internal topic's partitions and finds the shard of a key; a `HostedShard` runs the machine of one partition.
+`verification` and `produce_verification` check the first write of a transaction with its coordinator;
+`marker_sender` and `marker_writer` carry out the end of a transaction.
 """

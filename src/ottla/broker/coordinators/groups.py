@@ -1,17 +1,17 @@
-"""The group coordinator: requests about groups in, replies or futures of them out.
+"""The group coordinator: one method per request, which returns the reply or a future of it.
 
-The core, `ottla.groups`, is imported when the first group needs it.
+`refuse` builds the response that reports an error of the coordinator itself: not available, loading, moved.
+The machine, `ottla.groups`, is imported when the first group needs it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.coordinator import Coordinator
-from ottla.broker.coordinators.hosted_shard import LOADING, Machine
-from ottla.broker.coordinators.image_topics import ImageTopics
+from ottla.broker.coordinators.group_topics import GroupTopics
+from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard, Machine
+from ottla.broker.coordinators.hosted_shards import HostedShards
 from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.controller.features import GROUP_VERSION
 from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP
@@ -19,163 +19,248 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.net.request import Request
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.replies import Refuse, Reply, Result
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata_cache import MetadataCache
+    from ottla.broker.randomness import Randomness
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.partition_table import PartitionTable
+    from ottla.config.load import BrokerConfig
+    from ottla.config.topic_config import ConfigLayers
     from ottla.controller.image_parts import ImageDelta
     from ottla.groups.config import GroupsConfig
     from ottla.groups.shard import GroupShard
-    from ottla.protocol.message import Message
+    from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+    from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+    from ottla.protocol.messages.delete_groups_response import DeleteGroupsResponse
+    from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
+    from ottla.protocol.messages.heartbeat_response import HeartbeatResponse
+    from ottla.protocol.messages.join_group_request import JoinGroupRequest
+    from ottla.protocol.messages.join_group_response import JoinGroupResponse
+    from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
+    from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
+    from ottla.protocol.messages.offset_commit_request import OffsetCommitRequest
+    from ottla.protocol.messages.offset_commit_response import OffsetCommitResponse
+    from ottla.protocol.messages.offset_delete_request import OffsetDeleteRequest
+    from ottla.protocol.messages.offset_delete_response import OffsetDeleteResponse
+    from ottla.protocol.messages.sync_group_request import SyncGroupRequest
+    from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
-# Decides a request: machine, context, time.
-Decide = Callable[["GroupShard", RequestContext, int], Outcome]
+_Decide = Callable[["GroupShard", int], Outcome]
 
 
-class GroupCoordinator(Coordinator):
-    TOPIC = GROUP_TOPIC
-
-    def __init__(self, broker: Node) -> None:
-        config = broker.config
-        super().__init__(
-            broker,
-            config.get_int("offsets.commit.timeout.ms"),
-            codec=config.get_int("offsets.topic.compression.codec"),
-        )
-        self.topics = ImageTopics(broker)
+class GroupCoordinator:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        layers: ConfigLayers,
+        *,
+        identity: NodeIdentity,
+        metadata: MetadataCache,
+        partitions: PartitionTable,
+        randomness: Randomness,
+        clock: Callable[[], int],
+    ) -> None:
+        self._broker_config = config
+        self._layers = layers
+        self._metadata = metadata
+        self._randomness = randomness
+        self._topics = GroupTopics(metadata)
         self._config: GroupsConfig | None = None
         self._encode: Callable[[Any, Any], tuple[bytes, bytes | None]] | None = None
+        self.shards = HostedShards(
+            GROUP_TOPIC,
+            identity=identity,
+            metadata=metadata,
+            partitions=partitions,
+            clock=clock,
+            make_machine=self._make_machine,
+            encode=self._encode_record,
+            write_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
+            codec=config.get_int("offsets.topic.compression.codec"),
+        )
 
-    # -- what shards are made of
+    def start(self) -> None:
+        self.shards.start()
 
-    def make_machine(self, partition: Partition) -> Machine:
+    async def stop(self) -> None:
+        await self.shards.stop()
+
+    # -- machines
+
+    def _make_machine(self, partition: Partition) -> Machine:
+        from ottla.groups.config import GroupsConfig
         from ottla.groups.shard import GroupShard
 
-        return GroupShard(self.config, self.topics, self._new_uuid)
-
-    @property
-    def config(self) -> GroupsConfig:
         if self._config is None:
-            from ottla.groups.config import GroupsConfig
+            self._config = GroupsConfig(_LayeredConfig(self._layers), self._group_config)
+        return GroupShard(self._config, self._topics, self._new_uuid)
 
-            self._config = GroupsConfig(_LayeredConfig(self.broker), self._overrides)
-        return self._config
-
-    def encode(self, record: Any) -> tuple[bytes, bytes | None]:
+    def _encode_record(self, record: Any) -> tuple[bytes, bytes | None]:
         if self._encode is None:
-            # Kept: an import statement takes as long as the encoding, even when all is imported.
+            # Cached: an import statement takes as long as the encoding, even of a loaded module.
             from ottla.groups.record_codec import encode_record
 
             self._encode = encode_record
         return self._encode(*record)
 
-    def _overrides(self, group_id: str) -> dict[str, str]:
-        return self.broker.image.configs.get((RESOURCE_GROUP, group_id), {})
+    def _group_config(self, group_id: str) -> dict[str, str]:
+        return self._metadata.image.configs.get((RESOURCE_GROUP, group_id), {})
 
     def _new_uuid(self) -> str:
-        digits = self.broker.random_uuid().hex()
+        digits = self._randomness.uuid().hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
-    # -- metadata
-
     def image_changed(self, delta: ImageDelta) -> None:
-        super().image_changed(delta)
+        self.shards.image_changed(delta)
         if self._config is not None and any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
-            self._config.read(_LayeredConfig(self.broker))
-        if self.topics.image_changed(delta):
-            for shard in self.shards:
+            self._config.read(_LayeredConfig(self._layers))
+        if self._topics.image_changed(delta):
+            for shard in self.shards.all():
                 shard.event(lambda machine, now_ms: machine.topics_changed(now_ms))
         deleted = [topic.name for topic in delta.topics_deleted.values()]
         if deleted:
-            for shard in self.shards:
+            for shard in self.shards.all():
                 shard.event(lambda machine, now_ms: machine.topics_deleted(deleted, now_ms))
 
-    # -- requests
+    # -- membership
 
     @property
     def has_consumer_protocol(self) -> bool:
-        """Is KIP-848 switched on: by the cluster, and here?"""
-        protocols = self.broker.config.get_list("group.coordinator.rebalance.protocols")
-        return self.broker.image.features.get(GROUP_VERSION, 0) >= 1 and "consumer" in protocols
+        """Whether KIP-848 is enabled, by the cluster's features and by this broker's configuration."""
+        protocols = self._broker_config.get_list("group.coordinator.rebalance.protocols")
+        return self._metadata.image.features.get(GROUP_VERSION, 0) >= 1 and "consumer" in protocols
 
-    def ask(
+    def join_group(
+        self, request: JoinGroupRequest, context: RequestContext, refuse: Refuse[JoinGroupResponse]
+    ) -> Reply[JoinGroupResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_join_group(request, context, now_ms),
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest, context: RequestContext, refuse: Refuse[SyncGroupResponse]
+    ) -> Reply[SyncGroupResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_sync_group(request, context, now_ms),
+        )
+
+    def heartbeat(
+        self, request: HeartbeatRequest, context: RequestContext, refuse: Refuse[HeartbeatResponse]
+    ) -> Reply[HeartbeatResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_heartbeat(request, context, now_ms),
+            writes=False,
+        )
+
+    def leave_group(
+        self, request: LeaveGroupRequest, context: RequestContext, refuse: Refuse[LeaveGroupResponse]
+    ) -> Reply[LeaveGroupResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_leave_group(request, context, now_ms),
+        )
+
+    def consumer_group_heartbeat(
         self,
-        request: Request,
-        group_id: str,
-        decide: Decide,
-        refuse: Callable[[int], Any],
-        *,
-        writes: bool = True,
-    ) -> Any:
-        """The response to a request about one group, or its future."""
-        shard = self.shard_of(group_id)
+        request: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        refuse: Refuse[ConsumerGroupHeartbeatResponse],
+    ) -> Reply[ConsumerGroupHeartbeatResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_consumer_group_heartbeat(request, context, now_ms),
+            writes=False,
+        )
+
+    # -- offsets
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, context: RequestContext, refuse: Refuse[OffsetCommitResponse]
+    ) -> Reply[OffsetCommitResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_offset_commit(request, context, now_ms),
+        )
+
+    def offset_delete(
+        self, request: OffsetDeleteRequest, context: RequestContext, refuse: Refuse[OffsetDeleteResponse]
+    ) -> Reply[OffsetDeleteResponse]:
+        return self._submit(
+            request.group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_offset_delete(request, context, now_ms),
+        )
+
+    # -- groups
+
+    def delete_group(
+        self, group_id: str, context: RequestContext, refuse: Refuse[DeleteGroupsResponse]
+    ) -> Reply[DeleteGroupsResponse]:
+        return self._submit(
+            group_id,
+            context,
+            refuse,
+            lambda machine, now_ms: machine.decide_delete_groups([group_id], context, now_ms),
+        )
+
+    def read(self, group_id: str, view: Callable[[GroupShard], Any], refuse: Refuse[Any]) -> Any:
+        """Return what `view` returns of a group's shard, once all that it has seen is committed."""
+        shard = self.shards.of_key(group_id)
         if isinstance(shard, ErrorCode):
             return refuse(shard)
+        return _read(shard, view, refuse)
 
-        def decide_once(machine: GroupShard, ticket: Ticket, now_ms: int) -> Outcome:
-            return decide(machine, context_of(request, ticket), now_ms)
-
-        return shard.submit(decide_once, refuse, writes=writes)
-
-    def look(self, group_id: str, see: Callable[[GroupShard], Any], refuse: Callable[[int], Any]) -> Any:
-        """What there is to see of one group, or a future of it: nothing is shown before it is committed."""
-        shard = self.shard_of(group_id)
-        if isinstance(shard, ErrorCode):
-            return refuse(shard)
-        return shard.submit(lambda machine, ticket, now_ms: Outcome(see(machine)), refuse, writes=False)
-
-    def look_everywhere(self, see: Callable[[GroupShard], Any]) -> list[Any] | ErrorCode:
-        """The same of every shard here; the error if one of them is not there yet."""
-        answers: list[Any] = []
-        for shard in self.shards:
+    def read_all(self, view: Callable[[GroupShard], Any]) -> list[Any] | ErrorCode:
+        """The same of every shard of this broker; the error if one is still loading."""
+        replies: list[Any] = []
+        for shard in self.shards.all():
             if shard.state == LOADING:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             if shard.machine is not None:
-                answers.append(
-                    shard.submit(
-                        lambda machine, ticket, now_ms: Outcome(see(machine)), _nothing, writes=False
-                    )
-                )
-        return answers
+                replies.append(_read(shard, view, lambda code: None))
+        return replies
+
+    def _submit(
+        self,
+        group_id: str,
+        context: RequestContext,
+        refuse: Refuse[Result],
+        decide: _Decide,
+        *,
+        writes: bool = True,
+    ) -> Reply[Result]:
+        shard = self.shards.of_key(group_id)
+        if isinstance(shard, ErrorCode):
+            return refuse(shard)
+        return shard.submit(decide, refuse, context, writes=writes)
 
 
-def context_of(request: Request, ticket: Ticket) -> RequestContext:
-    host = request.connection.peer.rpartition(":")[0]
-    return RequestContext(
-        token=ticket, api_version=request.version, client_id=request.client_id or "", client_host=f"/{host}"
-    )
-
-
-def together(answers: Sequence[Any], merge: Callable[[list[Any]], Message]) -> Any:
-    """One reply made of several answers; a future of it if one of them is."""
-    futures = [each for each in answers if isinstance(each, asyncio.Future)]
-    if not futures:
-        return merge(list(answers))
-    done: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-    left = len(futures)
-
-    def one_done(_: asyncio.Future[Any]) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0 and not done.done():
-            done.set_result(
-                merge([each.result() if isinstance(each, asyncio.Future) else each for each in answers])
-            )
-
-    for future in futures:
-        future.add_done_callback(one_done)
-    return done
-
-
-def _nothing(code: int) -> None:
-    return None
+def _read(shard: HostedShard, view: Callable[[GroupShard], Any], refuse: Refuse[Any]) -> Any:
+    return shard.submit(lambda machine, now_ms: Outcome(view(machine)), refuse, writes=False)
 
 
 class _LayeredConfig:
-    """The broker's properties as they are now, dynamic ones too."""
+    """The broker's properties as they are now, dynamic ones included."""
 
-    def __init__(self, broker: Node) -> None:
-        self._layers = broker.layers
+    def __init__(self, layers: ConfigLayers) -> None:
+        self._layers = layers
 
     def get_int(self, name: str) -> int:
         value = self._layers.broker_value(name)

@@ -1,13 +1,13 @@
-"""The leader's part of WriteTxnMarkers: ends transactions in partitions of this broker."""
+"""Writes transaction markers to partitions that this broker leads (WriteTxnMarkers)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from ottla.protocol.messages.write_txn_markers_response import (
@@ -22,79 +22,88 @@ from ottla.storage.errors import StorageError
 from ottla.transactions.partition import check_marker
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.hosted_shards import HostedShards
+    from ottla.broker.coordinators.replies import Reply
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.partition_table import PartitionTable
 
-# For the followers to have them. Others wait behind this one: what takes longer is asked for again.
-COMMITTED_WITHIN_MS = 5000
+# Later requests on the connection wait for this response: the coordinator retries what takes longer.
+COMMIT_TIMEOUT_MS = 5000
 
 log = logging.getLogger("ottla.coordinators")
 
 _Waiting = list[tuple[asyncio.Future[None], WritableTxnMarkerPartitionResult]]
 
 
-def write_markers(
-    broker: Node, message: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
-    """The response; a future of it if something is not committed yet."""
-    waiting: _Waiting = []
-    answer = WriteTxnMarkersResponse()
-    for marker in message.markers:
-        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
-        answer.markers.append(result)
-        for topic in marker.topics:
-            partitions = [
-                _write(broker, marker, topic.name, index, waiting) for index in topic.partition_indexes
-            ]
-            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-    return _when_committed(answer, waiting) if waiting else answer
+class MarkerWriter:
+    """`group_shards` must know of the markers in their partitions."""
 
+    def __init__(
+        self, partitions: PartitionTable, group_shards: HostedShards, clock: Callable[[], int]
+    ) -> None:
+        self._partitions = partitions
+        self._group_shards = group_shards
+        self._clock = clock
 
-def _write(
-    broker: Node, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
-) -> WritableTxnMarkerPartitionResult:
-    result = WritableTxnMarkerPartitionResult(partition_index=index)
-    partition = broker.partitions.by_name(topic, index)
-    if partition is None:
-        result.error_code = broker.why_not_hosted(topic, index)
+    def write(self, message: WriteTxnMarkersRequest) -> Reply[WriteTxnMarkersResponse]:
+        """Return the response; a future of it if a marker is not committed yet."""
+        waiting: _Waiting = []
+        response = WriteTxnMarkersResponse()
+        for marker in message.markers:
+            result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+            response.markers.append(result)
+            for topic in marker.topics:
+                partitions = [
+                    self._write(marker, topic.name, index, waiting) for index in topic.partition_indexes
+                ]
+                result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        return _when_committed(response, waiting) if waiting else response
+
+    def _write(
+        self, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
+    ) -> WritableTxnMarkerPartitionResult:
+        result = WritableTxnMarkerPartitionResult(partition_index=index)
+        partition = self._partitions.by_name(topic, index)
+        if partition is None:
+            result.error_code = self._partitions.missing_error(topic, index)
+            return result
+        try:
+            partition.check_append(acks_all=True)
+            result.error_code = self._append(partition, marker)
+        except RecordsError as error:
+            result.error_code = error.code
+        except StorageError as error:
+            log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        if not result.error_code:
+            committed = asyncio.get_running_loop().create_future()
+            if partition.when_committed(partition.log.log_end_offset, committed):
+                waiting.append((committed, result))
         return result
-    try:
-        partition.check_append(acks_all=True)
-        result.error_code = _append(broker, partition, marker)
-    except RecordsError as error:
-        result.error_code = error.code
-    except StorageError as error:
-        log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    if not result.error_code:
-        committed = asyncio.get_running_loop().create_future()
-        if partition.when_committed(partition.log.log_end_offset, committed):
-            waiting.append((committed, result))
-    return result
 
-
-def _append(broker: Node, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
-    producer_id, producer_epoch = marker.producer_id, marker.producer_epoch
-    entry = partition.log.producer_state.entries.get(producer_id)
-    code = check_marker(entry, producer_epoch, marker.coordinator_epoch, marker.transaction_version)
-    if code:
-        return code
-    now_ms = broker.clock()
-    batch = end_txn_marker(
-        producer_id,
-        producer_epoch,
-        commit=marker.transaction_result,
-        coordinator_epoch=marker.coordinator_epoch,
-        timestamp_ms=now_ms,
-    )
-    shard = broker.groups.hosted(partition.index) if partition.topic == GROUP_TOPIC else None
-    if shard is not None and shard.partition is partition:
-        shard.append_marker(batch, producer_id, marker.transaction_result)
-    else:
-        partition.append_internal(batch, now_ms)
-    if partition.tickets is not None:
-        partition.tickets.ended(producer_id, producer_epoch)
-    return ErrorCode.NONE
+    def _append(self, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
+        producer_id, producer_epoch = marker.producer_id, marker.producer_epoch
+        entry = partition.log.producer_state.entries.get(producer_id)
+        code = check_marker(entry, producer_epoch, marker.coordinator_epoch, marker.transaction_version)
+        if code:
+            return code
+        now_ms = self._clock()
+        batch = end_txn_marker(
+            producer_id,
+            producer_epoch,
+            commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=now_ms,
+        )
+        is_group_partition = partition.topic == self._group_shards.topic
+        shard = self._group_shards.by_index(partition.index) if is_group_partition else None
+        if shard is not None and shard.partition is partition:
+            shard.append_marker(batch, producer_id, marker.transaction_result)
+        else:
+            partition.append_internal(batch, now_ms)
+        if partition.verification_guards is not None:
+            partition.verification_guards.ended(producer_id, producer_epoch)
+        return ErrorCode.NONE
 
 
 def _when_committed(
@@ -104,7 +113,7 @@ def _when_committed(
     done: asyncio.Future[WriteTxnMarkersResponse] = loop.create_future()
     left = len(waiting)
 
-    def one_settled(result: WritableTxnMarkerPartitionResult, committed: asyncio.Future[None]) -> None:
+    def one_done(result: WritableTxnMarkerPartitionResult, committed: asyncio.Future[None]) -> None:
         nonlocal left
         left -= 1
         if not committed.cancelled() and (error := committed.exception()) is not None:
@@ -112,15 +121,15 @@ def _when_committed(
         if left == 0 and not done.done():
             done.set_result(answer)
 
-    def time_is_up() -> None:
+    def timed_out() -> None:
         for committed, result in waiting:
             if not committed.done():
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
         if not done.done():
             done.set_result(answer)
 
-    timer = loop.call_later(COMMITTED_WITHIN_MS / 1000, time_is_up)
+    timer = loop.call_later(COMMIT_TIMEOUT_MS / 1000, timed_out)
     done.add_done_callback(lambda _: timer.cancel())
     for committed, result in waiting:
-        committed.add_done_callback(partial(one_settled, result))
+        committed.add_done_callback(partial(one_done, result))
     return done

@@ -1,228 +1,320 @@
-"""The transaction coordinator: requests about transactional ids in, replies or futures of them out.
+"""The transaction coordinator: one method per request, which returns the reply or a future of it.
 
-The core, `ottla.transactions`, is imported when the first transaction needs it.
+`refuse` builds the response that reports an error of the coordinator itself: not available, loading, moved.
+The machine, `ottla.transactions`, is imported when the first transaction needs it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard, Machine
+from ottla.broker.coordinators.hosted_shards import HostedShards
+from ottla.broker.coordinators.replies import in_background
 from ottla.broker.metadata.topic_creator import TRANSACTION_TOPIC
+from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators.markers import MarkerSender
-    from ottla.broker.coordinators.writing import Ticket
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.marker_sender import MarkerSender
+    from ottla.broker.coordinators.replies import Refuse, Reply, Result
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata.producer_ids import ProducerIds
+    from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.partition_table import PartitionTable
+    from ottla.config.load import BrokerConfig
     from ottla.controller.image_parts import ImageDelta
-    from ottla.machines.outcome import Outcome
+    from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+    from ottla.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+    from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
+    from ottla.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResult
+    from ottla.protocol.messages.end_txn_request import EndTxnRequest
+    from ottla.protocol.messages.end_txn_response import EndTxnResponse
+    from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
+    from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
     from ottla.transactions.config import TransactionsConfig
     from ottla.transactions.markers import Markers
     from ottla.transactions.shard import TransactionShard
 
 WRITE_TIMEOUT_MS = 5000
-FRESH_IDS_MAX = 3  # for one request: somebody else may have used up the epochs meanwhile
+FRESH_IDS_MAX = 3  # per request: another client may have used up the epochs meanwhile
+NO_ID = -1
 
-# Decides on a request: the machine, the time, and a producer id that nobody has, or -1.
-Decide = Callable[[Any, int, int], Any]
+# Machine, time, an unused producer id or NO_ID.
+Decide = Callable[["TransactionShard", int, int], Outcome]
 
 
-class TransactionCoordinator(Coordinator):
-    TOPIC = TRANSACTION_TOPIC
+class TransactionCoordinator:
+    """`make_marker_sender` is called when the first transaction ends."""
 
-    def __init__(self, broker: Node) -> None:
-        super().__init__(broker, WRITE_TIMEOUT_MS)
-        self._patience_ms = broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        identity: NodeIdentity,
+        metadata: MetadataCache,
+        partitions: PartitionTable,
+        producer_ids: ProducerIds,
+        clock: Callable[[], int],
+        make_marker_sender: Callable[[Callable[[int, Markers], None]], MarkerSender],
+    ) -> None:
+        self._broker_config = config
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self._make_marker_sender = make_marker_sender
+        self._retry_ms_max = config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
         self._config: TransactionsConfig | None = None
         self._encode: Callable[[Any, Any], tuple[bytes, bytes | None]] | None = None
-        self._markers: MarkerSender | None = None
-        self._settling: dict[str, list[asyncio.Future[None]]] = {}
+        self._marker_sender: MarkerSender | None = None
+        # Requests that wait until the markers of the previous transaction of their id are written.
+        self._waiting_for_markers: dict[str, list[asyncio.Future[None]]] = {}
+        self.shards = HostedShards(
+            TRANSACTION_TOPIC,
+            identity=identity,
+            metadata=metadata,
+            partitions=partitions,
+            clock=clock,
+            make_machine=self._make_machine,
+            encode=self._encode_record,
+            write_timeout_ms=WRITE_TIMEOUT_MS,
+            on_ended=self._shard_ended,
+            on_effects=self._send_markers,
+        )
 
-    # -- what shards are made of
+    def start(self) -> None:
+        self.shards.start()
 
-    def make_machine(self, partition: Partition) -> Machine:
+    async def stop(self) -> None:
+        await self.shards.stop()
+        for waiters in [*self._waiting_for_markers.values()]:
+            for waiter in waiters:
+                waiter.cancel()
+        if self._marker_sender is not None:
+            await self._marker_sender.stop()
+
+    # -- machines
+
+    def _make_machine(self, partition: Partition) -> Machine:
         from ottla.transactions.config import TransactionsConfig
         from ottla.transactions.shard import TransactionShard
 
         if self._config is None:
-            self._config = TransactionsConfig(self.broker.config)
+            self._config = TransactionsConfig(self._broker_config)
         return TransactionShard(self._config, partition.leader_epoch)
 
-    def encode(self, record: Any) -> tuple[bytes, bytes | None]:
+    def _encode_record(self, record: Any) -> tuple[bytes, bytes | None]:
         if self._encode is None:
-            # Kept: an import statement takes as long as the encoding, even when all is imported.
+            # Cached: an import statement takes as long as the encoding, even of a loaded module.
             from ottla.transactions.record_codec import encode_record
 
             self._encode = encode_record
         return self._encode(*record)
 
+    def image_changed(self, delta: ImageDelta) -> None:
+        self.shards.image_changed(delta)
+        if self._marker_sender is not None and (delta.partitions or delta.topics_deleted or delta.brokers):
+            self._marker_sender.leaders_changed()
+
     # -- markers
 
-    def hand_out(self, shard: HostedShard, markers: list[Markers]) -> None:
-        if self._markers is None:
-            from ottla.broker.coordinators.markers import MarkerSender
-
-            self._markers = MarkerSender(self.broker, self._markers_written)
-        self._markers.add(shard.partition.index, markers)
+    def _send_markers(self, shard: HostedShard, markers: list[Markers]) -> None:
+        """The decision to end these transactions is committed."""
+        if self._marker_sender is None:
+            self._marker_sender = self._make_marker_sender(self._markers_written)
+        self._marker_sender.add(shard.partition.index, markers)
 
     def _markers_written(self, index: int, markers: Markers) -> None:
-        shard = self._shards.get(index)
+        shard = self.shards.by_index(index)
         if shard is not None:
             shard.event(lambda machine, now_ms: machine.markers_written(markers, now_ms))
-        for waiter in self._settling.pop(markers.transactional_id, ()):
+        for waiter in self._waiting_for_markers.pop(markers.transactional_id, ()):
             if not waiter.done():
                 waiter.set_result(None)
 
-    def shard_ended(self, shard: HostedShard) -> None:
-        if self._markers is not None:
-            self._markers.drop(shard.partition.index)
-
-    def image_changed(self, delta: ImageDelta) -> None:
-        super().image_changed(delta)
-        if self._markers is not None and (delta.partitions or delta.topics_deleted or delta.brokers):
-            self._markers.leaders_changed()
-
-    async def stop(self) -> None:
-        await super().stop()
-        for waiters in [*self._settling.values()]:
-            for waiter in waiters:
-                waiter.cancel()
-        if self._markers is not None:
-            await self._markers.stop()
+    def _shard_ended(self, shard: HostedShard) -> None:
+        if self._marker_sender is not None:
+            self._marker_sender.drop(shard.partition.index)
 
     # -- requests
 
-    def ask(
+    def init_producer_id(
+        self, request: InitProducerIdRequest, context: RequestContext, refuse: Refuse[InitProducerIdResponse]
+    ) -> Reply[InitProducerIdResponse]:
+        """Of a client with a transactional id; the others need no coordinator."""
+        assert request.transactional_id is not None
+        return self._submit(
+            request.transactional_id,
+            lambda machine, now_ms, fresh_id: machine.decide_init_producer_id(
+                request, context, now_ms, fresh_id
+            ),
+            refuse,
+            is_concurrent=_has_concurrent_code,
+        )
+
+    def add_partitions(
+        self, asked: AddPartitionsToTxnTransaction, context: RequestContext
+    ) -> Reply[AddPartitionsToTxnResult]:
+        """Add partitions to one transaction, or verify that they belong to it."""
+        from ottla.transactions.add import FIRST_VERSION_OF_BROKERS, is_concurrent, result_of
+
+        refused = {} if asked.verify_only else self._unknown_partitions(asked)
+        # Brokers retry by themselves, and their other requests wait for this response.
+        waits = context.api_version < FIRST_VERSION_OF_BROKERS
+        return self._submit(
+            asked.transactional_id,
+            lambda machine, now_ms, _: machine.decide_add_partitions(asked, context, now_ms, refused),
+            lambda code: result_of(asked, ErrorCode(code)),
+            is_concurrent=is_concurrent if waits else None,
+        )
+
+    def _unknown_partitions(self, asked: AddPartitionsToTxnTransaction) -> dict[tuple[str, int], ErrorCode]:
+        topics = self._metadata.image.topics_by_name
+        return {
+            (topic.name, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for topic in asked.topics
+            for index in topic.partitions
+            if topic.name not in topics or index not in topics[topic.name].partitions
+        }
+
+    def add_offsets(
+        self,
+        request: AddOffsetsToTxnRequest,
+        context: RequestContext,
+        offsets_partition: tuple[str, int],
+        refuse: Refuse[AddOffsetsToTxnResponse],
+    ) -> Reply[AddOffsetsToTxnResponse]:
+        """Add the partition of a group's offsets to a transaction."""
+        return self._submit(
+            request.transactional_id,
+            lambda machine, now_ms, _: machine.decide_add_offsets(
+                request, context, now_ms, offsets_partition
+            ),
+            refuse,
+            is_concurrent=_has_concurrent_code,
+        )
+
+    def end_txn(
+        self, request: EndTxnRequest, context: RequestContext, refuse: Refuse[EndTxnResponse]
+    ) -> Reply[EndTxnResponse]:
+        return self._submit(
+            request.transactional_id,
+            lambda machine, now_ms, fresh_id: machine.decide_end_txn(request, context, now_ms, fresh_id),
+            refuse,
+            is_concurrent=_has_concurrent_code,
+        )
+
+    def read(
+        self, transactional_id: str, view: Callable[[TransactionShard], Any], refuse: Refuse[Any]
+    ) -> Any:
+        """Return what `view` returns of an id's shard, once all that it has seen is committed."""
+        shard = self.shards.of_key(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return refuse(shard)
+        return _read(shard, lambda machine, _: view(machine), refuse)
+
+    def read_all(self, view: Callable[[TransactionShard, int], Any]) -> list[Any] | ErrorCode:
+        """The same of every shard of this broker; the error if one is still loading."""
+        replies: list[Any] = []
+        for shard in self.shards.all():
+            if shard.state == LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if shard.machine is not None:
+                replies.append(_read(shard, view, lambda code: None))
+        return replies
+
+    def _submit(
         self,
         transactional_id: str,
         decide: Decide,
-        refuse: Callable[[int], Any],
+        refuse: Refuse[Result],
         *,
         is_concurrent: Callable[[Any], bool] | None = None,
-    ) -> Any:
-        """The reply to a request about one id, or a future of it, or a coroutine.
+    ) -> Reply[Result]:
+        """Return the reply to a request about one id, a future of it, or a coroutine.
 
-        With `is_concurrent`, which tells that reply, one that comes too early waits a moment for the markers
-        of the transaction before: clients would come again after longer pauses.
+        With `is_concurrent`, which recognizes CONCURRENT_TRANSACTIONS, a request that comes too early waits a
+        moment for the markers of the transaction before it: clients would retry after longer pauses.
         """
-        answer, is_early = self._decide(transactional_id, decide, refuse, is_concurrent, -1)
-        if answer is None:
-            return self._with_fresh_id(transactional_id, decide, refuse)
-        if is_early:
-            again = partial(self.ask, transactional_id, decide, refuse)
-            return in_background(self._later(transactional_id, answer, again))
-        return answer
+        reply, is_early = self._decide(transactional_id, decide, refuse, is_concurrent, NO_ID)
+        if reply is None:
+            reply = self._with_fresh_id(transactional_id, decide, refuse)
+        elif is_early:
+            reply = in_background(self._after_markers(transactional_id, reply, decide, refuse))
+        result: Reply[Result] = reply
+        return result
 
     def _decide(
         self,
         transactional_id: str,
         decide: Decide,
-        refuse: Callable[[int], Any],
+        refuse: Refuse[Any],
         is_concurrent: Callable[[Any], bool] | None,
         fresh_id: int,
     ) -> tuple[Any, bool]:
-        """(None, False) if a fresh producer id is needed; else the answer, and whether it came too early."""
+        """(None, False) if a fresh producer id is needed; else the reply, and whether it came too early."""
         from ottla.transactions.markers import NEEDS_PRODUCER_ID
 
-        shard = self.shard_of(transactional_id)
+        shard = self.shards.of_key(transactional_id)
         if isinstance(shard, ErrorCode):
             return refuse(shard), False
         needs_id = is_early = False
 
-        def decide_once(machine: TransactionShard, ticket: Ticket, now_ms: int) -> Outcome:
+        def decide_once(machine: TransactionShard, now_ms: int) -> Outcome:
             nonlocal needs_id, is_early
-            outcome: Outcome = decide(machine, now_ms, fresh_id)
+            outcome = decide(machine, now_ms, fresh_id)
             needs_id = outcome.reply is NEEDS_PRODUCER_ID
             is_early = is_concurrent is not None and not needs_id and is_concurrent(outcome.reply)
             return outcome
 
-        answer = shard.submit(decide_once, refuse)
-        return (None, False) if needs_id else (answer, is_early)
+        reply = shard.submit(decide_once, refuse)
+        return (None, False) if needs_id else (reply, is_early)
 
-    def _with_fresh_id(self, transactional_id: str, decide: Decide, refuse: Callable[[int], Any]) -> Any:
-        """Nothing was decided yet: the same once more, with a producer id that nobody has."""
-        fresh_id = self.broker.producer_ids.next()
+    def _with_fresh_id(self, transactional_id: str, decide: Decide, refuse: Refuse[Any]) -> Any:
+        """Nothing was decided yet: decide again, with an unused producer id."""
+        fresh_id = self._producer_ids.next()
         if fresh_id is not None:
-            answer, _ = self._decide(transactional_id, decide, refuse, None, fresh_id)
-            if answer is not None:
-                return answer
+            reply, _ = self._decide(transactional_id, decide, refuse, None, fresh_id)
+            if reply is not None:
+                return reply
         return self._after_allocation(transactional_id, decide, refuse)
 
-    async def _after_allocation(
-        self, transactional_id: str, decide: Decide, refuse: Callable[[int], Any]
-    ) -> Any:
+    async def _after_allocation(self, transactional_id: str, decide: Decide, refuse: Refuse[Any]) -> Any:
         for _ in range(FRESH_IDS_MAX):
-            fresh_id = await self.broker.producer_ids.allocate()
+            fresh_id = await self._producer_ids.allocate()
             if fresh_id is None:
                 break
-            answer, _ = self._decide(transactional_id, decide, refuse, None, fresh_id)
-            if answer is not None:
-                return await answer if isinstance(answer, asyncio.Future) else answer
+            reply, _ = self._decide(transactional_id, decide, refuse, None, fresh_id)
+            if reply is not None:
+                return await reply if isinstance(reply, asyncio.Future) else reply
         return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    async def _later(self, transactional_id: str, answer: Any, again: Callable[[], Any]) -> Any:
-        """Ask again when the markers are written; if that takes long the first answer stays."""
+    async def _after_markers(
+        self, transactional_id: str, reply: Any, decide: Decide, refuse: Refuse[Any]
+    ) -> Any:
+        """Decide again when the markers are written; if that takes long the first reply stays."""
         loop = asyncio.get_running_loop()
-        settled: asyncio.Future[None] = loop.create_future()
-        self._settling.setdefault(transactional_id, []).append(settled)
-        timer = loop.call_later(self._patience_ms / 1000, settled.cancel)
-        await asyncio.wait([settled])
+        written: asyncio.Future[None] = loop.create_future()
+        self._waiting_for_markers.setdefault(transactional_id, []).append(written)
+        timer = loop.call_later(self._retry_ms_max / 1000, written.cancel)
+        await asyncio.wait([written])
         timer.cancel()
-        if settled.cancelled():
-            waiting = self._settling.get(transactional_id)
+        if written.cancelled():
+            waiting = self._waiting_for_markers.get(transactional_id)
             if waiting is not None:
-                waiting.remove(settled)
+                waiting.remove(written)
                 if not waiting:
-                    del self._settling[transactional_id]
+                    del self._waiting_for_markers[transactional_id]
         else:
-            answer = again()
-        return await answer if isinstance(answer, asyncio.Future) or asyncio.iscoroutine(answer) else answer
-
-    def look(self, transactional_id: str, see: Callable[[Any], Any], refuse: Callable[[int], Any]) -> Any:
-        """What there is to see of one id, or a future of it: nothing is shown before it is committed."""
-        shard = self.shard_of(transactional_id)
-        if isinstance(shard, ErrorCode):
-            return refuse(shard)
-        return _looked(shard, lambda machine, _: see(machine), refuse)
-
-    def look_everywhere(self, see: Callable[[Any, int], Any]) -> list[Any] | ErrorCode:
-        """The same of every shard here; the error if one of them is not there yet."""
-        answers: list[Any] = []
-        for shard in self.shards:
-            if shard.state == LOADING:
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            if shard.machine is not None:
-                answers.append(_looked(shard, see, lambda code: None))
-        return answers
+            reply = self._submit(transactional_id, decide, refuse)
+        return await reply if isinstance(reply, asyncio.Future) or asyncio.iscoroutine(reply) else reply
 
 
-def _looked(shard: HostedShard, see: Callable[[Any, int], Any], refuse: Callable[[int], Any]) -> Any:
-    from ottla.machines.outcome import Outcome
-
-    return shard.submit(lambda machine, ticket, now_ms: Outcome(see(machine, now_ms)), refuse, writes=False)
+def _has_concurrent_code(reply: Any) -> bool:
+    return bool(reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def in_background(work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-    """A future of its result: unlike a coroutine it does not hold back the connection's next requests."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
-
-    def finished(task: asyncio.Task[Any]) -> None:
-        if result.done():
-            if not task.cancelled():
-                task.exception()  # who asked has left
-        elif task.cancelled():
-            result.cancel()
-        elif (error := task.exception()) is not None:
-            result.set_exception(error)
-        else:
-            result.set_result(task.result())
-
-    loop.create_task(work).add_done_callback(finished)
-    return result
+def _read(shard: HostedShard, view: Callable[[TransactionShard, int], Any], refuse: Refuse[Any]) -> Any:
+    return shard.submit(lambda machine, now_ms: Outcome(view(machine, now_ms)), refuse, writes=False)

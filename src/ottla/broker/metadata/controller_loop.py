@@ -1,12 +1,12 @@
-"""The active controller at work: decide, append, commit, apply, reply.
+"""Hosts the active controller: commands in, replies out when they are committed and applied on this node.
 
-Commands queue up; everything that waits is decided in turn and appended together. The next group is decided
-while this one is on its way through the quorum: the controller's own image runs ahead of what is committed. A
-reply is given when its records are committed and this node has acted on them, so that whoever was told
-"created" can produce.
+Commands queue up. Those that wait are decided and appended together, right before the append: the epoch of a
+broker is the offset of its registration record, so a decision must know its offset. The next group is decided
+while this one is in flight: the controller's own image is ahead of the committed one. A reply is sent when
+its records are committed and applied on this node, so that a client that hears "created" can produce.
 
-When the leadership ends, what was appended has an open fate: it may be committed by the next leader or not.
-Everybody who waits hears NotController and asks again there.
+When the leadership of the quorum ends, the next leader may or may not commit what was appended. Waiting
+commands fail with NotController, and their senders retry there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.metadata.raft_driver import NotLeader
-from ottla.protocol.message import Message
+from ottla.broker.hosting.host import MachineHost
+from ottla.protocol.errors import ErrorCode
 from ottla.storage.errors import DiskFull, StorageError
 
 if TYPE_CHECKING:
+    from ottla.broker.hosting.machine_log import Producer
     from ottla.broker.metadata.raft_driver import RaftDriver
     from ottla.controller.controller import Controller
     from ottla.controller.image import ClusterImage
@@ -32,13 +33,56 @@ GROUP_MAX = 64  # commands that share one append
 
 log = logging.getLogger("ottla.controller")
 
-# (controller, now_ms, the offset of the decision's first record)
+# Controller, time, offset of the decision's first record.
 Decide = Callable[["Controller", int, int], "Outcome"]
-_Waiting = tuple[asyncio.Future[Any], Any]
 
 
 class NotController(Exception):
     """This node does not run the active controller, or not any more."""
+
+
+class QuorumLog:
+    """The metadata log as a `MachineLog`. What counts as committed is what this node has applied."""
+
+    __slots__ = ("_epoch", "_quorum", "committed_offset")
+
+    def __init__(self, quorum: RaftDriver, epoch: int) -> None:
+        self._quorum = quorum
+        self._epoch = epoch
+        self.committed_offset = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self._quorum.log.end_offset
+
+    def append(self, records: list[Any], producer: Producer | None) -> None:
+        self._quorum.append(records, self._epoch)
+
+    def when_committed(
+        self, offset: int, committed: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        """Nothing to do: `ControllerLoop.applied` is called for every change."""
+
+
+class _Command:
+    """A `PendingRequest` whose refusal is an exception."""
+
+    __slots__ = ("decide", "future")
+
+    def __init__(self, decide: Decide, future: asyncio.Future[Any]) -> None:
+        self.decide = decide
+        self.future = future
+
+    def answer(self, reply: Any, /) -> None:
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def refuse(self, code: ErrorCode, /) -> None:
+        self.fail(NotController("the controller has moved"))
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class ControllerLoop:
@@ -59,119 +103,101 @@ class ControllerLoop:
         self._quorum = quorum
         self._clock = clock
         self._committed_image = committed_image
-        self._queue: deque[tuple[Decide, asyncio.Future[Any]]] = deque()
-        self._uncommitted: deque[tuple[int, list[_Waiting]]] = deque()  # (offset that follows, who waits)
+        self._log = QuorumLog(quorum, epoch)
+        self._host = MachineHost(
+            self._log,
+            clock=clock,
+            on_append_error=self._append_failed,
+            on_commit_error=lambda error: None,
+            on_effects=lambda effects: None,
+        )
+        self._queue: deque[_Command] = deque()
         self._scheduled = False
-        self._over = False
-        self._stepping_back = False
+        self._ended = False
+        self._rolling_back = False  # until what was appended is committed
 
     def submit(self, decide: Decide) -> asyncio.Future[Any]:
-        """A future of the reply to a command, once its records are committed and applied here."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._over:
-            future.set_exception(NotController("the controller has moved"))
+        """Return a future of the reply to a command."""
+        command = _Command(decide, asyncio.get_running_loop().create_future())
+        if self._ended:
+            command.fail(NotController("the controller has moved"))
         elif len(self._queue) >= QUEUE_MAX:
-            future.set_exception(NotController(f"{QUEUE_MAX} commands are waiting"))
+            command.fail(NotController(f"{QUEUE_MAX} commands are waiting"))
         else:
-            self._queue.append((decide, future))
+            self._queue.append(command)
             self._schedule()
-        return future
+        return command.future
 
     def applied(self, offset: int) -> None:
-        """Everything below `offset` is committed, and this node has acted on it."""
-        while self._uncommitted and self._uncommitted[0][0] <= offset:
-            _, waiting = self._uncommitted.popleft()
-            for future, reply in waiting:
-                if not future.done():
-                    future.set_result(reply)
-        if self._stepping_back and not self._uncommitted:
-            self._step_back()
+        """Everything below `offset` is committed, and applied on this node."""
+        self._log.committed_offset = offset
+        self._host.release()
+        if self._rolling_back and self._host.is_idle:
+            self._roll_back()
 
     def end(self) -> None:
-        """The leadership is over: whoever waits has to ask the next controller."""
-        self._over = True
-        waiting = [future for _, future in self._queue]
-        waiting += [future for _, group in self._uncommitted for future, _ in group]
-        self._queue.clear()
-        self._uncommitted.clear()
-        for future in waiting:
-            if not future.done():
-                future.set_exception(NotController("the controller has moved"))
+        """The leadership is over: fail all waiting commands."""
+        self._ended = True
+        queue, self._queue = self._queue, deque()
+        for command in queue:
+            command.refuse(ErrorCode.NOT_CONTROLLER)
+        self._host.close(ErrorCode.NOT_CONTROLLER)
 
-    # -- inside
+    # -- internal
 
     def _schedule(self) -> None:
-        if not self._scheduled and not self._stepping_back:
+        if not self._scheduled and not self._rolling_back:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._carry_out)
+            asyncio.get_running_loop().call_soon(self._decide_group)
 
-    def _carry_out(self) -> None:
-        """Decide on what waits, and append it."""
+    def _decide_group(self) -> None:
+        """Decide the waiting commands, and append their records together."""
         self._scheduled = False
-        if self._over or self._stepping_back:
+        if self._ended or self._rolling_back:
             return
         queue = self._queue
         group = [queue.popleft() for _ in range(min(GROUP_MAX, len(queue)))]
         if queue:
             self._schedule()
-        records: list[Message] = []
-        decided: list[_Waiting] = []
-        for decide, future in group:
+        next_offset = self._log.end_offset
+        for command in group:
+            now_ms = self._clock()
             try:
-                decided.append((future, self._decide(decide, records)))
+                outcome = command.decide(self._controller, now_ms, next_offset)
+                self._controller.apply(outcome.records)
             except Exception as error:
                 log.exception("command failed")
-                if not future.done():
-                    future.set_exception(error)
-        if not records:
-            self._reply_behind(decided)
-            return
-        try:
-            last_offset = self._quorum.append(records, self.epoch)
-        except (StorageError, NotLeader) as error:
-            self._not_written(decided, error)
-        else:
-            self._uncommitted.append((last_offset + 1, decided))
+                command.fail(error)
+                continue
+            next_offset += len(outcome.records)
+            self._report_unclean(outcome)
+            self._host.add(outcome, now_ms, command)
+        self._host.flush()
 
-    def _decide(self, decide: Decide, records: list[Message]) -> Any:
-        next_offset = self._quorum.log.end_offset + len(records)
-        decision = decide(self._controller, self._clock(), next_offset)
-        for record in decision.records:
-            self._controller.image.apply(record)
-        records += decision.records
-        for election in decision.effects:
+    def _report_unclean(self, outcome: Outcome) -> None:
+        """At once, not at the commit: the next controller may commit it, and would not know."""
+        effects, outcome.effects = outcome.effects, []
+        for election in effects:
             self.unclean_elections += 1
             text = "unclean election, acknowledged records may be lost: partition=%s-%d leader=%d epoch=%d"
             log.error(text, *election)
-        return decision.reply
 
-    def _reply_behind(self, decided: list[_Waiting]) -> None:
-        """Replies without records of their own may rest on records that are not committed yet."""
-        if self._uncommitted:
-            self._uncommitted[-1][1].extend(decided)
-            return
-        for future, reply in decided:
-            if not future.done():
-                future.set_result(reply)
-
-    def _not_written(self, decided: list[_Waiting], error: Exception) -> None:
-        """Nothing of the group is in the log, but the image has it."""
-        answer = error if isinstance(error, StorageError) else NotController(str(error))
-        for future, _ in decided:
-            if not future.done():
-                future.set_exception(answer)
+    def _append_failed(self, error: Exception) -> None:
+        """Nothing of the group is in the log, but the controller's image has it."""
+        for command in self._host.drop_unwritten():
+            command.fail(error if isinstance(error, StorageError) else NotController(str(error)))
         if isinstance(error, DiskFull):
-            # With room it can be tried again, from what is committed then.
+            # Later commands may find room again, and build on what is committed then.
             log.error("metadata not written: %s", error)
-            self._stepping_back = True
-            if not self._uncommitted:
-                self._step_back()
+            self._rolling_back = True
+            if self._host.is_idle:
+                self._roll_back()
         elif isinstance(error, StorageError):
-            log.error("the controller gives up: %s", error)
+            log.error("controller resigns: %s", error)
             self._quorum.resign(self.epoch)
 
-    def _step_back(self) -> None:
-        self._stepping_back = False
+    def _roll_back(self) -> None:
+        self._rolling_back = False
         self._controller.go_back_to(self._committed_image())
         if self._queue:
             self._schedule()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from typing import Any
 
+from ottla.broker.hosting.machine_log import NotLeader
 from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
@@ -30,10 +31,6 @@ log = logging.getLogger("ottla.raft")
 
 IDLE_WAKE_MS = 1000
 FULL_DISK_RETRY_MS = 200
-
-
-class NotLeader(Exception):
-    """This node does not lead the metadata quorum in that epoch."""
 
 
 class RaftListener:

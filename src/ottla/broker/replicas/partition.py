@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.replication.follower import FollowerState
     from ottla.replication.leader import LeaderState
     from ottla.storage.log import AppendResult, PartitionLog
-    from ottla.transactions.partition import Tickets
+    from ottla.transactions.partition import VerificationGuards
 
 Waiter = Callable[[], None]
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Partition:
         "leader_id",
         "log",
         "rules",
-        "tickets",
         "topic",
         "topic_id",
+        "verification_guards",
     )
 
     def __init__(
@@ -108,7 +108,8 @@ class Partition:
         self.is_leader = False
         self.leader: LeaderState | None = None  # only with followers
         self.follower: FollowerState | None = None
-        self.tickets: Tickets | None = None  # first writes of transactions, while this broker leads
+        # Of first writes in transactions, while this broker leads.
+        self.verification_guards: VerificationGuards | None = None
         self._events = events
         self._flusher = flusher
         # None where there are none: a broker may host thousands of idle partitions.
@@ -152,7 +153,7 @@ class Partition:
         if self.is_leader:
             self.is_leader = False
             self.leader = None
-            self.tickets = None
+            self.verification_guards = None
             self.commit_failed(
                 RecordsError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} has moved")
             )
@@ -220,13 +221,13 @@ class Partition:
         self.log.append_internal(batches, self.leader_epoch, now_ms)
         self._appended(now_ms)
 
-    def first_write_tickets(self) -> Tickets:
-        """The tickets of producers whose transaction is being verified; a new leader begins without any."""
-        if self.tickets is None:
-            from ottla.transactions.partition import Tickets
+    def guards_of_first_writes(self) -> VerificationGuards:
+        """The guards of producers whose transaction is being verified; a new leader begins without any."""
+        if self.verification_guards is None:
+            from ottla.transactions.partition import VerificationGuards
 
-            self.tickets = Tickets()
-        return self.tickets
+            self.verification_guards = VerificationGuards()
+        return self.verification_guards
 
     def _appended(self, now_ms: int) -> None:
         log = self.log

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.refusal import refuse_whole
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 
@@ -26,14 +27,8 @@ def create(parts: ApiParts) -> Handler:
             return refuse_whole(message, ErrorCode.UNSUPPORTED_VERSION, DISABLED)
         if not message.group_id:
             return refuse_whole(message, ErrorCode.INVALID_REQUEST, "the group id is empty")
-        return groups.ask(
-            request,
-            message.group_id,
-            lambda machine, context, now_ms: machine.decide_consumer_group_heartbeat(
-                message, context, now_ms
-            ),
-            lambda code: refuse_whole(message, code),
-            writes=False,
+        return groups.consumer_group_heartbeat(
+            message, request_context(request), lambda code: refuse_whole(message, code)
         )
 
     return handle

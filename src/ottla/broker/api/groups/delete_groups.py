@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.coordinators.groups import context_of, together
+from ottla.broker.api.request_context import request_context
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups_request import DeleteGroupsRequest
@@ -15,10 +16,7 @@ from ottla.protocol.messages.delete_groups_response import DeletableGroupResult,
 if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
     from ottla.broker.api.parts import ApiParts
-    from ottla.broker.coordinators.writing import Ticket
     from ottla.broker.net.request import Request
-    from ottla.groups.shard import GroupShard
-    from ottla.machines.outcome import Outcome
 
 
 def refuse(message: DeleteGroupsRequest, code: int, reason: str) -> DeleteGroupsResponse:
@@ -33,18 +31,14 @@ def create(parts: ApiParts) -> Handler:
     groups = parts.groups
 
     def handle(request: Request, message: DeleteGroupsRequest) -> Any:
-        def delete(group_id: str, machine: GroupShard, ticket: Ticket, now_ms: int) -> Outcome:
-            return machine.decide_delete_groups([group_id], context_of(request, ticket), now_ms)
-
         responses: list[Any] = []
         for group_id in dict.fromkeys(message.groups_names):
             refuse_one = partial(_refused, group_id)
-            shard = groups.shard_of(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
-            if isinstance(shard, ErrorCode):
-                responses.append(refuse_one(shard))
+            if group_id:
+                responses.append(groups.delete_group(group_id, request_context(request), refuse_one))
             else:
-                responses.append(shard.submit(partial(delete, group_id), refuse_one))
-        return together(
+                responses.append(refuse_one(ErrorCode.INVALID_GROUP_ID))
+        return merge_replies(
             responses,
             lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part.results]),
         )

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.authorized_operations import GROUP_OPERATIONS
-from ottla.broker.coordinators.groups import together
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 
@@ -22,14 +22,14 @@ def describe_groups(
     coordinator: GroupCoordinator,
     message: Any,
     group_ids: Iterable[str],
-    see: Callable[[GroupShard, str], Any],
+    view: Callable[[GroupShard, str], Any],
     respond: Callable[[list[Any]], Message],
     wire: ModuleType,
 ) -> Any:
-    """The response or its future. `see` describes one group; `wire` is the module of the response."""
+    """The response or its future. `view` describes one group; `wire` is the module of the response."""
 
     def describe(group_id: str, shard: GroupShard) -> Any:
-        described = see(shard, group_id)
+        described = view(shard, group_id)
         if message.include_rebalances:
             described.rebalances = [_rebalance(wire, each) for each in shard.rebalances(group_id)]
         return described
@@ -44,11 +44,11 @@ def describe_groups(
                     group.authorized_operations = GROUP_OPERATIONS
         return respond(groups)
 
-    answers = [
-        coordinator.look(group_id, partial(describe, group_id), partial(refuse, group_id))
+    replies = [
+        coordinator.read(group_id, partial(describe, group_id), partial(refuse, group_id))
         for group_id in dict.fromkeys(group_ids)
     ]
-    return together(answers, merge)
+    return merge_replies(replies, merge)
 
 
 def _rebalance(wire: ModuleType, found: Rebalance) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_response import JoinGroupResponse
@@ -29,12 +30,7 @@ def create(parts: ApiParts) -> Handler:
     def handle(request: Request, message: JoinGroupRequest) -> Any:
         if not message.group_id:
             return refuse(message, ErrorCode.INVALID_GROUP_ID, "")
-        return groups.ask(
-            request,
-            message.group_id,
-            lambda machine, context, now_ms: machine.decide_join_group(message, context, now_ms),
-            lambda code: refuse(message, code, ""),
-        )
+        return groups.join_group(message, request_context(request), lambda code: refuse(message, code, ""))
 
     return handle
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.refusal import refuse_whole
-from ottla.broker.coordinators.groups import together
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -23,12 +23,10 @@ def create(parts: ApiParts) -> Handler:
     groups = parts.groups
 
     def handle(request: Request, message: ListGroupsRequest) -> Any:
-        lists = groups.look_everywhere(
-            lambda shard: shard.list_groups(message.states_filter, message.types_filter)
-        )
+        lists = groups.read_all(lambda shard: shard.list_groups(message.states_filter, message.types_filter))
         if isinstance(lists, ErrorCode):
             return ListGroupsResponse(error_code=lists)
-        return together(lists, _merged)
+        return merge_replies(lists, _merged)
 
     return handle
 

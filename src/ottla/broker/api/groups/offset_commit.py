@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -42,12 +43,7 @@ def create(parts: ApiParts) -> Handler:
     groups = parts.groups
 
     def handle(request: Request, message: OffsetCommitRequest) -> Any:
-        return groups.ask(
-            request,
-            message.group_id,
-            lambda machine, context, now_ms: machine.decide_offset_commit(message, context, now_ms),
-            lambda code: refuse(message, code, ""),
-        )
+        return groups.offset_commit(message, request_context(request), lambda code: refuse(message, code, ""))
 
     return handle
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.refusal import refuse_whole
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 
@@ -22,11 +23,8 @@ def create(parts: ApiParts) -> Handler:
     def handle(request: Request, message: OffsetDeleteRequest) -> Any:
         if not message.group_id:
             return refuse_whole(message, ErrorCode.INVALID_GROUP_ID, "")
-        return groups.ask(
-            request,
-            message.group_id,
-            lambda machine, context, now_ms: machine.decide_offset_delete(message, context, now_ms),
-            lambda code: refuse_whole(message, code, ""),
+        return groups.offset_delete(
+            message, request_context(request), lambda code: refuse_whole(message, code)
         )
 
     return handle

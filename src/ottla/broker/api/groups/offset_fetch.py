@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.coordinators.groups import together
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.groups.offsets.fetch import groups_of, refused_fetch, response_of
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -33,10 +33,10 @@ def create(parts: ApiParts) -> Handler:
             return shard.fetch_offsets(group, require_stable, version)
 
         results = [
-            coordinator.look(group.group_id, partial(fetch, group), partial(refuse, group))
+            coordinator.read(group.group_id, partial(fetch, group), partial(refuse, group))
             for group in groups_of(message, version)
         ]
-        return together(results, lambda groups: response_of(groups, version))
+        return merge_replies(results, lambda groups: response_of(groups, version))
 
     return handle
 

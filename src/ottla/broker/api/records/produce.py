@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.api.declaration import Handler
     from ottla.broker.api.parts import ApiParts
-    from ottla.broker.coordinators.first_writes import FirstWrites
+    from ottla.broker.coordinators.produce_verification import ProduceVerification
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.net.request import Request
     from ottla.broker.replicas.partition import Partition
@@ -58,35 +58,35 @@ class Produce:
         partitions: PartitionTable,
         metadata: MetadataCache,
         clock: Callable[[], int],
-        first_writes: Callable[[int, ProduceRequest], FirstWrites],
+        verify: Callable[[ProduceRequest, int], ProduceVerification],
     ) -> None:
         self.partitions = partitions
         self.metadata = metadata
         self.clock = clock
-        self._first_writes = first_writes
+        self._verify = verify
 
     def handle(self, request: Request, message: ProduceRequest) -> Any:
         appends = _Appends(self, request, message)
         if message.transactional_id is not None:
-            appends.first_writes = first_writes = self._first_writes(request.version, message)
-            if first_writes and message.acks and not first_writes.known_now():
-                return self._verify_then_append(appends, first_writes)
+            appends.verification = verification = self._verify(message, request.version)
+            if verification and message.acks and not verification.known_now():
+                return self._verify_then_append(appends, verification)
         return appends.respond()
 
-    async def _verify_then_append(self, appends: _Appends, first_writes: FirstWrites) -> Any:
-        await first_writes.ask()
+    async def _verify_then_append(self, appends: _Appends, verification: ProduceVerification) -> Any:
+        await verification.verify()
         response = appends.respond()
         return await response if isinstance(response, asyncio.Future) else response
 
 
 def create(parts: ApiParts) -> Handler:
-    return Produce(parts.partitions, parts.metadata, parts.clock, parts.first_writes).handle
+    return Produce(parts.partitions, parts.metadata, parts.clock, parts.coordinators.verify_produce).handle
 
 
 class _Appends:
     """The appends of one request, and which of them are not committed yet."""
 
-    __slots__ = ("_message", "_produce", "_request", "first_error", "first_writes", "response", "waiting")
+    __slots__ = ("_message", "_produce", "_request", "first_error", "response", "verification", "waiting")
 
     def __init__(self, produce: Produce, request: Request, message: ProduceRequest) -> None:
         self._produce = produce
@@ -95,7 +95,7 @@ class _Appends:
         self.response = ProduceResponse()
         self.first_error: str | None = None
         self.waiting: Waiting = []
-        self.first_writes: FirstWrites | None = None  # of a transactional producer
+        self.verification: ProduceVerification | None = None  # of a transactional producer
 
     def respond(self) -> Any:
         """Append everything and return the response, or its future."""
@@ -168,8 +168,8 @@ class _Appends:
             partition.check_append(acks_all=acks == ACKS_ALL)
             is_transactional = self._check_features(partition, records)
             result = partition.append(records, now_ms)
-            if is_transactional and self.first_writes is not None:
-                self.first_writes.opened(partition, records)
+            if is_transactional and self.verification is not None:
+                self.verification.opened(partition, records)
         except RecordsError as error:
             return self._failed(data.index, error.code, error.message or None, error.record_errors)
         except StorageError as error:
@@ -201,13 +201,13 @@ class _Appends:
             )
         if not attributes & TRANSACTIONAL_BIT:
             return False
-        if self.first_writes is None:
+        if self.verification is None:
             raise RecordsError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no transactional id is given"
             )
         if not self._message.acks:
             raise RecordsError(ErrorCode.INVALID_REQUIRED_ACKS, "a transactional producer needs acks=all")
-        code = self.first_writes.refusal(partition, records)
+        code = self.verification.refusal(partition, records)
         if code:
             raise RecordsError(code, "the batch cannot be part of the transaction")
         return True

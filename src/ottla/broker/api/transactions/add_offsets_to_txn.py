@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.refusal import refuse_whole
+from ottla.broker.api.request_context import request_context
 from ottla.broker.metadata.topic_creator import GROUP_TOPIC
-from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
@@ -32,30 +31,25 @@ class AddOffsetsToTxn:
         self._topic_creator = topic_creator
 
     def handle(self, request: Request, message: AddOffsetsToTxnRequest) -> Any:
-        index = self._groups.index_of(message.group_id)
+        index = self._groups.shards.index_of(message.group_id)
         if index is None:
             return self._create_then_add(request, message)
         return self._add(request, message, index)
 
     async def _create_then_add(self, request: Request, message: AddOffsetsToTxnRequest) -> Any:
         await self._topic_creator.find_or_create(GROUP_TOPIC)
-        index = self._groups.index_of(message.group_id)
+        index = self._groups.shards.index_of(message.group_id)
         if index is None:
             return refuse_whole(message, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         response = self._add(request, message, index)
         return await response if isinstance(response, asyncio.Future) else response
 
     def _add(self, request: Request, message: AddOffsetsToTxnRequest, index: int) -> Any:
-        context = RequestContext(api_version=request.version)
-
-        def decide(machine: TransactionShard, now_ms: int, _: int) -> Outcome:
-            return machine.decide_add_offsets(message, context, now_ms, (GROUP_TOPIC, index))
-
-        return self._transactions.ask(
-            message.transactional_id,
-            decide,
+        return self._transactions.add_offsets(
+            message,
+            request_context(request),
+            (GROUP_TOPIC, index),
             lambda code: refuse_whole(message, code),
-            is_concurrent=lambda reply: reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS,
         )
 
 

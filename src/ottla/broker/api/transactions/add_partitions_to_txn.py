@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.coordinators.add_partitions import add_partitions
-from ottla.broker.coordinators.groups import together
+from ottla.broker.api.request_context import request_context
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.api_keys import ApiKey
 from ottla.transactions.add import response_of, transactions_of
 
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
 
 
 def create(parts: ApiParts) -> Handler:
-    transactions, metadata = parts.transactions, parts.metadata
+    transactions = parts.transactions
 
     def handle(request: Request, message: AddPartitionsToTxnRequest) -> Any:
-        version = request.version
-        results = [
-            add_partitions(transactions, metadata, asked, version)
-            for asked in transactions_of(message, version)
-        ]
-        return together(results, lambda found: response_of(found, version))
+        version, context = request.version, request_context(request)
+        results = [transactions.add_partitions(asked, context) for asked in transactions_of(message, version)]
+        return merge_replies(results, lambda found: response_of(found, version))
 
     return handle
 

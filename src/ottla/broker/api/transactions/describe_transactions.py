@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.coordinators.groups import together
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ottla.protocol.messages.describe_transactions_response import (
@@ -26,10 +26,10 @@ def create(parts: ApiParts) -> Handler:
 
     def handle(request: Request, message: DescribeTransactionsRequest) -> Any:
         states = [
-            transactions.look(each, partial(_describe, each), partial(_refused, each))
+            transactions.read(each, partial(_describe, each), partial(_refused, each))
             for each in dict.fromkeys(message.transactional_ids)
         ]
-        return together(states, lambda found: DescribeTransactionsResponse(transaction_states=found))
+        return merge_replies(states, lambda found: DescribeTransactionsResponse(transaction_states=found))
 
     return handle
 

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.refusal import refuse_whole
-from ottla.machines.outcome import Outcome, RequestContext
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
-from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
@@ -22,16 +20,8 @@ def create(parts: ApiParts) -> Handler:
     transactions = parts.transactions
 
     def handle(request: Request, message: EndTxnRequest) -> Any:
-        context = RequestContext(api_version=request.version)
-
-        def decide(machine: TransactionShard, now_ms: int, fresh_id: int) -> Outcome:
-            return machine.decide_end_txn(message, context, now_ms, fresh_id)
-
-        return transactions.ask(
-            message.transactional_id,
-            decide,
-            lambda code: refuse_whole(message, code),
-            is_concurrent=lambda reply: reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS,
+        return transactions.end_txn(
+            message, request_context(request), lambda code: refuse_whole(message, code)
         )
 
     return handle

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
+from ottla.broker.api.request_context import request_context
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -25,7 +26,9 @@ class InitProducerId:
 
     def handle(self, request: Request, message: InitProducerIdRequest) -> Any:
         if message.transactional_id is not None:
-            return self._transactional(request, message, message.transactional_id)
+            if not message.transactional_id:
+                return _refused(ErrorCode.INVALID_REQUEST)
+            return self._transactions.init_producer_id(message, request_context(request), _refused)
         producer_id = self._producer_ids.next()
         if producer_id is None:
             return self._allocate_then_respond()
@@ -36,24 +39,6 @@ class InitProducerId:
         if producer_id is None:
             return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # the client retries
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-
-    def _transactional(self, request: Request, message: InitProducerIdRequest, transactional_id: str) -> Any:
-        from ottla.machines.outcome import Outcome, RequestContext
-
-        if not transactional_id:
-            return _refused(ErrorCode.INVALID_REQUEST)
-        context = RequestContext(api_version=request.version)
-
-        def decide(machine: Any, now_ms: int, fresh_id: int) -> Outcome:
-            outcome: Outcome = machine.decide_init_producer_id(message, context, now_ms, fresh_id)
-            return outcome
-
-        return self._transactions.ask(
-            transactional_id,
-            decide,
-            _refused,
-            is_concurrent=lambda reply: reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS,
-        )
 
 
 def _refused(code: int) -> InitProducerIdResponse:

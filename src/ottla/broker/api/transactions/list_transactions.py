@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.coordinators.groups import together
+from ottla.broker.coordinators.replies import merge_replies
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
@@ -34,7 +34,7 @@ def create(parts: ApiParts) -> Handler:
         except PatternError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 
-        def see(shard: TransactionShard, now_ms: int) -> list[TransactionState]:
+        def view(shard: TransactionShard, now_ms: int) -> list[TransactionState]:
             return shard.list_transactions(
                 now_ms, message.state_filters, message.producer_id_filters, message.duration_filter
             )
@@ -54,10 +54,10 @@ def create(parts: ApiParts) -> Handler:
                 ],
             )
 
-        lists = transactions.look_everywhere(see)
+        lists = transactions.read_all(view)
         if isinstance(lists, ErrorCode):
             return ListTransactionsResponse(error_code=lists)
-        return together(lists, merge)
+        return merge_replies(lists, merge)
 
     return handle
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def create(parts: ApiParts) -> Handler:
-    write_markers = parts.write_markers
-    return lambda _, message: write_markers(message)
+    coordinators = parts.coordinators
+    return lambda _, message: coordinators.marker_writer.write(message)
 
 
 API = ApiDeclaration(ApiKey.WRITE_TXN_MARKERS, create)

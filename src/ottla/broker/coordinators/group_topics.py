@@ -1,4 +1,4 @@
-"""The topics of the broker's metadata image, as groups want to see them."""
+"""The topics of the metadata image, as the group machines see them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.metadata_cache import MetadataCache
     from ottla.controller.image import ClusterImage
     from ottla.controller.image_parts import ImageDelta, TopicImage
 
 
-class ImageTopics:
-    """A `TopicsView`. Its epoch moves only when something of topics has changed that concerns groups."""
+class GroupTopics:
+    """A `TopicsView`. Its epoch grows only with changes that matter to groups."""
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
         self.epoch = 1
         self._hashes: dict[bytes, int] = {}
 
     @property
     def _image(self) -> ClusterImage:
-        return self._broker.image
+        return self._metadata.image
 
     def image_changed(self, delta: ImageDelta) -> bool:
-        """Has something changed that concerns groups?"""
+        """Return whether something has changed that matters to groups."""
         concerns = bool(delta.topics_created or delta.topics_deleted or delta.partitions_created)
         if not concerns and (delta.partitions or delta.brokers):
-            # Replicas may be on other racks now.
+            # Replicas may have moved to other racks.
             concerns = any(broker.rack for broker in self._image.brokers.values())
         if concerns:
             self.epoch += 1

@@ -1,6 +1,6 @@
-"""The markers of ended transactions on their way: from the coordinator to the leaders of their partitions.
+"""Sends the markers of ended transactions to the leaders of their partitions.
 
-What goes where, and when again, is decided by `ottla.transactions.marker_queue`; here it is sent.
+`ottla.transactions.marker_queue` decides what to send where, and when to retry.
 """
 
 from __future__ import annotations
@@ -10,29 +10,42 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.links import Links
-from ottla.broker.coordinators.marker_writer import write_markers
 from ottla.broker.net.peer import PeerLost
 from ottla.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerRequest
 from ottla.transactions.markers import Markers
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.marker_writer import MarkerWriter
+    from ottla.broker.coordinators.peer_pool import PeerPool
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata_cache import MetadataCache
 
-ANSWER_WITHIN_MS = 30_000  # a leader answers sooner, with an error if need be
+REQUEST_TIMEOUT_MS = 30_000  # a leader responds sooner, with an error if need be
 
 log = logging.getLogger("ottla.coordinators")
 
 
 class MarkerSender:
-    """`written` is told the owner and its markers that all partitions have."""
+    """Calls `on_written` with the owner and its markers once all partitions have them."""
 
-    def __init__(self, broker: Node, written: Callable[[int, Markers], None]) -> None:
-        self._broker = broker
-        self._written = written
+    def __init__(
+        self,
+        on_written: Callable[[int, Markers], None],
+        *,
+        identity: NodeIdentity,
+        metadata: MetadataCache,
+        writer: MarkerWriter,
+        peers: PeerPool,
+        clock: Callable[[], int],
+    ) -> None:
+        self._on_written = on_written
+        self._identity = identity
+        self._metadata = metadata
+        self._writer = writer
+        self._peers = peers
+        self._clock = clock
         self._queue = MarkerQueue(self._leader_of)
-        self._links = Links(broker)
         self._loop = asyncio.get_running_loop()
         self._soon: asyncio.Handle | None = None
         self._wake: asyncio.TimerHandle | None = None
@@ -40,11 +53,11 @@ class MarkerSender:
         self._stopped = False
 
     def __len__(self) -> int:
-        """Transactions whose markers are not all written."""
+        """Return the number of transactions whose markers are not all written."""
         return len(self._queue)
 
     def add(self, owner: int, markers: list[Markers]) -> None:
-        now_ms = self._broker.clock()
+        now_ms = self._clock()
         for each in markers:
             self._queue.add(owner, each, now_ms)
         self._pump_soon()
@@ -54,7 +67,7 @@ class MarkerSender:
 
     def leaders_changed(self) -> None:
         if len(self._queue):
-            self._queue.leaders_changed(self._broker.clock())
+            self._queue.leaders_changed(self._clock())
             self._pump_soon()
 
     async def stop(self) -> None:
@@ -67,19 +80,19 @@ class MarkerSender:
             call.cancel()
         if calls:
             await asyncio.wait(calls)
-        self._links.close()
+        self._peers.close()
 
-    # -- inside
+    # -- internal
 
     def _leader_of(self, topic: str, index: int) -> int | None:
-        known = self._broker.image.topics_by_name.get(topic)
+        known = self._metadata.image.topics_by_name.get(topic)
         state = None if known is None else known.partitions.get(index)
         if state is None:
             return None
         return state.leader if state.leader >= 0 else NO_LEADER
 
     def _pump_soon(self) -> None:
-        """Once in a turn of the loop: what one turn has ended goes out together."""
+        """Send once per iteration of the event loop: transactions that end together share requests."""
         if self._soon is None and not self._stopped:
             self._soon = self._loop.call_soon(self._pump)
 
@@ -88,25 +101,25 @@ class MarkerSender:
         if self._stopped:
             return
         queue = self._queue
-        for request in queue.take_requests(self._broker.clock()):
+        for request in queue.take_requests(self._clock()):
             self._send(request)
         for owner, markers in queue.take_done():
-            self._written(owner, markers)
+            self._on_written(owner, markers)
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
         wake_ms = queue.next_wake_ms
         if wake_ms is not None:
-            delay_ms = max(1, wake_ms - self._broker.clock())
+            delay_ms = max(1, wake_ms - self._clock())
             self._wake = self._loop.call_later(delay_ms / 1000, self._pump_soon)
 
     def _send(self, request: MarkerRequest) -> None:
-        if request.broker_id != self._broker.node_id:
+        if request.broker_id != self._identity.node_id:
             call = self._loop.create_task(self._call(request), name="txn-markers")
             self._calls[call] = None
             call.add_done_callback(self._called)
             return
-        answer = write_markers(self._broker, request.message)
+        answer = self._writer.write(request.message)
         if isinstance(answer, asyncio.Future):
             answer.add_done_callback(lambda done: self._answered(request, done.result()))
         else:
@@ -114,13 +127,13 @@ class MarkerSender:
 
     async def _call(self, request: MarkerRequest) -> None:
         try:
-            answer = await self._links.call(
-                request.broker_id, request.message, WriteTxnMarkersResponse, ANSWER_WITHIN_MS
+            answer = await self._peers.call(
+                request.broker_id, request.message, WriteTxnMarkersResponse, REQUEST_TIMEOUT_MS
             )
         except PeerLost as error:
             log.info("markers not written: broker=%d error=%s", request.broker_id, error)
             if not self._stopped:
-                self._queue.failed(request, self._broker.clock())
+                self._queue.failed(request, self._clock())
                 self._pump_soon()
         else:
             self._answered(request, answer)
@@ -132,5 +145,5 @@ class MarkerSender:
 
     def _answered(self, request: MarkerRequest, answer: Any) -> None:
         if not self._stopped:
-            self._queue.answered(request, answer, self._broker.clock())
+            self._queue.answered(request, answer, self._clock())
             self._pump_soon()

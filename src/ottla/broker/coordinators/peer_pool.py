@@ -1,4 +1,4 @@
-"""Connections from a coordinator or a leader to the other brokers, one to each, made when first needed."""
+"""Connections to the other brokers, one to each, opened on first use."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.identity import NodeIdentity
+    from ottla.broker.metadata_cache import MetadataCache
+    from ottla.config.load import BrokerConfig
 
 PLAINTEXT = 0
 Response = TypeVar("Response", bound=Message)
 
 
-class Links:
-    """Answers of one connection come in the order of the requests: whose answers may take long needs links of
-    its own."""
+class PeerPool:
+    """Responses of one connection come in the order of the requests: a user whose requests take long needs a
+    pool of its own."""
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        self._listener_name: str | None = broker.config.get("inter.broker.listener.name")
+    def __init__(self, config: BrokerConfig, identity: NodeIdentity, metadata: MetadataCache) -> None:
+        self._identity = identity
+        self._metadata = metadata
+        self._listener_name: str | None = config.get("inter.broker.listener.name")
         self._peers: dict[int, Peer] = {}
 
     async def call(
         self, node_id: int, message: Message, response_class: type[Response], timeout_ms: int
     ) -> Response:
-        """The answer of another broker. Raises PeerLost; the connection is closed then."""
+        """Return the response of another broker. Raises PeerLost; the connection is closed then."""
         return await self._peer(node_id).call(message, response_class, timeout_ms=timeout_ms)
 
     def _peer(self, node_id: int) -> Peer:
@@ -35,11 +38,11 @@ class Links:
         if peer is None or (peer.host, peer.port) != (host, port):
             if peer is not None:
                 peer.close()
-            peer = self._peers[node_id] = Peer(host, port, f"broker-{self._broker.node_id}")
+            peer = self._peers[node_id] = Peer(host, port, f"broker-{self._identity.node_id}")
         return peer
 
     def _address(self, node_id: int) -> tuple[str, int]:
-        broker = self._broker.image.brokers.get(node_id)
+        broker = self._metadata.image.brokers.get(node_id)
         wanted = self._listener_name.upper() if self._listener_name else None
         for name, host, port, protocol in () if broker is None else broker.endpoints:
             if name == wanted or (wanted is None and protocol == PLAINTEXT):

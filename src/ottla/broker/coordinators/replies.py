@@ -1,0 +1,55 @@
+"""Replies that are there at once, and futures of replies: both are what a coordinator returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+Result = TypeVar("Result")
+# A reply, or a future of it where records must be committed first.
+Reply: TypeAlias = Result | asyncio.Future[Result]
+# Builds the response that reports an error.
+Refuse: TypeAlias = Callable[[int], Result]
+
+
+def merge_replies(replies: Sequence[Any], merge: Callable[[list[Any]], Result]) -> Reply[Result]:
+    """Build one reply of several; a future of it if one of them is a future."""
+    futures = [each for each in replies if isinstance(each, asyncio.Future)]
+    if not futures:
+        return merge(list(replies))
+    merged: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    left = len(futures)
+
+    def one_done(_: asyncio.Future[Any]) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and not merged.done():
+            merged.set_result(
+                merge([each.result() if isinstance(each, asyncio.Future) else each for each in replies])
+            )
+
+    for future in futures:
+        future.add_done_callback(one_done)
+    return merged
+
+
+def in_background(work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
+    """Return a future of the result: unlike a coroutine it does not hold back the connection's next
+    requests."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Result] = loop.create_future()
+
+    def finished(task: asyncio.Task[Result]) -> None:
+        if result.done():
+            if not task.cancelled():
+                task.exception()  # the client has disconnected
+        elif task.cancelled():
+            result.cancel()
+        elif (error := task.exception()) is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(task.result())
+
+    loop.create_task(work).add_done_callback(finished)
+    return result
