@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ottla.client import (
     BrokerError,
     ClosedError,
-    ClusterClient,
     ConnectionFailedError,
     Producer,
     RecordTooLargeError,
@@ -104,38 +103,6 @@ def test_unkeyed_records_spread_over_partitions_batch_by_batch(with_stub):
     with_stub(scenario)
 
 
-@pytest.mark.parametrize("code", [5, 6, 7, 19, 56])
-def test_passing_errors_are_retried_without_duplicates_or_loss(with_stub, code):
-    async def scenario(stub):
-        stub.add_topic("t")
-        stub.plans["Produce"].append(lambda request: stub.produce(request, error=code))
-        async with Producer(stub.bootstrap, batch_bytes=300) as producer:
-            futures = [await producer.send("t", b"%d" % n) for n in range(50)]
-            await producer.flush()
-            assert [future.result().offset for future in futures] == list(range(50))
-        assert [record.value for record in stub.records("t")] == [b"%d" % n for n in range(50)]
-
-    with_stub(scenario)
-
-
-def test_a_batch_written_but_not_acknowledged_is_written_once(with_stub):
-    async def scenario(stub):
-        stub.add_topic("t")
-
-        def write_then_hang_up(request):
-            stub.produce(request)
-            return stub.CLOSE
-
-        stub.plans["Produce"].append(write_then_hang_up)
-        async with Producer(stub.bootstrap) as producer:
-            for n in range(5):
-                await producer.send("t", b"%d" % n)
-        assert [record.value for record in stub.records("t")] == [b"0", b"1", b"2", b"3", b"4"]
-        assert len(stub.asked("Produce")) == 2
-
-    with_stub(scenario)
-
-
 def test_a_lost_sequence_starts_over_under_a_new_producer_id(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
@@ -212,30 +179,6 @@ def test_memory_is_bounded_by_waiting(with_stub):
             await producer.send("t", b"x" * 50_000)
         assert stub.ends["t", 0] == 101
         assert producer._buffered_bytes == 0
-
-    with_stub(scenario)
-
-
-def test_an_old_broker_without_topic_ids_gets_old_versions(with_stub):
-    async def scenario(stub):
-        stub.versions.update({3: (0, 8), 0: (0, 13)})
-        stub.add_topic("t")
-        async with Producer(stub.bootstrap) as producer:
-            assert (await producer.send_and_wait("t", b"v")).offset == 0
-        assert [version for name, version, _ in stub.requests if name == "Produce"] == [12]
-
-    with_stub(scenario)
-
-
-def test_an_unknown_topic_is_named(with_stub):
-    async def scenario(stub):
-        cluster = ClusterClient(stub.bootstrap, retry_timeout_ms=100)
-        async with cluster, Producer(cluster) as producer:
-            with pytest.raises(
-                UnknownTopicError, match=r"topic 'nope': UNKNOWN_TOPIC_OR_PARTITION \(3\).*create"
-            ):
-                await producer.send("nope", b"v")
-        assert all(request.allow_auto_topic_creation for request in stub.asked("Metadata") if request.topics)
 
     with_stub(scenario)
 

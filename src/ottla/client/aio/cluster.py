@@ -140,7 +140,7 @@ class ClusterClient:
             effect = next(steps)
             while True:
                 try:
-                    result = await self._serve(effect)
+                    result = await (self._call(effect) if type(effect) is Call else self._serve(effect))
                 except ClientError as error:
                     effect = steps.throw(error)
                 else:
@@ -166,7 +166,9 @@ class ClusterClient:
                 return await asyncio.gather(*map(self._call, calls))
 
     async def _call(self, call: Call) -> Message | None:
-        connection = await self._connect(call.address, call.lane)
+        connection = self._connections.get((call.address, call.lane))
+        if connection is None or not connection.is_open:
+            connection = await self._connect(call.address, call.lane)
         message = request_for(call.message, connection)
         if call.response is None:
             await connection.send_unanswered(message, at_most=call.at_most)

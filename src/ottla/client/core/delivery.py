@@ -299,7 +299,7 @@ class Delivery:
         for queue in queues:
             data = topics.get(queue.topic)
             if data is None:
-                info = yield from cluster.topic(queue.topic)
+                info = cluster.view.topics.get(queue.topic) or (yield from cluster.topic(queue.topic))
                 data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=info.id)
                 if info.id == ZERO_UUID and at_most is None:
                     at_most = PRODUCE_TOPIC_IDS_SINCE - 1
@@ -312,7 +312,7 @@ class Delivery:
             timeout_ms=int(cluster.options.request_timeout_ms),
             topic_data=list(topics.values()),
         )
-        node = yield from cluster.node(leader)
+        node = cluster.view.nodes.get(leader) or (yield from cluster.node(leader))
         if self.acks == 0:
             yield Call(node.address, request, None, at_most)
             for queue in queues:
