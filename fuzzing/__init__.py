@@ -1,4 +1,4 @@
-"""A peer that does not mean well: recorded requests, what can be done to them, and a watch over the broker.
+"""The fuzzer: recorded requests, mutations of them, and a broker process that is checked after each round.
 
-`-m fuzzing` and the tests of bad input are made of these parts; nothing else imports them.
+Used by `python -m fuzzing` and by the tests of bad input.
 """

@@ -1,4 +1,4 @@
-"""Record batches that no honest producer sends, with a right checksum where deeper checks are the target."""
+"""Invalid record batches, with a valid checksum where deeper checks are the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CRC_POS = 17
 ATTRIBUTES_POS = 21
 CODECS = 5
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
-# Where each field of the header lies, and its format.
+# Offset and format of each header field.
 HEADER_FIELDS = {
     "base_offset": (0, ">q"),
     "batch_length": (8, ">i"),
@@ -34,14 +34,14 @@ HEADER_FIELDS = {
 
 
 def fix_crc(batch: bytearray) -> bytearray:
-    """Make the checksum right again, so that what comes behind it is looked at."""
+    """Recompute the checksum, so that later checks are reached."""
     if len(batch) >= HEADER_BYTES:
         struct.pack_into(">I", batch, CRC_POS, crc32c(batch[ATTRIBUTES_POS:]))
     return batch
 
 
 def with_field(batch: bytes | bytearray, name: str, value: int, *, crc: bool = True) -> bytearray:
-    """A copy with one field of the header changed."""
+    """Return a copy with one header field changed."""
     changed = bytearray(batch)
     position, layout = HEADER_FIELDS[name]
     struct.pack_into(layout, changed, position, value)
@@ -54,7 +54,7 @@ def ordinary_batch(now_ms: int, count: int = 3, codec: int = 0, **options: int) 
 
 
 def with_payload(now_ms: int, codec: int, payload: bytes, count: int) -> bytearray:
-    """A batch whose header is right and whose records section is `payload`."""
+    """Return a batch with a valid header and `payload` as its records section."""
     batch = ordinary_batch(now_ms, 1)[:HEADER_BYTES] + payload
     position, layout = HEADER_FIELDS["batch_length"]
     struct.pack_into(layout, batch, position, len(batch) - 12)
@@ -66,14 +66,14 @@ def with_payload(now_ms: int, codec: int, payload: bytes, count: int) -> bytearr
 
 @functools.cache
 def bomb(codec: int, nbytes: int) -> bytes:
-    """A stream of few bytes that unpacks to `nbytes` zeros, or claims to."""
+    """Return a small stream that decompresses to `nbytes` zeros, or claims to."""
     if codec == GZIP:
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
         block = bytes(1 << 20)
         parts = [packer.compress(block) for _ in range(nbytes >> 20)]
         return b"".join([*parts, packer.flush()])
     if codec == SNAPPY:
-        # Snappy shrinks to a twentieth at best: the rest of the bomb is a lie about the length.
+        # Snappy compresses to 5 % at best: the rest is a false length.
         claim = b""
         left = min(nbytes, 0xFFFFFFFF)
         while left >= 0x80:
@@ -82,11 +82,11 @@ def bomb(codec: int, nbytes: int) -> bytes:
         return claim + bytes([left]) + b"\xfe\x01\x00" * 100
     assert codec in (LZ4, ZSTD)
     block = compress(codec, bytes(1 << 20))
-    return block * (nbytes >> 20)  # both formats allow frames to be joined
+    return block * (nbytes >> 20)  # both formats allow concatenated frames
 
 
 def hostile_batch(rng: random.Random, now_ms: int) -> bytes:
-    """A batch with something wrong, or with nothing wrong."""
+    """Return a batch with one defect, or a valid one."""
     batch = ordinary_batch(
         now_ms, rng.choice((1, 1, 3, 20)), rng.randrange(CODECS), **rng.choice((_NOTHING, _producer(rng)))
     )

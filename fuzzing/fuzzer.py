@@ -1,7 +1,7 @@
-"""The fuzzer: rounds of hostile connections against a live broker, with a look at its health after each.
+"""The fuzzer: rounds of hostile connections to a live broker, with a health check after each round.
 
-A case is what one connection sends. It is a function of the seed and the state of the broker, so a failed
-round is kept as bytes: `replay` sends these again, one connection at a time, to find the one to blame.
+A case is the data of one connection. It depends on the seed and on the state of the broker, so a failed
+round is saved as bytes: `replay` sends them again, one connection at a time, to find the failing one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fuzzing.batches import CODECS, bomb, with_payload
 from fuzzing.mutations import garbage, mutated, pieces
 from fuzzing.peer import Peer
 from fuzzing.recorder import RecordedFrame
-from fuzzing.samples import Sampler, World
-from fuzzing.target import HEALTHY_TOPIC, Unwell, Victim, produce_request
+from fuzzing.samples import KnownState, Sampler
+from fuzzing.target import HEALTHY_TOPIC, BrokerUnhealthy, TargetBroker, produce_request
 from ottla.broker.api.registry import BROKER_LISTENER, served_versions
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.frames import encode_request
@@ -41,10 +41,10 @@ from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.records.batch import crc_ok, iter_headers
 
 CASES_PER_ROUND = 60
-LINGERING_MAX = 40  # connections that have gone silent in the middle of something
+LINGERING_MAX = 40  # connections that stay open without sending the rest of a request
 RSS_GROWTH_BYTES_MAX = 150 * 1024 * 1024
 BOMB_BYTES = 256 * 1024 * 1024
-# The topics that the recorded frames speak of, in shapes that make the broker look into batches.
+# The topics of the recorded frames, with configurations that make the broker inspect batches.
 TOPICS: dict[str, dict[str, str]] = {
     "rec-a": {},
     "rec-b": {"cleanup.policy": "compact"},
@@ -58,23 +58,23 @@ OP_DELETE = 1
 
 
 class Case(NamedTuple):
-    """The writes of one connection, and whether it stays open in silence afterwards."""
+    """The writes of one connection, and whether it stays open afterwards."""
 
     writes: list[bytes]
     lingers: bool
 
 
 class Fuzzer:
-    def __init__(self, victim: Victim, frames: Sequence[RecordedFrame], seed: int) -> None:
-        self._victim = victim
+    def __init__(self, target: TargetBroker, frames: Sequence[RecordedFrame], seed: int) -> None:
+        self._target = target
         self._frames = frames
         self._rng = random.Random(seed)
-        self._world = World()
+        self._known = KnownState()
         self._lingering: list[Peer] = []
         self.seed = seed
         self.rounds = 0
         self.cases = 0
-        self.answered = 0
+        self.responses = 0
         self._rss_limit_bytes = 0
 
     def __enter__(self) -> Self:
@@ -83,37 +83,37 @@ class Fuzzer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hang_up(0)
+        self._close_lingering(0)
 
     def prepare(self) -> None:
-        """Create the topics, and try everything once: what is loaded lazily is then no growth later."""
+        """Create the topics and send everything once, so that lazy imports do not count as growth."""
         self._refresh()
-        self._play([self._case() for _ in range(CASES_PER_ROUND)])
+        self._send_cases([self._case() for _ in range(CASES_PER_ROUND)])
         self._sample_all()
-        self._victim.check()
-        self._rss_limit_bytes = self._victim.rss_bytes() + RSS_GROWTH_BYTES_MAX
+        self._target.check()
+        self._rss_limit_bytes = self._target.rss_bytes() + RSS_GROWTH_BYTES_MAX
 
     def round(self) -> list[Case]:
-        """One round and the check after it; the cases are handed out for the record."""
+        """Run one round and the check after it; return its cases."""
         self.rounds += 1
         cases = [self._case() for _ in range(CASES_PER_ROUND)]
         try:
-            self._play(cases)
-            self._victim.check(rss_bytes_max=self._rss_limit_bytes)
+            self._send_cases(cases)
+            self._target.check(rss_bytes_max=self._rss_limit_bytes)
             self._refresh()
         except (OSError, AssertionError, ValueError) as error:
             raise FuzzFailure(str(error), self.seed, self.rounds, cases) from error
         return cases
 
     def finish(self) -> None:
-        """Everything that was accepted is readable, and survives a kill and a clean restart."""
-        self._hang_up(0)
+        """Check that all accepted records are readable, also after a kill and a clean restart."""
+        self._close_lingering(0)
         for kill in (True, False):
-            self._victim.check()
-            verify_all_data(self._victim.healthy)
-            self._victim.restart(kill=kill)
-        self._victim.check()
-        verify_all_data(self._victim.healthy)
+            self._target.check()
+            verify_all_data(self._target.healthy)
+            self._target.restart(kill=kill)
+        self._target.check()
+        verify_all_data(self._target.healthy)
 
     # -- cases
 
@@ -140,64 +140,64 @@ class Fuzzer:
         return self._sample_of(key, self._rng.randint(api.min_version, api.max_version))
 
     def _sample_of(self, key: int, version: int) -> bytes:
-        sampler = Sampler(self._rng, self._world, int(time.time() * 1000))
+        sampler = Sampler(self._rng, self._known, int(time.time() * 1000))
         return encode_request(version, self._rng.randrange(1 << 31), "fuzz", sampler.request(key, version))
 
     def _sample_all(self) -> None:
         for key in served_versions(BROKER_LISTENER):
             for version in range(API_BY_KEY[key].min_version, API_BY_KEY[key].max_version + 1):
-                self._play([Case([self._sample_of(key, version)], lingers=False)])
+                self._send_cases([Case([self._sample_of(key, version)], lingers=False)])
 
     def _bomb(self) -> bytes:
-        codec = self._rng.randrange(1, CODECS - 1)  # the topic is zstd's: the others are unpacked
+        codec = self._rng.randrange(1, CODECS - 1)  # the topic uses zstd: other codecs are decompressed
         batch = with_payload(int(time.time() * 1000), codec, bomb(codec, BOMB_BYTES), 1)
         return encode_request(9, 1, "fuzz", produce_request(TOPIC_OF_BOMBS, bytes(batch)))
 
-    # -- playing
+    # -- sending
 
-    def _play(self, cases: Sequence[Case]) -> None:
-        """All connections of a round are open at the same time; answers are taken at its end."""
+    def _send_cases(self, cases: Sequence[Case]) -> None:
+        """Open all connections of a round at once; read the responses at its end."""
         peers = []
         with contextlib.ExitStack() as stack:
             for case in cases:
                 self.cases += 1
-                peer = Peer(self._victim.address)
+                peer = Peer(self._target.address)
                 if case.lingers:
                     self._lingering.append(peer)
                 else:
                     peers.append(stack.enter_context(peer))
-                with contextlib.suppress(ConnectionError):  # it may have heard enough
+                with contextlib.suppress(ConnectionError):  # the broker may have closed it
                     for data in case.writes:
                         peer.send(data)
-            self._victim.healthy.call(ApiVersionsRequest(), 0)  # answered in turn: most others are by then
-            self.answered += sum(bool(peer.drain()) for peer in peers)
-        self._hang_up(LINGERING_MAX)
+            self._target.healthy.call(ApiVersionsRequest(), 0)  # handled after most of the others
+            self.responses += sum(bool(peer.drain()) for peer in peers)
+        self._close_lingering(LINGERING_MAX)
 
-    def _hang_up(self, keep: int) -> None:
+    def _close_lingering(self, keep: int) -> None:
         while len(self._lingering) > keep:
             self._lingering.pop(0).close()
 
-    # -- the world
+    # -- state of the broker
 
     def _refresh(self) -> None:
-        """Undo what cases changed for good, and learn what there is now."""
-        peer = self._victim.healthy
-        known = {topic.name: topic for topic in peer.call(MetadataRequest(topics=None), 12).topics}
-        strangers = [name for name in known if name not in TOPICS and name != HEALTHY_TOPIC]
-        if strangers:
-            states = [DeleteTopicState(name=name) for name in strangers]
+        """Undo permanent changes, and read the current topics."""
+        peer = self._target.healthy
+        by_name = {topic.name: topic for topic in peer.call(MetadataRequest(topics=None), 12).topics}
+        unexpected = [name for name in by_name if name not in TOPICS and name != HEALTHY_TOPIC]
+        if unexpected:
+            states = [DeleteTopicState(name=name) for name in unexpected]
             peer.call(DeleteTopicsRequest(topics=states, timeout_ms=5000), 6)
-        missing = [name for name in TOPICS if name not in known]
+        missing = [name for name in TOPICS if name not in by_name]
         if missing:
             peer.call(CreateTopicsRequest(topics=[_definition(name) for name in missing], timeout_ms=5000), 7)
         _reset_broker_configs(peer)
         topics = peer.call(MetadataRequest(topics=None), 12).topics
-        self._world.topics = [topic.name for topic in topics if topic.name != HEALTHY_TOPIC]
-        self._world.topic_ids = [topic.topic_id for topic in topics if topic.name != HEALTHY_TOPIC]
+        self._known.topics = [topic.name for topic in topics if topic.name != HEALTHY_TOPIC]
+        self._known.topic_ids = [topic.topic_id for topic in topics if topic.name != HEALTHY_TOPIC]
 
 
 class FuzzFailure(AssertionError):
-    """A round after which the broker was not well."""
+    """The broker failed the check after a round."""
 
     def __init__(self, reason: str, seed: int, round_number: int, cases: list[Case]) -> None:
         super().__init__(f"seed {seed}, round {round_number}: {reason}")
@@ -229,16 +229,16 @@ def load_cases(path: str) -> list[Case]:
     return [Case([bytes.fromhex(w) for w in case["writes"]], case["lingers"]) for case in saved["cases"]]
 
 
-def replay(victim: Victim, cases: Sequence[Case]) -> Case | None:
-    """Play cases one by one with a check after each: the first after which the broker is not well."""
-    with Fuzzer(victim, [], 0) as fuzzer:
+def replay(target: TargetBroker, cases: Sequence[Case]) -> Case | None:
+    """Send cases one by one with a check after each; return the first that fails."""
+    with Fuzzer(target, [], 0) as fuzzer:
         fuzzer._refresh()
         for case in cases:
-            fuzzer._play([case])
+            fuzzer._send_cases([case])
             time.sleep(0.02)
             try:
-                victim.check()
-            except Unwell as error:
+                target.check()
+            except BrokerUnhealthy as error:
                 print(error)
                 return case
     return None
@@ -250,7 +250,7 @@ def _definition(name: str) -> CreatableTopic:
 
 
 def _reset_broker_configs(peer: Peer) -> None:
-    """Cases may have set defaults for all topics: take those back."""
+    """Remove broker-wide defaults that cases may have set."""
     from fuzzing.samples import CONFIGS
 
     names = sorted({f"log.{name}" for name, _ in CONFIGS if name} | {"message.max.bytes", "compression.type"})
@@ -264,7 +264,7 @@ def _reset_broker_configs(peer: Peer) -> None:
 
 
 def verify_all_data(peer: Peer) -> None:
-    """Read every partition from its start to its end: whole batches, right checksums, no gap backwards."""
+    """Read every partition completely: whole batches, valid checksums, increasing offsets."""
     for topic in peer.call(MetadataRequest(topics=None), 12).topics:
         for partition in topic.partitions:
             _verify_partition(peer, topic.name, partition.partition_index)
@@ -276,21 +276,23 @@ def _verify_partition(peer: Peer, topic: str, index: int) -> None:
         data = _fetch_partition(peer, topic, index, offset)
         if data.error_code == 1:  # out of range: records were deleted below
             if data.log_start_offset <= offset:
-                raise Unwell(
+                raise BrokerUnhealthy(
                     f"{topic}-{index}: offset {offset} is out of range, start {data.log_start_offset}"
                 )
             offset = data.log_start_offset
             continue
         if data.error_code:
-            raise Unwell(f"{topic}-{index}: error {data.error_code} at offset {offset}")
+            raise BrokerUnhealthy(f"{topic}-{index}: error {data.error_code} at offset {offset}")
         end = data.high_watermark
         before = offset
         for position, header in iter_headers(data.records):
             if not crc_ok(data.records, position, header):
-                raise Unwell(f"{topic}-{index}: wrong checksum at offset {header.base_offset}")
+                raise BrokerUnhealthy(f"{topic}-{index}: wrong checksum at offset {header.base_offset}")
             offset = max(offset, header.next_offset)
         if offset == before and offset < end:
-            raise Unwell(f"{topic}-{index}: nothing to read at offset {offset}, high watermark {end}")
+            raise BrokerUnhealthy(
+                f"{topic}-{index}: nothing to read at offset {offset}, high watermark {end}"
+            )
 
 
 def _fetch_partition(peer: Peer, topic: str, index: int, offset: int) -> Any:

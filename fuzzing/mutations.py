@@ -1,4 +1,4 @@
-"""What can be done to recorded requests: pure functions of a frame, others to splice with, and chance."""
+"""Mutations of recorded requests: pure functions of a frame, other frames, and a random generator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def overwrite_bytes(rng: random.Random, data: bytearray, _: Sequence[RecordedFra
 
 
 def overwrite_number(rng: random.Random, data: bytearray, _: Sequence[RecordedFrame]) -> bytearray:
-    """Lengths and counts are numbers somewhere in the frame: sooner or later one of them is hit."""
+    """Overwrite a number at a random position: sooner or later a length or count."""
     layout, values = rng.choice(((">h", INT16S), (">i", INT32S), (">q", INT64S)))
     size = struct.calcsize(layout)
     if len(data) > 4 + size:
@@ -44,7 +44,7 @@ def overwrite_number(rng: random.Random, data: bytearray, _: Sequence[RecordedFr
 
 
 def add_to_byte(rng: random.Random, data: bytearray, _: Sequence[RecordedFrame]) -> bytearray:
-    """Off by one, or by a little: the edits that length checks miss."""
+    """Change a byte by a small amount: off-by-one errors that length checks may miss."""
     position = rng.randrange(len(data))
     data[position] = (data[position] + rng.choice((-2, -1, 1, 2, 16))) & 0xFF
     return data
@@ -91,7 +91,7 @@ def other_api(rng: random.Random, data: bytearray, _: Sequence[RecordedFrame]) -
 
 
 def edit_batch_header(rng: random.Random, data: bytearray, frames: Sequence[RecordedFrame]) -> bytearray:
-    """Change a field of the record batch inside a Produce and make its checksum right again."""
+    """Change a header field of the record batch in a Produce request and fix the checksum."""
     found = find_batch(data)
     if found is None:
         return overwrite_number(rng, data, frames)
@@ -115,7 +115,7 @@ def edit_batch_body(rng: random.Random, data: bytearray, frames: Sequence[Record
 
 
 def find_batch(data: bytes | bytearray) -> tuple[int, int] | None:
-    """Where a record batch lies in a frame: a length that fits, and magic 2 behind it."""
+    """Find a record batch in a frame by its length and magic byte."""
     for start in range(10, len(data) - 61):
         if data[start + 16] == 2 and not any(data[start : start + 8]):
             end = start + 12 + int(struct.unpack_from(">i", data, start + 8)[0])
@@ -144,7 +144,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def mutated(rng: random.Random, frames: Sequence[RecordedFrame]) -> bytes:
-    """A recorded frame with one or a few things wrong, its length in front."""
+    """Return a recorded frame with one or a few mutations and a length prefix."""
     data = bytearray(rng.choice(frames).data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         if data:
@@ -167,7 +167,7 @@ def garbage(rng: random.Random) -> bytes:
 
 
 def pieces(rng: random.Random, data: bytes) -> list[bytes]:
-    """The same bytes in several writes, as a network may deliver them."""
+    """Split bytes into several writes."""
     count = rng.choice((1, 1, 1, 2, 5))
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(count - 1))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]

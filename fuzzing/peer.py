@@ -1,4 +1,4 @@
-"""A blocking client that sends what it is told, byte by byte if need be, and reads whole answers."""
+"""A blocking client that sends arbitrary bytes and reads whole responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIENT_ID = "hostile"
 
 
 class PeerClosed(ConnectionError):
-    """The broker ended the connection where an answer was expected."""
+    """The broker closed the connection instead of responding."""
 
 
 class Peer:
@@ -49,17 +49,17 @@ class Peer:
         self.socket.sendall(data)
 
     def call(self, message: Message, version: int) -> Any:
-        """Send a request, and decode its answer strictly: nothing missing, nothing left over."""
+        """Send a request and decode the response strictly, without trailing bytes."""
         self._correlation_id += 1
         self.send(encode_request(version, self._correlation_id, CLIENT_ID, message))
         return self.answer(message.API_KEY, version, self._correlation_id)
 
     def answer(self, api_key: int, version: int, correlation_id: int) -> Any:
-        """The next answer, which must be the one to the request with this correlation id."""
+        """Read the next response, which must have this correlation id."""
         frame = self.read_frame()
         found, pos = read_response_header(api_key, version, frame)
         if found != correlation_id:
-            raise AssertionError(f"answer to request {found} where {correlation_id} is next")
+            raise AssertionError(f"response to request {found}, expected {correlation_id}")
         return API_BY_KEY[api_key].response_class().decode(version, frame, pos)
 
     def read_frame(self) -> bytes:
@@ -73,13 +73,13 @@ class Peer:
         while nbytes:
             data = self.socket.recv(min(nbytes, 1 << 20))
             if not data:
-                raise PeerClosed(f"closed with {nbytes} bytes still to come")
+                raise PeerClosed(f"closed with {nbytes} bytes missing")
             parts.append(data)
             nbytes -= len(data)
         return b"".join(parts)
 
     def closed_by_broker(self, within_s: float = 5.0) -> bool:
-        """Whether the broker ends the connection within this time; whatever it says before is dropped."""
+        """Return whether the broker closes the connection within this time; discard responses."""
         deadline_s = time.monotonic() + within_s
         try:
             while (left_s := deadline_s - time.monotonic()) > 0:
@@ -93,7 +93,7 @@ class Peer:
         return False
 
     def drain(self) -> bytes:
-        """What has arrived so far, without waiting."""
+        """Return what has arrived, without waiting."""
         parts = []
         self.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError, ConnectionError):

@@ -1,7 +1,7 @@
-"""Records the frames of real clients for the fuzzer: `python -m fuzzing.record [FILE]`.
+"""Record the frames of real clients for the fuzzer: `python -m fuzzing.record [FILE]`.
 
 Runs admin, produce and consume sessions of confluent-kafka, kafka-python and aiokafka through a proxy in
-front of a fresh broker. What a client cannot do with this broker yet is reported and left out.
+front of a fresh broker. Requests that fail are reported; their frames are recorded as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def _try(what: str, action: Callable[[], Any]) -> Any:
-    """One step of a session: a step that fails still leaves its request behind."""
+    """Run one step of a session; the request of a failed step is recorded as well."""
     try:
         return action()
     except Exception as error:
@@ -40,7 +40,7 @@ def confluent_admin(servers: str) -> None:
     import confluent_kafka
     import confluent_kafka.admin
 
-    kafka: Any = confluent_kafka  # its modules re-export without saying so
+    kafka: Any = confluent_kafka  # its re-exports are not declared
     api: Any = confluent_kafka.admin
     admin = api.AdminClient({"bootstrap.servers": servers})
     topics = [
@@ -172,7 +172,7 @@ async def record(path: str) -> None:
     corpus = Corpus()
     port = free_port(HOST)
     address = f"{HOST}:{port}"
-    # Clients must come back through the proxy, so the broker tells them its address.
+    # Advertise the proxy, so that clients reconnect through it.
     with Cluster(config={"advertised.listeners": f"PLAINTEXT://{address}"}) as cluster:
         proxy = RecordingProxy(cluster.bootstrap_servers, corpus)
         await proxy.start(HOST, port)

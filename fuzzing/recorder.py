@@ -1,4 +1,4 @@
-"""Records the requests of real clients: a proxy in front of a broker, and the file that keeps the frames.
+"""Recording requests of real clients: a proxy in front of a broker, and the corpus file.
 
 The file has a line per frame, `api_key version hex`, without the length field: small, and diffs show what a
 new recording changed.
@@ -12,7 +12,7 @@ import struct
 from collections import defaultdict
 from typing import NamedTuple
 
-FRAME_BYTES_MAX = 1500  # larger frames teach the fuzzer nothing new
+FRAME_BYTES_MAX = 1500  # larger frames add nothing for the fuzzer
 FRAMES_PER_VERSION_MAX = 12
 COPY_BYTES = 64 * 1024
 
@@ -24,7 +24,7 @@ class RecordedFrame(NamedTuple):
 
 
 class Corpus:
-    """A few different frames of each API and version."""
+    """A few distinct frames of each API and version."""
 
     def __init__(self) -> None:
         self._frames: dict[tuple[int, int], list[bytes]] = defaultdict(list)
@@ -34,7 +34,7 @@ class Corpus:
             return
         api_key, version = struct.unpack_from(">hh", data)
         kept = self._frames[api_key, version]
-        # Frames of one length are nearly always the same request with another correlation id.
+        # Frames of the same length mostly differ only in the correlation id.
         if len(kept) < FRAMES_PER_VERSION_MAX and len(data) not in map(len, kept):
             kept.append(data)
 
@@ -59,7 +59,7 @@ def load_frames(path: str) -> list[RecordedFrame]:
 
 
 class RecordingProxy:
-    """Passes connections on to `upstream` (host:port) and keeps a copy of the requests."""
+    """Forwards connections to `upstream` (host:port) and records the requests."""
 
     def __init__(self, upstream: str, corpus: Corpus) -> None:
         host, _, port = upstream.rpartition(":")
@@ -89,7 +89,7 @@ class RecordingProxy:
         try:
             await self._record(reader, broker_writer)
         except asyncio.CancelledError:
-            pass  # the proxy stops: swallowed, as the streams' own callback would report it as an error
+            pass  # the proxy stops; asyncio's stream callback would log the cancellation as an error
         finally:
             copying.cancel()
             broker_writer.close()

@@ -1,7 +1,7 @@
-"""Well-formed requests with strange contents, for every API and version that a broker serves.
+"""Well-formed requests with unusual contents, for every API and version that a broker serves.
 
-Mutated recordings mostly die in the decoder. These get through it: the values are drawn from what exists in
-the broker, from the edges of each type, and from nonsense.
+Mutated recordings mostly fail in the decoder. These pass it: values are drawn from the broker's state, from
+the limits of each type, and at random.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ CONFIGS: tuple[tuple[str, str], ...] = (
     ("no.such.config", "1"),
     ("", ""),
 )
-PARTITIONS_MAX = 50  # of a topic that a sample may create: the disk pays for each of them
+PARTITIONS_MAX = 50  # of a topic that a sample may create: each takes disk space
 
 
-class World:
-    """What samples may refer to, so that they hit something: refreshed from the broker as it changes."""
+class KnownState:
+    """Topics and ids of the broker that samples refer to; refreshed after each round."""
 
     def __init__(self) -> None:
         self.topics: list[str] = []
@@ -54,9 +54,9 @@ class World:
 
 
 class Sampler:
-    def __init__(self, rng: random.Random, world: World, now_ms: int) -> None:
+    def __init__(self, rng: random.Random, known: KnownState, now_ms: int) -> None:
         self._rng = rng
-        self._world = world
+        self._known = known
         self._now_ms = now_ms
 
     def request(self, api_key: int, version: int) -> Message:
@@ -87,7 +87,7 @@ class Sampler:
             case "string":
                 return self._text(field.name)
             case "uuid":
-                known = self._world.topic_ids
+                known = self._known.topic_ids
                 return self._rng.choice([*known, *known, bytes(16), self._rng.randbytes(16)])
             case "bytes":
                 return self._rng.randbytes(self._rng.choice((0, 1, 40)))
@@ -106,7 +106,7 @@ class Sampler:
         if name == "resource_name" and rng.random() < 0.2:
             return rng.choice(("1", "", "7"))
         fresh = f"fuzz-{rng.randrange(20)}"
-        return rng.choice([*self._world.topics, *self._world.topics, fresh, *STRANGE_NAMES])
+        return rng.choice([*self._known.topics, *self._known.topics, fresh, *STRANGE_NAMES])
 
     def _number(self, field: Field) -> int:
         rng = self._rng
@@ -124,17 +124,17 @@ class Sampler:
             case "resource_type":
                 usual = [2, 2, 2, 4]
             case "session_id":
-                usual = self._world.session_ids
+                usual = self._known.session_ids
             case "session_epoch":
                 usual = [-1, 0, 1, 2]
             case "producer_id":
-                usual = self._world.producer_ids
+                usual = self._known.producer_ids
             case "timestamp":
                 usual = [-1, -2, -3, -4, -5, -6, -7, 0, self._now_ms]
             case "replication_factor":
                 usual = [-1, 1, 1, 2]
             case "broker_id":
-                usual = [-1, 0, 2, 100]  # not the victim's own: UnregisterBroker would be obeyed
+                usual = [-1, 0, 2, 100]  # not the target's own id: UnregisterBroker would remove it
             case _:
                 usual = [-1, 0, 0, 0, 1, 2, 100, 1 << 20]
         value = rng.choice((low, high, rng.randint(low, high))) if rng.random() < 0.1 else rng.choice(usual)

@@ -1,4 +1,4 @@
-"""A broker under attack, and the questions whose answers show that it is well."""
+"""The broker process under test, and its health check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 30.0
 RESPONSE_S_MAX = 5.0
 HEALTHY_TOPIC = "untouched"
-# Set on the topic itself, so that no change to a broker's defaults reaches it.
+# Set on the topic, so that changes of broker defaults do not affect it.
 HEALTHY_CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -37,15 +37,15 @@ HEALTHY_CONFIGS = {
     "message.timestamp.after.max.ms": str(2**63 - 1),
     "flush.messages": str(2**63 - 1),
 }
-_TROUBLE = re.compile(r"Traceback|handler failed|CRITICAL|Fatal error|never retrieved|command failed")
+_ERRORS = re.compile(r"Traceback|handler failed|CRITICAL|Fatal error|never retrieved|command failed")
 
 
-class Unwell(AssertionError):
-    """The broker did what bad input must never make it do."""
+class BrokerUnhealthy(AssertionError):
+    """The broker failed the health check."""
 
 
-class Victim:
-    """A broker process, its log, and one healthy connection that was there before the trouble began."""
+class TargetBroker:
+    """A broker process, its log, and a healthy connection that was opened first."""
 
     def __init__(self, directory: str, settings: dict[str, str] | None = None) -> None:
         self.log_path = os.path.join(directory, "broker.log")
@@ -87,7 +87,7 @@ class Victim:
         return self._healthy
 
     def restart(self, *, kill: bool = False) -> None:
-        """Stop, or kill, and start again on the same data."""
+        """Stop or kill the broker, and restart it on the same data."""
         self._disconnect()
         if kill:
             self._process.kill()
@@ -107,17 +107,17 @@ class Victim:
             self._healthy.close()
             self._healthy = None
 
-    # -- looking
+    # -- checks
 
     def rss_bytes(self, what: str = "VmRSS") -> int:
         with open(f"/proc/{self._process.pid}/status", encoding="ascii") as status:
             for line in status:
                 if line.startswith(what + ":"):
                     return int(line.split()[1]) * 1024
-        raise Unwell("the process is gone")
+        raise BrokerUnhealthy("the broker process has ended")
 
     def new_log(self) -> str:
-        """What the broker has logged since the last look."""
+        """Return the log lines since the last call."""
         with open(self.log_path, "rb") as log:
             log.seek(self._log_pos)
             text = log.read()
@@ -125,47 +125,51 @@ class Victim:
         return text.decode("utf-8", "replace")
 
     def wait_for_log(self, text: str, within_s: float = 5.0) -> str:
-        """The log since the last look, once `text` is in it."""
+        """Wait until the new log lines contain `text`, and return them."""
         seen = ""
         deadline_s = time.monotonic() + within_s
         while text not in seen:
             if time.monotonic() > deadline_s:
-                raise AssertionError(f"no log line with {text!r}; there is:\n{seen[-2000:]}")
+                raise AssertionError(f"no log line with {text!r} in:\n{seen[-2000:]}")
             seen += self.new_log()
             time.sleep(0.005)
         return seen
 
     def check(self, *, rss_bytes_max: int | None = None) -> None:
-        """Raises Unwell unless the broker lives, answers in time and right, and has nothing to confess."""
+        """Raise BrokerUnhealthy unless the broker runs, responds in time and logged no error."""
         if not self._process.running:
-            raise Unwell(f"the broker has ended\n{self._process.log_tail()}")
+            raise BrokerUnhealthy(f"the broker has ended:\n{self._process.log_tail()}")
         try:
             self._check_answers()
         except (OSError, ValueError, AssertionError) as error:
-            raise Unwell(f"the healthy connection suffers: {error!r}\n{self.new_log()[-4000:]}") from error
+            raise BrokerUnhealthy(
+                f"the healthy connection failed: {error!r}\n{self.new_log()[-4000:]}"
+            ) from error
         logged = self.new_log()
-        trouble = _TROUBLE.search(logged)
-        if trouble is not None:
-            raise Unwell(f"in the log:\n{logged[max(0, trouble.start() - 300) : trouble.start() + 3000]}")
+        match = _ERRORS.search(logged)
+        if match is not None:
+            raise BrokerUnhealthy(
+                f"error in the log:\n{logged[max(0, match.start() - 300) : match.start() + 3000]}"
+            )
         if rss_bytes_max is not None and self.rss_bytes() > rss_bytes_max:
-            raise Unwell(f"{self.rss_bytes() >> 20} MB in use, {rss_bytes_max >> 20} MB are allowed")
+            raise BrokerUnhealthy(f"{self.rss_bytes() >> 20} MB in use, limit {rss_bytes_max >> 20} MB")
 
     def _check_answers(self) -> None:
         began_s = time.monotonic()
         self.healthy.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3)
         took_s = time.monotonic() - began_s
         if took_s > RESPONSE_S_MAX:
-            raise AssertionError(f"the loop was not free for {took_s:.1f} s")
+            raise AssertionError(f"no response for {took_s:.1f} s")
         batch = bytes(ordinary_batch(int(time.time() * 1000), 3))
         offset = produce(self.healthy, HEALTHY_TOPIC, batch)
         found = fetch(self.healthy, HEALTHY_TOPIC, offset)
-        # The broker stamps the base offset and the leader epoch; everything else is the producer's.
+        # The broker stamps the base offset and the leader epoch; everything else is unchanged.
         if found[8:12] + found[16:] != batch[8:12] + batch[16:]:
             raise AssertionError(f"wrote {batch.hex()}, read {found.hex()} at offset {offset}")
 
 
 def produce(peer: Peer, topic: str, batch: bytes, acks: int = 1, version: int = 9) -> int:
-    """The offset of the batch; an error is an AssertionError."""
+    """Produce a batch and return its offset; raise AssertionError on an error."""
     result = produce_result(peer, topic, batch, acks, version)
     if result[0]:
         raise AssertionError(f"produce: error {result[0]} {result[1]}")
@@ -180,7 +184,7 @@ def produce_request(topic: str, batch: bytes, acks: int = 1) -> ProduceRequest:
 def produce_result(
     peer: Peer, topic: str, batch: bytes, acks: int = 1, version: int = 9
 ) -> tuple[int, str | None, int]:
-    """Error code, message and offset."""
+    """Return error code, message and offset."""
     answer = peer.call(produce_request(topic, batch, acks), version)
     found = answer.responses[0].partition_responses[0]
     return found.error_code, found.error_message, found.base_offset

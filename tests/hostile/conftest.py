@@ -1,4 +1,4 @@
-"""A broker to be treated badly: one per module, and it must be well after every test."""
+"""A broker for hostile input: one for each module, checked before and after every test."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterator
 import pytest
 
 from fuzzing.peer import Peer
-from fuzzing.target import Victim
+from fuzzing.target import TargetBroker
 
 
 @pytest.fixture(scope="module")
-def victim_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    with Victim(str(tmp_path_factory.mktemp("victim"))) as victim:
-        yield victim
+def target_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TargetBroker]:
+    with TargetBroker(str(tmp_path_factory.mktemp("victim"))) as target:
+        yield target
 
 
 @pytest.fixture
-def victim(victim_of_module: Victim) -> Iterator[Victim]:
-    victim_of_module.check()
-    yield victim_of_module
-    victim_of_module.check()
+def target(target_of_module: TargetBroker) -> Iterator[TargetBroker]:
+    target_of_module.check()
+    yield target_of_module
+    target_of_module.check()
 
 
 @pytest.fixture
-def peer(victim: Victim) -> Iterator[Peer]:
-    with Peer(victim.address) as peer:
+def peer(target: TargetBroker) -> Iterator[Peer]:
+    with Peer(target.address) as peer:
         yield peer

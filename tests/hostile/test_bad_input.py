@@ -12,7 +12,7 @@ from fuzzing.batches import ordinary_batch, with_field
 from fuzzing.peer import Peer
 from fuzzing.target import (
     HEALTHY_TOPIC,
-    Victim,
+    TargetBroker,
     fetch_request,
     produce,
     produce_request,
@@ -59,10 +59,10 @@ def new_topic(peer: Peer) -> str:
     return name
 
 
-def assert_refused(victim: Victim, peer: Peer, logged: str) -> None:
+def assert_refused(target: TargetBroker, peer: Peer, logged: str) -> None:
     port = peer.socket.getsockname()[1]
     assert peer.closed_by_broker()
-    lines = victim.wait_for_log(f":{port}").splitlines()
+    lines = target.wait_for_log(f":{port}").splitlines()
     assert any(logged in line and f":{port}" in line and "WARN" in line for line in lines), lines
 
 
@@ -99,33 +99,35 @@ def assert_refused(victim: Victim, peer: Peer, logged: str) -> None:
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else value[:12].hex(),
 )
-def test_what_is_no_request_ends_the_connection(victim: Victim, peer: Peer, data: bytes, logged: str) -> None:
+def test_what_is_no_request_ends_the_connection(
+    target: TargetBroker, peer: Peer, data: bytes, logged: str
+) -> None:
     peer.send(data)
-    assert_refused(victim, peer, logged)
+    assert_refused(target, peer, logged)
 
 
-def test_what_a_peer_says_cannot_forge_a_log_line(victim: Victim, peer: Peer) -> None:
+def test_what_a_peer_says_cannot_forge_a_log_line(target: TargetBroker, peer: Peer) -> None:
     peer.send(
         encode_request(9, 1, "x\n2026-01-01 ERROR all is lost\x1b[2J", produce_request("a\nb", b"x", 0))
     )
     assert peer.closed_by_broker()
-    for line in victim.wait_for_log("acks=0 failed").splitlines():
+    for line in target.wait_for_log("acks=0 failed").splitlines():
         assert line[:2] == "20" and "\x1b" not in line
 
 
-def test_requests_before_a_bad_frame_are_answered(victim: Victim, peer: Peer) -> None:
+def test_requests_before_a_bad_frame_are_answered(target: TargetBroker, peer: Peer) -> None:
     peer.send(encode_request(0, 7, "x", ApiVersionsRequest()) + struct.pack(">i", -1))
     assert peer.answer(18, 0, 7).error_code == 0
-    assert_refused(victim, peer, "frame of -1 bytes")
+    assert_refused(target, peer, "frame of -1 bytes")
 
 
-def test_requests_before_an_unknown_api_are_answered(victim: Victim, peer: Peer) -> None:
+def test_requests_before_an_unknown_api_are_answered(target: TargetBroker, peer: Peer) -> None:
     peer.send(encode_request(0, 7, "x", ApiVersionsRequest()) + frame(999, 0))
     assert peer.answer(18, 0, 7).error_code == 0
-    assert_refused(victim, peer, "API key 999")
+    assert_refused(target, peer, "API key 999")
 
 
-def test_a_request_may_come_byte_by_byte(victim: Victim, peer: Peer) -> None:
+def test_a_request_may_come_byte_by_byte(target: TargetBroker, peer: Peer) -> None:
     for n, byte in enumerate(encode_request(3, 7, "slow", API_VERSIONS)):
         peer.send(bytes([byte]))
         if n % 10 == 0:
@@ -137,7 +139,9 @@ def test_a_request_may_come_byte_by_byte(victim: Victim, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_an_unknown_version_of_api_versions_is_told_ours(victim: Victim, peer: Peer, version: int) -> None:
+def test_an_unknown_version_of_api_versions_is_told_ours(
+    target: TargetBroker, peer: Peer, version: int
+) -> None:
     peer.send(frame(18, version, b"\0whatever"))
     answer = peer.answer(18, 0, 1)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -150,7 +154,7 @@ def test_an_unknown_version_of_api_versions_is_told_ours(victim: Victim, peer: P
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize(("name", "number"), [("", ""), ("-x", "1"), ("x", "1."), ("a b", "1"), ("x\n", "1")])
 def test_a_bad_client_software_name_is_an_invalid_request(
-    victim: Victim, peer: Peer, version: int, name: str, number: str
+    target: TargetBroker, peer: Peer, version: int, name: str, number: str
 ) -> None:
     asked = ApiVersionsRequest(client_software_name=name, client_software_version=number)
     assert peer.call(asked, version).error_code == ErrorCode.INVALID_REQUEST
@@ -158,31 +162,31 @@ def test_a_bad_client_software_name_is_an_invalid_request(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_produce_below_3_is_refused_though_advertised(victim: Victim, peer: Peer, version: int) -> None:
+def test_produce_below_3_is_refused_though_advertised(target: TargetBroker, peer: Peer, version: int) -> None:
     assert {api.api_key: api.min_version for api in peer.call(API_VERSIONS, 3).api_keys}[0] == 0
     peer.send(frame(0, version, struct.pack(">hii", 1, 1000, 0)))
-    assert_refused(victim, peer, f"version {version} of API 0")
+    assert_refused(target, peer, f"version {version} of API 0")
 
 
 # -- produce
 
 
-def test_an_error_with_acks_0_closes_the_connection(victim: Victim, peer: Peer) -> None:
+def test_an_error_with_acks_0_closes_the_connection(target: TargetBroker, peer: Peer) -> None:
     batch = bytes(ordinary_batch(int(time.time() * 1000)))
     peer.send(encode_request(9, 1, "x", produce_request(HEALTHY_TOPIC, batch, 0)))
     assert peer.call(API_VERSIONS, 3).error_code == 0  # a good one has no answer and goes unpunished
     peer.send(encode_request(9, 1, "x", produce_request("no-such-topic", batch, 0)))
-    assert_refused(victim, peer, "acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION")
+    assert_refused(target, peer, "acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION")
 
 
-def test_a_bad_batch_with_acks_0_closes_the_connection(victim: Victim, peer: Peer) -> None:
+def test_a_bad_batch_with_acks_0_closes_the_connection(target: TargetBroker, peer: Peer) -> None:
     batch = with_field(ordinary_batch(int(time.time() * 1000)), "max_timestamp", 1, crc=False)
     peer.send(encode_request(9, 1, "x", produce_request(HEALTHY_TOPIC, bytes(batch), 0)))
-    assert_refused(victim, peer, "acks=0 failed: CORRUPT_MESSAGE")
+    assert_refused(target, peer, "acks=0 failed: CORRUPT_MESSAGE")
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_acks_beyond_what_exists_are_refused(victim: Victim, peer: Peer, acks: int) -> None:
+def test_acks_beyond_what_exists_are_refused(target: TargetBroker, peer: Peer, acks: int) -> None:
     batch = bytes(ordinary_batch(int(time.time() * 1000)))
     assert produce_result(peer, HEALTHY_TOPIC, batch, acks)[0] == ErrorCode.INVALID_REQUIRED_ACKS
 
@@ -191,7 +195,7 @@ def test_acks_beyond_what_exists_are_refused(victim: Victim, peer: Peer, acks: i
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_invalid_names(victim: Victim, peer: Peer, name: str) -> None:
+def test_invalid_names(target: TargetBroker, peer: Peer, name: str) -> None:
     assert create_topic(peer, name) == ErrorCode.INVALID_TOPIC_EXCEPTION
     metadata = peer.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
     assert metadata.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -202,7 +206,7 @@ def test_invalid_names(victim: Victim, peer: Peer, name: str) -> None:
     )
 
 
-def test_the_metadata_log_is_no_topic(victim: Victim, peer: Peer) -> None:
+def test_the_metadata_log_is_no_topic(target: TargetBroker, peer: Peer) -> None:
     name = "__cluster_metadata"
     assert create_topic(peer, name) == ErrorCode.INVALID_REQUEST
     batch = bytes(ordinary_batch(int(time.time() * 1000)))
@@ -214,7 +218,7 @@ def test_the_metadata_log_is_no_topic(victim: Victim, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 4, 2**63 - 1])
-def test_a_fetch_outside_of_the_log_is_out_of_range(victim: Victim, peer: Peer, offset: int) -> None:
+def test_a_fetch_outside_of_the_log_is_out_of_range(target: TargetBroker, peer: Peer, offset: int) -> None:
     topic = new_topic(peer)
     assert produce(peer, topic, bytes(ordinary_batch(int(time.time() * 1000), 3))) == 0
     found = peer.call(fetch_request(topic, offset, max_wait_ms=5000), 12).responses[0].partitions[0]
@@ -222,7 +226,7 @@ def test_a_fetch_outside_of_the_log_is_out_of_range(victim: Victim, peer: Peer, 
 
 
 @pytest.mark.parametrize("offset", [-2, -(2**63), 4, 2**63 - 1])
-def test_records_outside_of_the_log_cannot_be_deleted(victim: Victim, peer: Peer, offset: int) -> None:
+def test_records_outside_of_the_log_cannot_be_deleted(target: TargetBroker, peer: Peer, offset: int) -> None:
     topic = new_topic(peer)
     assert produce(peer, topic, bytes(ordinary_batch(int(time.time() * 1000), 3))) == 0
     asked = DeleteRecordsTopic(
@@ -239,7 +243,7 @@ def test_records_outside_of_the_log_cannot_be_deleted(victim: Victim, peer: Peer
     [(-7, ErrorCode.INVALID_REQUEST), (-(2**63), ErrorCode.INVALID_REQUEST), (2**63 - 1, ErrorCode.NONE)],
 )
 def test_strange_timestamps_of_list_offsets(
-    victim: Victim, peer: Peer, timestamp: int, code: ErrorCode
+    target: TargetBroker, peer: Peer, timestamp: int, code: ErrorCode
 ) -> None:
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = ListOffsetsTopic(name=HEALTHY_TOPIC, partitions=[asked])

@@ -9,7 +9,7 @@ import pytest
 
 from fuzzing.batches import bomb, ordinary_batch, with_field, with_payload
 from fuzzing.peer import Peer
-from fuzzing.target import Victim, fetch, produce, produce_request, produce_result
+from fuzzing.target import TargetBroker, fetch, produce, produce_request, produce_result
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -85,7 +85,7 @@ WRONG_HEADERS = [
 
 @pytest.mark.parametrize(("field", "value", "crc", "code"), WRONG_HEADERS)
 def test_a_wrong_field_of_the_header_is_refused(
-    victim: Victim, peer: Peer, field: str, value: int, crc: bool, code: ErrorCode
+    target: TargetBroker, peer: Peer, field: str, value: int, crc: bool, code: ErrorCode
 ) -> None:
     topic = new_topic(peer)
     batch = with_field(ordinary_batch(now_ms(), 3), field, value, crc=crc)
@@ -95,26 +95,26 @@ def test_a_wrong_field_of_the_header_is_refused(
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 17, 60, 61, 80])
-def test_half_a_batch_is_refused(victim: Victim, peer: Peer, size: int) -> None:
+def test_half_a_batch_is_refused(target: TargetBroker, peer: Peer, size: int) -> None:
     topic = new_topic(peer)
     code = produce_result(peer, topic, bytes(ordinary_batch(now_ms()))[:size])[0]
     assert code == INVALID
     assert end_offset(peer, topic) == 0
 
 
-def test_two_batches_for_one_partition_are_refused(victim: Victim, peer: Peer) -> None:
+def test_two_batches_for_one_partition_are_refused(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     batch = bytes(ordinary_batch(now_ms()))
     assert produce_result(peer, topic, batch + batch)[0] == INVALID
 
 
-def test_a_batch_above_the_limit_of_the_topic_is_refused(victim: Victim, peer: Peer) -> None:
+def test_a_batch_above_the_limit_of_the_topic_is_refused(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     batch = with_payload(now_ms(), GZIP, bytes(TOPIC_BYTES_MAX), 1)
     assert produce_result(peer, topic, bytes(batch))[0] == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_timestamps_of_the_far_future_are_refused(victim: Victim, peer: Peer) -> None:
+def test_timestamps_of_the_far_future_are_refused(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     batch = bytes(ordinary_batch(now_ms() + 7_200_000))
     assert produce_result(peer, topic, batch)[0] == ErrorCode.INVALID_TIMESTAMP
@@ -124,23 +124,23 @@ def test_timestamps_of_the_far_future_are_refused(victim: Victim, peer: Peer) ->
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("configs", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
 def test_a_decompression_bomb_costs_no_more_than_the_limit(
-    victim: Victim, peer: Peer, codec: int, configs: dict[str, str]
+    target: TargetBroker, peer: Peer, codec: int, configs: dict[str, str]
 ) -> None:
     topic = new_topic(peer, **configs)
-    before_bytes = victim.rss_bytes()
+    before_bytes = target.rss_bytes()
     size = {GZIP: 256 * MB, LZ4: 200 * MB}.get(codec, 1024 * MB)  # what fits into one batch, soon enough
     batch = with_payload(now_ms(), codec, bomb(codec, size), 1)
     assert len(batch) < TOPIC_BYTES_MAX
     code = produce_result(peer, topic, bytes(batch))[0]
     assert code == (INVALID if codec == SNAPPY else ErrorCode.MESSAGE_TOO_LARGE)
     assert end_offset(peer, topic) == 0
-    assert victim.rss_bytes() < before_bytes + 32 * MB
-    assert victim.rss_bytes("VmHWM") < before_bytes + 3 * DECOMPRESSED_BYTES_MAX
+    assert target.rss_bytes() < before_bytes + 32 * MB
+    assert target.rss_bytes("VmHWM") < before_bytes + 3 * DECOMPRESSED_BYTES_MAX
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_garbage_where_compressed_records_should_be_is_refused_where_it_is_opened(
-    victim: Victim, peer: Peer, codec: int
+    target: TargetBroker, peer: Peer, codec: int
 ) -> None:
     topic = new_topic(peer, cleanup_policy="compact")
     batch = with_payload(now_ms(), codec, b"\x82garbage" * 10, 1)
@@ -149,7 +149,7 @@ def test_garbage_where_compressed_records_should_be_is_refused_where_it_is_opene
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_a_lookup_by_time_survives_garbage_that_was_stored_unopened(
-    victim: Victim, peer: Peer, codec: int
+    target: TargetBroker, peer: Peer, codec: int
 ) -> None:
     topic = new_topic(peer)
     assert produce(peer, topic, bytes(ordinary_batch(now_ms() - 1000))) == 0
@@ -160,20 +160,22 @@ def test_a_lookup_by_time_survives_garbage_that_was_stored_unopened(
     assert fetch(peer, topic, offset)[61:] == bytes(stored)[61:]
 
 
-def test_a_lookup_by_time_does_not_open_millions_of_tiny_records(victim: Victim, peer: Peer) -> None:
+def test_a_lookup_by_time_does_not_open_millions_of_tiny_records(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     count = 8_000_000
     record = b"\x0c\0\0\0\1\1\0"  # six bytes behind the length: no key, no value
     batch = with_payload(now_ms(), ZSTD, compress(ZSTD, record * count), count)
     assert produce(peer, topic, bytes(batch)) == 0
-    before_bytes = victim.rss_bytes("VmHWM")
+    before_bytes = target.rss_bytes("VmHWM")
     began_s = time.monotonic()
     assert list_offset(peer, topic, 1) == (0, 0)
     assert time.monotonic() - began_s < 2
-    assert victim.rss_bytes("VmHWM") < before_bytes + 64 * MB
+    assert target.rss_bytes("VmHWM") < before_bytes + 64 * MB
 
 
-def test_keyless_records_on_a_compacted_topic_are_named_up_to_a_bound(victim: Victim, peer: Peer) -> None:
+def test_keyless_records_on_a_compacted_topic_are_named_up_to_a_bound(
+    target: TargetBroker, peer: Peer
+) -> None:
     topic = new_topic(peer, cleanup_policy="compact")
     count = 8_000_000
     records = b"\x0c\0\0\0\1\1\0" * count
@@ -184,7 +186,7 @@ def test_keyless_records_on_a_compacted_topic_are_named_up_to_a_bound(victim: Vi
     assert 1 <= len(found.record_errors) <= 1000
 
 
-def test_zstd_before_produce_7_is_refused(victim: Victim, peer: Peer) -> None:
+def test_zstd_before_produce_7_is_refused(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     batch = bytes(ordinary_batch(now_ms(), codec=ZSTD))
     assert produce_result(peer, topic, batch, version=6)[0] == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -12,7 +12,7 @@ from fuzzing import mutations
 from fuzzing.batches import CRC_POS, fix_crc, ordinary_batch
 from fuzzing.fuzzer import Case, Fuzzer, FuzzFailure, load_cases
 from fuzzing.recorder import RecordedFrame, load_frames
-from fuzzing.target import Victim
+from fuzzing.target import TargetBroker
 
 HERE = Path(__file__).parent
 FRAMES = load_frames(str(HERE / "corpus" / "frames.txt"))
@@ -25,7 +25,7 @@ def test_no_input_makes_the_broker_unwell(seed: int | None, tmp_path: Path) -> N
     if seed is None:
         seed = random.SystemRandom().randrange(1 << 32)
         print(f"again with: python -m fuzzing --seed {seed}")
-    with Victim(str(tmp_path)) as victim, Fuzzer(victim, FRAMES, seed) as fuzzer:
+    with TargetBroker(str(tmp_path)) as target, Fuzzer(target, FRAMES, seed) as fuzzer:
         try:
             fuzzer.prepare()
             began_s = time.monotonic()
@@ -35,7 +35,7 @@ def test_no_input_makes_the_broker_unwell(seed: int | None, tmp_path: Path) -> N
             pytest.fail(f"{failure}\nkept: {failure.save('build/fuzz')}")
         fuzzer.finish()
     # A fuzzer whose every byte is refused at the door tests the door alone.
-    assert fuzzer.answered > fuzzer.cases // 20
+    assert fuzzer.responses > fuzzer.cases // 20
 
 
 def test_the_corpus_has_what_clients_send() -> None:
