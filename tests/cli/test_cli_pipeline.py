@@ -75,7 +75,7 @@ def test_run_says_at_once_what_is_missing(file, ottla_cluster, capsys):
 
 
 def test_list_without_pipelines_and_with_one(ottla_cluster, ottla_topic, capsys):
-    from ottla.testing.topics import run_apart
+    from ottla.testing.topics import run_in_thread
 
     servers = ottla_cluster.bootstrap_servers
     name = f"p-{ottla_topic[-8:]}"
@@ -86,7 +86,7 @@ def test_list_without_pipelines_and_with_one(ottla_cluster, ottla_topic, capsys)
         async with Admin(servers) as admin:
             await admin.alter_group_offsets(f"ottla-pipeline.{name}.out", {(ottla_topic, 0): 0})
 
-    run_apart(commit)
+    run_in_thread(commit)
     assert main(["pipeline", "list", "-b", servers, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["queries"]
     mine = [row for row in rows if row["pipeline"] == name]

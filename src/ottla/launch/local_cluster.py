@@ -1,6 +1,7 @@
-"""Who the members of a cluster on one machine are: ids, ports, roles, and the properties each is given.
+"""The plan of a cluster on one machine: ids, ports, roles and properties of its members.
 
-Shared by `ottla cluster` and by `ottla.testing.Cluster`. Light imports only: it is on the way to a start.
+Shared by `ottla cluster`, `ottla.testing.Cluster` and the benchmarks. It imports little: it is part of
+start-up.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 HOST = "127.0.0.1"
-# Controller listeners lie this far above the client ports, whatever the number of brokers: a cluster that
-# grows keeps the addresses of its voters.
+# Distance of controller ports from client ports. It does not depend on the number of brokers, so a growing
+# cluster keeps the addresses of its voters.
 CONTROLLER_PORT_GAP = 100
 BROKERS_MAX = CONTROLLER_PORT_GAP
 VOTERS_MAX = 5
@@ -21,7 +22,7 @@ CLIENT_LISTENER = "PLAINTEXT"
 PEER_LISTENER = "INTERNAL"
 CONTROLLER_LISTENER = "CONTROLLER"
 
-# What the plan decides for every member: a value from outside would tear the cluster apart.
+# Properties that the plan sets for every member; the user cannot override them.
 PLANNED = (
     "node.id",
     "broker.id",
@@ -41,34 +42,34 @@ PLANNED = (
 
 
 class Member(NamedTuple):
-    """One broker: where it listens, and where the others are told to find it.
+    """The ports of one broker.
 
-    `peer_port` is a listener for the other brokers alone, 0 for none; the `told` ports are those of whoever
-    forwards to the real ones, 0 where nobody stands between.
+    `peer_port` is a listener for other brokers only, 0 for none. The advertised ports are those of proxies, 0
+    without a proxy.
     """
 
     node_id: int
     client_port: int
     controller_port: int
     peer_port: int = 0
-    told_client_port: int = 0
-    told_controller_port: int = 0
-    told_peer_port: int = 0
+    advertised_client_port: int = 0
+    advertised_controller_port: int = 0
+    advertised_peer_port: int = 0
 
 
 def voter_count(brokers: int) -> int:
-    """How many members vote: an odd number, since an even one survives no more deaths than the odd below."""
+    """Number of voters, always odd: one more voter would not tolerate more failures."""
     most = min(brokers, VOTERS_MAX)
     return most if most % 2 else most - 1
 
 
 def planned_members(brokers: int, base_port: int) -> list[Member]:
-    """Broker i serves clients on base_port + i; its controller listens CONTROLLER_PORT_GAP above."""
+    """Broker i serves clients on base_port + i; its controller listens CONTROLLER_PORT_GAP higher."""
     return [Member(i, base_port + i, base_port + CONTROLLER_PORT_GAP + i) for i in range(brokers)]
 
 
 def new_cluster_id() -> str:
-    """22 characters of base64; none begins with a dash, which would look like an option."""
+    """Return 22 characters of base64 that do not start with a dash, which would look like an option."""
     from ottla.protocol.uuids import uuid_to_text
 
     while True:
@@ -78,7 +79,7 @@ def new_cluster_id() -> str:
 
 
 def replication_defaults(brokers: int) -> dict[str, str]:
-    """What people expect of several brokers: three copies, and two of them before acks=all is answered."""
+    """Defaults of a cluster: three replicas, min.insync.replicas=2."""
     replicas = min(REPLICAS, brokers)
     in_sync = max(1, replicas - 1)
     return {
@@ -92,7 +93,7 @@ def replication_defaults(brokers: int) -> dict[str, str]:
     }
 
 
-# As Kafka's own file for development has it: a new classic group waits for nobody.
+# As in Kafka's server.properties for development: no delay of the first rebalance.
 ON_ONE_MACHINE = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -104,24 +105,26 @@ def member_properties(
     data_dir: str,
     settings: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole configuration of a member; `settings` win over the defaults for several brokers."""
+    """Return all properties of a member; `settings` override the defaults of a cluster."""
     voters = members[: voter_count(len(members))]
     listeners = [f"{CLIENT_LISTENER}://{HOST}:{member.client_port}"]
-    told = [f"{CLIENT_LISTENER}://{HOST}:{member.told_client_port or member.client_port}"]
-    found = {**replication_defaults(len(members)), **ON_ONE_MACHINE, **settings}
+    advertised = [f"{CLIENT_LISTENER}://{HOST}:{member.advertised_client_port or member.client_port}"]
+    properties = {**replication_defaults(len(members)), **ON_ONE_MACHINE, **settings}
     if member.peer_port:
         listeners.append(f"{PEER_LISTENER}://{HOST}:{member.peer_port}")
-        told.append(f"{PEER_LISTENER}://{HOST}:{member.told_peer_port or member.peer_port}")
-        found["inter.broker.listener.name"] = PEER_LISTENER
+        advertised.append(f"{PEER_LISTENER}://{HOST}:{member.advertised_peer_port or member.peer_port}")
+        properties["inter.broker.listener.name"] = PEER_LISTENER
     roles = "broker"
     if member in voters:
         roles = "broker,controller"
         listeners.append(f"{CONTROLLER_LISTENER}://{HOST}:{member.controller_port}")
-        told.append(f"{CONTROLLER_LISTENER}://{HOST}:{member.told_controller_port or member.controller_port}")
-    if told != listeners:
-        found["advertised.listeners"] = ",".join(told)
+        advertised.append(
+            f"{CONTROLLER_LISTENER}://{HOST}:{member.advertised_controller_port or member.controller_port}"
+        )
+    if advertised != listeners:
+        properties["advertised.listeners"] = ",".join(advertised)
     names = (CLIENT_LISTENER, PEER_LISTENER, CONTROLLER_LISTENER)
-    return found | {
+    return properties | {
         "node.id": str(member.node_id),
         "process.roles": roles,
         "cluster.id": cluster_id,
@@ -129,7 +132,7 @@ def member_properties(
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
         "controller.listener.names": CONTROLLER_LISTENER,
         "controller.quorum.voters": ",".join(
-            f"{voter.node_id}@{HOST}:{voter.told_controller_port or voter.controller_port}"
+            f"{voter.node_id}@{HOST}:{voter.advertised_controller_port or voter.controller_port}"
             for voter in voters
         ),
         "log.dirs": data_dir,

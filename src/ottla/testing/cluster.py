@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ottla.launch.local_cluster import Member, member_properties, new_cluster_id, voter_count
-from ottla.testing.links import CLIENT, Links, address_of, links_available
+from ottla.testing.network import CLIENT, ProxyNetwork, address_of, links_available
 from ottla.testing.ports import free_port, free_ports
 from ottla.testing.process_node import BrokerError, BrokerProcess
 from ottla.testing.thread_node import BrokerThread
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PORT_TRIES_MAX = 3
 BROKERS_MAX = 100
-# Kafka lets a new classic group wait 3 s for more members; a test waits for nothing.
+# Kafka delays the first rebalance of a classic group by 3 s; tests do not wait.
 FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
 PROXIED = ("members", "all", "none")
 
@@ -29,7 +29,7 @@ Node = BrokerProcess | BrokerThread
 
 
 def _as_text(value: object) -> str:
-    """A property value as a properties file would spell it."""
+    """Format a property value as in a properties file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -38,23 +38,23 @@ def _as_text(value: object) -> str:
 
 
 class Cluster:
-    """Brokers on free ports with data directories of their own.
+    """Real brokers on free ports, each with its own data directory.
 
         with Cluster(brokers=3, config={"num.partitions": 3}) as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
             cluster.kill(0)
 
-    One broker has node.id 1, as `ottla serve` has. Several have the ids 0, 1, 2, ..., which is also what
-    `kill`, `pause` and the others take (nothing: all of them); the first 1, 3 or 5 are the voters of the
-    metadata quorum, and topics have 3 replicas with min.insync.replicas=2, as under `ottla cluster`.
+    A single broker has node.id 1, as with `ottla serve`. Several have the ids 0, 1, 2, ..., which `kill`,
+    `pause` and the others take as an argument (default: all brokers). The first 1, 3 or 5 are the voters of
+    the metadata quorum, and topics have 3 replicas with min.insync.replicas=2, as with `ottla cluster`.
 
-    Every broker is a process of its own, so `kill` is a real SIGKILL and `pause` a SIGSTOP. With
-    `in_process=True` each runs on a thread instead, where breakpoints work: `kill` then abandons it without
-    any goodbye or flush to the disk, and `pause` blocks its event loop. Addresses and data stay the same over
-    `stop`, `kill` and `restart`. A `data_dir` of your own is kept; a temporary one is removed at the end.
+    Every broker is a process, so `kill` is a real SIGKILL and `pause` a SIGSTOP. With `in_process=True` each
+    runs on a thread instead, where breakpoints work: `kill` then abandons it without a clean shutdown or a
+    flush, and `pause` blocks its event loop. Addresses and data survive `stop`, `kill` and `restart`. A given
+    `data_dir` is kept; a temporary one is removed at the end.
 
-    `isolate` needs proxies between the members, which carry everything that they say to each other:
-    `proxied="members"`. With "all" the clients go through them too, with "none" nobody does (to measure).
+    `isolate` and `cut` need proxies between the members: `proxied="members"`. With "all", clients connect
+    through proxies as well; with "none", there are no proxies (for measurements).
     """
 
     def __init__(
@@ -81,29 +81,29 @@ class Cluster:
         self._given_data_dir = os.fspath(data_dir) if data_dir is not None else None
         self._work_dir: str | None = None
         self._nodes: list[Node] = []
-        self._links: Links | None = None
+        self._links: ProxyNetwork | None = None
         self._cluster_id = new_cluster_id()
 
-    # What is there.
+    # State.
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: every broker, up or down, e.g. `127.0.0.1:29123`."""
+        """Addresses of all brokers, up or down, e.g. `127.0.0.1:29123`."""
         return ",".join(node.address for node in self._started_nodes())
 
     def address(self, broker: int = 0) -> str:
-        """Where clients find one broker."""
+        """The client address of one broker."""
         return self._node(broker).address
 
     @property
     def data_dir(self) -> str:
-        """The data of the one broker; with several, the directory that holds a `broker-<id>` for each."""
+        """Data directory of the single broker, or the directory with one `broker-<id>` for each broker."""
         nodes = self._started_nodes()
         return nodes[0].data_dir if len(nodes) == 1 else os.path.dirname(nodes[0].data_dir)
 
     @property
     def running(self) -> bool:
-        """Whether every broker runs."""
+        """Whether all brokers run."""
         return bool(self._nodes) and all(node.running for node in self._nodes)
 
     def is_running(self, broker: int = 0) -> bool:
@@ -111,7 +111,7 @@ class Cluster:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the first broker; None in process or when it is down."""
+        """The process id of the first broker; None if it runs in process or is down."""
         return self._nodes[0].pid if self._nodes else None
 
     @property
@@ -122,10 +122,10 @@ class Cluster:
         """The end of a broker's log."""
         return self._node(broker).log_tail()
 
-    # Life.
+    # Start, stop and faults.
 
     def start(self, broker: int | None = None) -> Self:
-        """Start what does not run, on the same address and data as before; returns when it serves."""
+        """Start brokers that do not run, on the same address and data; return when they serve."""
         if self._nodes:
             down = [node for node in self._chosen(broker) if not node.running]
             self._all(down, lambda node: node.start(self.start_timeout_s))
@@ -140,38 +140,38 @@ class Cluster:
                 for node in nodes:
                     node.kill()
                 self._close_links()
-                # Somebody took a port between our look and the broker's bind: look for others.
+                # A port was taken between our check and the broker's bind: choose others.
                 if tries_left and isinstance(error, BrokerError) and "in use" in str(error):
                     continue
                 self._remove_work_dir()
                 raise
             self._nodes = nodes
             return self
-        raise AssertionError("unreachable: the last try returns or raises")
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def stop(self, broker: int | None = None) -> None:
-        """A clean stop; the data stays until the context ends."""
+        """Stop cleanly; the data stays until the context ends."""
         self._all(self._chosen(broker), lambda node: node.stop(self.stop_timeout_s))
 
     def kill(self, broker: int | None = None) -> None:
-        """SIGKILL: no flush, no goodbye. Without a number, all at once."""
+        """Send SIGKILL: no flush, no clean shutdown. Without a number, to all brokers at once."""
         self._started_nodes()
         self._all(self._chosen(broker), lambda node: node.kill())
 
     def restart(self, broker: int | None = None) -> None:
-        """Stop cleanly what runs, then start on the same address with the same data."""
+        """Stop cleanly, then start on the same address with the same data."""
         self._started_nodes()
         self.stop(broker)
         self.start(broker)
 
     def pause(self, broker: int | None = None) -> None:
-        """SIGSTOP: nothing moves, but connections stay open; as a long pause of the machine would be."""
+        """Send SIGSTOP: nothing runs, connections stay open, as in a long pause of the machine."""
         self._started_nodes()
         for node in self._chosen(broker):
             node.pause()
 
     def resume(self, broker: int | None = None) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker."""
         self._started_nodes()
         for node in self._chosen(broker):
             node.resume()
@@ -181,8 +181,8 @@ class Cluster:
     def isolate(self, broker: int, *, clients: bool = False) -> None:
         """Cut a broker off from all others, in both directions, until `heal`.
 
-        Links fall silent, they do not close. Clients still reach it, unless `clients` says that they do not:
-        that needs a cluster with proxied="all".
+        Connections stay open but carry no data. With `clients`, clients cannot reach it either, which needs
+        proxied="all".
         """
         self._node(broker)
         others = [other for other in range(self.brokers) if other != broker]
@@ -194,13 +194,13 @@ class Cluster:
         self._need_links().cut(pairs)
 
     def cut(self, source: int, target: int) -> None:
-        """Cut one way only: what `source` asks of `target`, with the answers, until `heal`."""
+        """Cut the connections from `source` to `target`, in both directions of data, until `heal`."""
         self._node(source)
         self._node(target)
         self._need_links().cut([(source, target)])
 
     def heal(self) -> None:
-        """Mend every link; what waited in it arrives."""
+        """Heal all links; delayed data is delivered."""
         if self._links is not None:
             self._links.heal()
 
@@ -212,7 +212,7 @@ class Cluster:
         *,
         replication_factor: int = -1,
     ) -> None:
-        """Create a topic, wait until every broker that runs knows it; callable inside an event loop too."""
+        """Create a topic and wait until every running broker knows it. Callable inside an event loop."""
         from ottla.testing.topics import create_topic
 
         settings = {key: _as_text(value) for key, value in (config or {}).items()}
@@ -224,32 +224,32 @@ class Cluster:
     def wait_for_group(
         self, group_id: str, members: int | None = None, *, timeout_s: float = 30.0
     ) -> GroupInfo:
-        """Wait until a group is stable: nobody joins, and every member has what it should have.
+        """Wait until a group is stable: no rebalance, and every member has its assignment.
 
             consumers = [start_consumer(group="billing") for _ in range(3)]
             group = cluster.wait_for_group("billing", members=3)
             assert len(group.owners) == 12
 
-        `members` says how many there must be (None: at least one; 0: the group must be empty). What is
-        returned tells who has which partition (`owners`) and why it last rebalanced (`rebalances`). Raises
-        TimeoutError, which tells how the group was seen last. Callable inside an event loop too.
+        `members`: the expected number of members (None: at least one; 0: the group must be empty). The result
+        has the owner of each partition (`owners`) and the causes of the last rebalances (`rebalances`).
+        Raises TimeoutError with the last state of the group. Callable inside an event loop.
         """
         from ottla.testing.groups import wait_for_group
 
         return wait_for_group(self.bootstrap_servers, group_id, members, timeout_s)
 
     def wait_for_lag(self, group_id: str, at_most: int = 0, *, timeout_s: float = 30.0) -> None:
-        """Wait until a group has committed all but `at_most` of the records that there are.
+        """Wait until a group has a lag of at most `at_most` records.
 
-        What counts are the partitions that its members have or that it has committed for; there must be one.
-        Raises TimeoutError. Callable inside an event loop too.
+        The lag counts partitions that are assigned or have committed offsets; there must be at least one.
+        Raises TimeoutError. Callable inside an event loop.
         """
         from ottla.testing.groups import wait_for_lag
 
         wait_for_lag(self.bootstrap_servers, group_id, at_most, timeout_s)
 
     def close(self) -> None:
-        """Stop, and remove the temporary directory."""
+        """Stop, and remove a temporary data directory."""
         try:
             self.heal()
             self.stop()
@@ -269,7 +269,7 @@ class Cluster:
     ) -> None:
         self.close()
 
-    # Inside.
+    # Implementation.
 
     def _started_nodes(self) -> list[Node]:
         if not self._nodes:
@@ -286,7 +286,7 @@ class Cluster:
         return self._nodes if broker is None else [self._node(broker)]
 
     def _all(self, nodes: Sequence[Node], work: Callable[[Node], None]) -> None:
-        """Do something with several nodes at once: members that start or stop need each other."""
+        """Call a method of several nodes concurrently: starting and stopping members need each other."""
         if len(nodes) == 1:
             work(nodes[0])
             return
@@ -298,7 +298,7 @@ class Cluster:
             futures = [pool.submit(work, node) for node in nodes]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
-            # The first is as good as any, but a port in the way decides whether others are tried.
+            # Raise any of them, but prefer a port conflict, which the caller handles.
             raise next((error for error in errors if "in use" in str(error)), errors[0])
 
     def _new_nodes(self) -> list[Node]:
@@ -318,26 +318,28 @@ class Cluster:
             properties = member_properties(
                 member, members, cluster_id=cluster_id, data_dir=data_dir, settings=self.config
             )
-            listen = f"{HOST}:{member.told_client_port or member.client_port}"
+            listen = f"{HOST}:{member.advertised_client_port or member.client_port}"
             source = address_of(member.node_id) if self._links is not None else None
             nodes.append(self._new_node(name, data_dir, listen, properties, source))
         return nodes
 
     def _new_members(self) -> list[Member]:
         ports = iter(free_ports(3 * self.brokers, HOST))
-        links = self._links = Links() if self._proxied != "none" else None
+        links = self._links = ProxyNetwork() if self._proxied != "none" else None
         members = []
         for node_id in range(self.brokers):
             member = Member(node_id, next(ports), next(ports))
             if links is not None:
                 peer_port = next(ports)
-                member = member._replace(peer_port=peer_port, told_peer_port=links.add(node_id, peer_port))
+                member = member._replace(
+                    peer_port=peer_port, advertised_peer_port=links.add(node_id, peer_port)
+                )
                 if node_id < voter_count(self.brokers):
-                    told = links.add(node_id, member.controller_port)
-                    member = member._replace(told_controller_port=told)
+                    advertised = links.add(node_id, member.controller_port)
+                    member = member._replace(advertised_controller_port=advertised)
                 if self._proxied == "all":
-                    told = links.add(node_id, member.client_port)
-                    member = member._replace(told_client_port=told)
+                    advertised = links.add(node_id, member.client_port)
+                    member = member._replace(advertised_client_port=advertised)
             members.append(member)
         return members
 
@@ -360,7 +362,7 @@ class Cluster:
         )
 
     def _kept_cluster_id(self, base: str) -> str:
-        """The id of the cluster whose data lies there already, else our own."""
+        """Cluster id of existing data, or a new one."""
         path = os.path.join(base, "cluster.id")
         try:
             with open(path, encoding="ascii") as file:
@@ -370,12 +372,14 @@ class Cluster:
                 file.write(self._cluster_id)
             return self._cluster_id
 
-    def _need_links(self) -> Links:
+    def _need_links(self) -> ProxyNetwork:
         if self._links is None:
-            why = "only Linux has loopback addresses for it" if not links_available() else "it has no proxies"
+            why = "links need Linux loopback addresses" if not links_available() else "it has no proxies"
             if self.brokers == 1:
                 why = "it has one broker"
-            raise ValueError(f'this cluster cannot be cut: {why}; use Cluster(brokers=3, proxied="members")')
+            raise ValueError(
+                f'links of this cluster cannot be cut: {why}; use Cluster(brokers=3, proxied="members")'
+            )
         return self._links
 
     def _close_links(self) -> None:

@@ -1,16 +1,16 @@
-"""A file system in memory that fails on command: loses what was not synced, tears, flips bits, fills up.
+"""An in-memory file system with faults: lost unsynced data, torn writes, flipped bits, a full disk.
 
     files = FaultyFiles()
-    ...                                  use it wherever `Files` is asked for
-    files.crash(rng)                     what a power cut leaves; open everything again afterwards
-    files.flip_bit(path, position)       a disk that changes its mind
+    ...                                  use it as `Files`
+    files.crash(rng)                     a power cut; reopen all files afterwards
+    files.flip_bit(path, position)       bit rot
     files.fail_under("/data")            every access below fails with an I/O error
     files.room_bytes = 0                 the disk is full
 
-The model is harsh: content is durable only when synced, names only when their directory is. A sync handle
-covers what the file held when the handle was taken, not what came while it waited. With a random generator a
-crash keeps an arbitrary part of what was not synced; without one it loses all of it. The same calls and the
-same generator always leave the same.
+The model is pessimistic: data is durable only after a sync, names only after a sync of their directory. A
+sync handle covers the data at the time the handle was taken, not later writes. With a random generator a
+crash keeps an arbitrary part of unsynced data; without one it loses all of it. The same calls with the same
+generator always leave the same state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECTOR_BYTES = 512
 
 
 class _Node:
-    """One file: what programs see, and what a crash leaves of it."""
+    """One file: its visible content, and what a crash leaves."""
 
     __slots__ = ("cuts", "data", "durable", "modified_ms")
 
@@ -32,7 +32,7 @@ class _Node:
         self.data = bytearray()
         self.durable = b""
         self.modified_ms = 0
-        self.cuts = 0  # how often it was truncated
+        self.cuts = 0  # number of truncations
 
     def copy(self) -> _Node:
         copy = _Node()
@@ -58,7 +58,7 @@ class FaultySyncHandle(SyncHandle):
         self._files.check(self._path, syncing=True)
         node = self._node
         if node.cuts != self._cuts:
-            node.durable = bytes(node.data)  # where it ended then says nothing any more
+            node.durable = bytes(node.data)  # its length at that time is void
         elif self._nbytes > len(node.durable) or not node.data.startswith(node.durable):
             node.durable = bytes(node.data[: self._nbytes])
 
@@ -125,7 +125,7 @@ class FaultyFile(File):
         return None
 
     def fileno(self) -> int:
-        raise OSError("a file in memory has no descriptor: read the region instead")
+        raise OSError("an in-memory file has no descriptor: read the region instead")
 
 
 class FaultyLock(Lock):
@@ -140,7 +140,7 @@ class FaultyLock(Lock):
 
 
 class FaultyFiles(Files):
-    """See the module. `room_bytes`: what still fits, None for no limit. `reads`: File.read calls so far."""
+    """See the module. `room_bytes`: free space, None for no limit. `reads`: number of File.read calls."""
 
     __slots__ = (
         "_durable_dirs",
@@ -172,15 +172,15 @@ class FaultyFiles(Files):
     # -- faults ----------------------------------------------------------------------------------------------
 
     def crash(self, rng: random.Random | None = None) -> None:
-        """Power off and on: only what was synced is sure to be there."""
+        """Simulate a power cut: only synced data is certain to remain."""
         nodes = dict(self._durable_names)
         if rng is not None:
-            # The file system may have written names by itself.
+            # The file system may have written names on its own.
             for path, node in self.nodes.items():
                 if path not in nodes and rng.random() < 0.5:
                     nodes[path] = node
                     self._make_durable_dirs(path)
-        for node in dict.fromkeys(nodes.values()):  # a set would have an order of its own in each run
+        for node in dict.fromkeys(nodes.values()):  # a set would have a different order in each run
             node.data = bytearray(_left_after_crash(node, rng))
             node.durable = bytes(node.data)
         self._durable_dirs = {name for name in self._durable_dirs if self._is_reachable(name)}
@@ -191,22 +191,22 @@ class FaultyFiles(Files):
         self.handles.clear()
 
     def synced_bytes(self) -> dict[_Node, int]:
-        """How much of each file a crash cannot touch."""
+        """Number of bytes of each file that a crash cannot affect."""
         return {node: len(node.durable) for node in (*self.nodes.values(), *self._durable_names.values())}
 
-    def hand_over_to(self, heir: FaultyFiles) -> None:
-        """Give everything stored to `heir`. What still uses these files afterwards changes nothing there."""
+    def hand_over_to(self, successor: FaultyFiles) -> None:
+        """Move all data to `successor`; later writes to these files do not affect it."""
         copies: dict[_Node, _Node] = {}
-        for names, to in ((self.nodes, heir.nodes), (self._durable_names, heir._durable_names)):
+        for names, to in ((self.nodes, successor.nodes), (self._durable_names, successor._durable_names)):
             to.clear()
             for path, node in names.items():
                 copy = copies.get(node)
                 if copy is None:
                     copy = copies[node] = node.copy()
                 to[path] = copy
-        heir.dirs = set(self.dirs)
-        heir._durable_dirs = set(self._durable_dirs)
-        heir.room_bytes = self.room_bytes
+        successor.dirs = set(self.dirs)
+        successor._durable_dirs = set(self._durable_dirs)
+        successor.room_bytes = self.room_bytes
 
     def _make_durable_dirs(self, path: str) -> None:
         while path:
@@ -214,7 +214,7 @@ class FaultyFiles(Files):
             self._durable_dirs.add(path)
 
     def _is_reachable(self, path: str) -> bool:
-        """Does every directory above have its name on disk."""
+        """Return whether the names of all parent directories are durable."""
         while path:
             path = path.rpartition("/")[0]
             if path not in self._durable_dirs:
@@ -222,7 +222,7 @@ class FaultyFiles(Files):
         return True
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
-        """Change what is stored, as a failing disk would."""
+        """Flip a stored bit, as a failing disk would."""
         node = self.nodes[path]
         node.data[position] ^= 1 << bit
         if position < len(node.durable):
@@ -231,7 +231,7 @@ class FaultyFiles(Files):
             node.durable = bytes(durable)
 
     def cut(self, path: str, nbytes: int) -> None:
-        """Shorten what is stored, as a torn write would."""
+        """Truncate stored data, as a torn write would."""
         node = self.nodes[path]
         del node.data[nbytes:]
         node.durable = node.durable[:nbytes]
@@ -324,7 +324,7 @@ class FaultyFiles(Files):
         self.nodes[new_path] = self.nodes.pop(path)
 
     def _rename_dir(self, path: str, new_path: str) -> None:
-        """Everything below moves along; what of it was durable stays so under the new name."""
+        """Move all files below; durable names stay durable."""
         for names in (self.nodes, self._durable_names):
             for name in [name for name in names if name.startswith(path + "/")]:
                 names[new_path + name[len(path) :]] = names.pop(name)
@@ -408,13 +408,13 @@ class FaultyFiles(Files):
 
 
 def _left_after_crash(node: _Node, rng: random.Random | None) -> bytes:
-    """The synced content, and of what was appended since a random beginning, perhaps with lost sectors."""
+    """Return the synced content plus a random prefix of later appends, perhaps with lost sectors."""
     synced, current = node.durable, bytes(node.data)
     if rng is None or not current.startswith(synced):
         return synced
     tail = bytearray(current[len(synced) : rng.randint(len(synced), len(current))])
     if tail and rng.random() < 0.5:
-        # The file was made longer before all of its content was written.
+        # The length was extended before all content was written.
         start = rng.randrange(len(tail)) // SECTOR_BYTES * SECTOR_BYTES
         tail[start : start + SECTOR_BYTES] = bytes(len(tail[start : start + SECTOR_BYTES]))
     return synced + bytes(tail)

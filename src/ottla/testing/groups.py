@@ -8,13 +8,13 @@ from ottla.client import Admin, GroupInfo
 from ottla.client.aio.pause import pause
 from ottla.client.clock import backoff_between, deadline_in
 from ottla.client.errors import UnknownGroupError
-from ottla.testing.topics import run_apart
+from ottla.testing.topics import run_in_thread
 
 POLL_FIRST_MS, POLL_MAX_MS = 10, 200
 
 
 def is_settled(group: GroupInfo, members: int | None) -> bool:
-    """As many members as asked for, and every one has what it should have."""
+    """Return whether the group has the expected members, each with its assignment."""
     if members == 0:
         return not group.members and group.state == "Empty"
     if group.state != "Stable" or len(group.members) != (members or len(group.members)):
@@ -48,19 +48,19 @@ def wait_for_lag(servers: str, group_id: str, at_most: int, timeout_s: float) ->
         rows = await admin.group_lag(group_id, members_read=owned)
         if not rows:
             return "it has no partitions and no offsets"
-        # Where nothing is committed yet, everything is still to be read.
+        # Without a commit, all records count.
         starts = await admin.start_offsets((row.topic, row.partition) for row in rows if row.committed < 0)
         lag = sum(
             max(0, row.end - starts.get((row.topic, row.partition), row.end) if row.lag < 0 else row.lag)
             for row in rows
         )
-        return None if lag <= at_most else f"it has {lag} to read"
+        return None if lag <= at_most else f"its lag is {lag}"
 
     _wait(servers, look, f"group {group_id!r} has a lag of more than {at_most}", timeout_s)
 
 
 def _wait(servers: str, look: Callable[[Admin], Awaitable[str | None]], what: str, timeout_s: float) -> None:
-    """Look until there is nothing to complain about."""
+    """Poll until there is no complaint."""
 
     async def work() -> None:
         deadline = deadline_in(timeout_s * 1000)
@@ -74,7 +74,7 @@ def _wait(servers: str, look: Callable[[Admin], Awaitable[str | None]], what: st
                     raise TimeoutError(f"{what} after {timeout_s:g} s: {complaint}")
                 await pause(backoff, deadline)
 
-    run_apart(work)
+    run_in_thread(work)
 
 
 def _last_causes(group: GroupInfo) -> str:

@@ -1,19 +1,19 @@
-"""Ports for test brokers: free now, and still ours after the broker was down for a while."""
+"""Ports for test brokers that stay free while a broker is down."""
 
 from __future__ import annotations
 
 import random
 import socket
 
-# Below the range that kernels hand out to outgoing connections (32768 on Linux, 49152 elsewhere). A port from
-# that range could be taken while its broker is down, even by the very client that tries to reconnect to it.
+# Below the ephemeral port range (32768 on Linux, 49152 elsewhere). An ephemeral port could be taken while its
+# broker is down, even by a client that tries to reconnect to it.
 PORT_MIN = 17_000
 PORT_MAX = 32_000
 TRIES_MAX = 200
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Different ports nobody listens on."""
+    """Return distinct free ports."""
     found: dict[int, None] = {}
     while len(found) < count:
         found[free_port(host)] = None
@@ -21,7 +21,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on; drawn at random so that parallel test runs rarely meet."""
+    """Return a free TCP port, chosen at random so that parallel test runs rarely collide."""
     draw = random.SystemRandom()
     for _ in range(TRIES_MAX):
         port = draw.randint(PORT_MIN, PORT_MAX)
@@ -32,4 +32,4 @@ def free_port(host: str = "127.0.0.1") -> int:
             except OSError:
                 continue
             return port
-    raise OSError(f"no free port on {host} after {TRIES_MAX} tries between {PORT_MIN} and {PORT_MAX}")
+    raise OSError(f"no free port on {host} after {TRIES_MAX} attempts between {PORT_MIN} and {PORT_MAX}")

@@ -1,4 +1,4 @@
-"""One broker as a process of its own: what `ottla serve` is in production, with a handle to kill it."""
+"""One broker as a process: `ottla serve`, with methods to stop, kill and pause it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_TAIL_BYTES = 8_000
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start, or did not stop as asked; the message carries the end of its log."""
+    """The broker did not start or stop; the message has the end of its log."""
 
 
 class BrokerProcess:
@@ -90,12 +90,12 @@ class BrokerProcess:
                 else f"ended with exit code {process.returncode}"
             )
             raise BrokerError(f"the broker on {self.listen} {what}\n{self.log_tail()}")
-        # The port may have been left to the broker; planned listeners have the address that clients are told.
+        # The broker may have chosen the port; planned listeners have the advertised address.
         if "listeners" not in self.settings:
             self.address = ready.group(1).decode()
 
     def _first_line(self, process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-        """What the broker says first: empty when it ends or stays silent. Waits on the pipe, no polling."""
+        """Return the first line of output, empty if the broker ends or times out."""
         assert process.stdout is not None
         deadline_s = time.monotonic() + timeout_s
         line = b""
@@ -111,7 +111,7 @@ class BrokerProcess:
         return line
 
     def log_tail(self) -> str:
-        """The end of what the broker wrote to stderr."""
+        """Return the end of the broker's stderr."""
         try:
             with open(self.log_path, "rb") as log:
                 log.seek(0, os.SEEK_END)
@@ -122,7 +122,7 @@ class BrokerProcess:
         return f"--- its log ---\n{text or '(empty)'}"
 
     def stop(self, timeout_s: float) -> None:
-        """The clean stop: SIGTERM and wait; the broker must end with exit code 0."""
+        """Send SIGTERM and wait; the exit code must be 0."""
         process = self._process
         if process is None:
             return
@@ -141,21 +141,21 @@ class BrokerProcess:
             raise BrokerError(f"the broker on {self.address} ended with exit code {code}\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """SIGKILL: what a power cut leaves of the process (the page cache survives)."""
+        """Send SIGKILL; written data survives in the page cache."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._close()
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still with everything it holds."""
+        """Send SIGSTOP."""
         if self._process is None or not self.running:
-            raise BrokerError(f"the broker on {self.address} does not run: it cannot be paused")
+            raise BrokerError(f"the broker on {self.address} cannot be paused: it does not run")
         self._process.send_signal(signal.SIGSTOP)
         self.paused = True
 
     def resume(self) -> None:
-        """SIGCONT, where there is something to continue."""
+        """Send SIGCONT if the process is paused."""
         if self._process is not None and self.paused and self.running:
             self._process.send_signal(signal.SIGCONT)
         self.paused = False

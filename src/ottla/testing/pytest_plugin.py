@@ -12,8 +12,8 @@
         ...
         ottla_cluster_of_three.start(0)
 
-Loaded in every pytest run where ottla is installed: nothing of ottla is imported before a fixture is used.
-Redefine `ottla_cluster` in a conftest.py to give the broker other settings; `ottla_topic` follows it.
+pytest loads this plugin whenever ottla is installed, so nothing else of ottla is imported before a fixture
+is used. Override `ottla_cluster` in a conftest.py to change the broker's settings; `ottla_topic` uses it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla_topic(partitions=1, config=None): how the topic of the ottla_topic fixture is created",
+        "ottla_topic(partitions=1, config=None): options of the topic that the ottla_topic fixture creates",
     )
 
 
 @pytest.fixture(scope="session")
 def ottla_cluster() -> Iterator[Cluster]:
-    """A real Ottla broker for the whole session, in a process of its own."""
+    """A real Ottla broker process for the whole session."""
     from ottla.testing.cluster import Cluster
 
     with Cluster() as cluster:
@@ -45,7 +45,7 @@ def ottla_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def ottla_cluster_of_three() -> Iterator[Cluster]:
-    """Three replicated brokers for the whole session. Whoever kills or stops one starts it again."""
+    """Three replicated brokers for the whole session. A test that kills or stops one must restart it."""
     from ottla.testing.cluster import Cluster
 
     with Cluster(brokers=3) as cluster:
@@ -54,7 +54,7 @@ def ottla_cluster_of_three() -> Iterator[Cluster]:
 
 @pytest.fixture
 def ottla_topic(request: pytest.FixtureRequest, ottla_cluster: Cluster) -> str:
-    """The name of a fresh topic of this test alone; `@pytest.mark.ottla_topic` sets partitions and config."""
+    """The name of a new topic for this test; `@pytest.mark.ottla_topic` sets partitions and config."""
     from ottla.testing.topics import topic_name_for
 
     marker = request.node.get_closest_marker("ottla_topic")

@@ -1,4 +1,4 @@
-"""One broker on a thread of this process, with an event loop of its own: for debuggers and coverage."""
+"""One broker on a thread of this process with its own event loop, for debuggers and coverage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KILL_TIMEOUT_S = 30.0
 
 
 class BrokerThread:
-    """The same life as `BrokerProcess`: killed means abandoned, paused means that its loop is held."""
+    """The interface of `BrokerProcess`: `kill` abandons the broker, `pause` blocks its event loop."""
 
     pid: int | None = None
 
@@ -34,7 +34,7 @@ class BrokerThread:
         self._main: asyncio.Task[None] | None = None
         self._stop: asyncio.Event | None = None
         self._killed = False
-        self._go_on = threading.Event()
+        self._resumed = threading.Event()
         self._ready = threading.Event()
         self._error: BaseException | None = None
 
@@ -104,9 +104,9 @@ class BrokerThread:
             raise BrokerError(f"the broker on {self.address} failed: {self._error}") from self._error
 
     def kill(self) -> None:
-        """Let it go without a goodbye: connections break, nothing is flushed, no clean shutdown is noted.
+        """Abandon the broker: connections are reset, nothing is flushed, no clean shutdown is recorded.
 
-        What it wrote to its files stays, as it does for a killed process.
+        Written data stays, as with a killed process.
         """
         thread, loop, main = self._thread, self._loop, self._main
         if thread is None:
@@ -121,24 +121,24 @@ class BrokerThread:
         self._thread = self._loop = self._stop = self._main = None
 
     def pause(self) -> None:
-        """Hold its loop: nothing is read, answered or timed until `resume`."""
+        """Block its event loop until `resume`."""
         if self._loop is None or not self.running:
-            raise BrokerError(f"the broker on {self.address} does not run: it cannot be paused")
+            raise BrokerError(f"the broker on {self.address} cannot be paused: it does not run")
         if not self.paused:
             self.paused = True
-            self._go_on.clear()
+            self._resumed.clear()
             held = threading.Event()
 
             def hold() -> None:
                 held.set()
-                self._go_on.wait()
+                self._resumed.wait()
 
             self._loop.call_soon_threadsafe(hold)
             held.wait()
 
     def resume(self) -> None:
         self.paused = False
-        self._go_on.set()
+        self._resumed.set()
 
     def log_tail(self) -> str:
         return ""

@@ -12,8 +12,8 @@ from typing import Any
 NAME_BYTES_MAX = 249
 
 
-def run_apart(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine to its end on a thread and loop of its own: the caller may stand in a running loop."""
+def run_in_thread(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine on a new thread and event loop: the caller may be inside a running loop."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -51,11 +51,11 @@ def create_topic(
             async with Admin(address) as admin:
                 await admin.wait_for_topic(name, partitions)
 
-    run_apart(create)
+    run_in_thread(create)
 
 
 def topic_name_for(test_name: str) -> str:
-    """A topic name nobody else has, that still tells in logs which test it belongs to."""
+    """Return a unique topic name that contains the name of the test."""
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", test_name).strip("-.")
     suffix = uuid.uuid4().hex[:8]
     return f"{readable[: NAME_BYTES_MAX - len(suffix) - 1] or 'test'}-{suffix}"

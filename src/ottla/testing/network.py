@@ -1,8 +1,8 @@
-"""The network between the members of a test cluster: every link can be cut and healed.
+"""The proxies between the members of a test cluster: every link can be cut and healed.
 
-Members are told the addresses of proxies instead of each other's, and connect from loopback addresses of
-their own (127.0.1.1 is member 0), so a proxy knows both ends of what it carries. A cut link is a black hole,
-as a broken network is: connections stay open, new ones seem to open, and nothing arrives until it is healed.
+Members advertise the addresses of proxies, and connect from loopback addresses of their own (127.0.1.1 is
+member 0), so a proxy knows both ends of a connection. A cut link drops everything silently, as a broken
+network does: connections stay open, new ones seem to open, and nothing arrives until the link is healed.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from typing import cast
 HOST = "127.0.0.1"
 CLIENT = -1
 MEMBERS_MAX = 200
-CLOSING_TURNS = 5
+CLOSING_ITERATIONS = 5
 
 Link = tuple[int, int]
 
 
 def links_available() -> bool:
-    """Other systems give the loopback device one address only."""
+    """Return whether the loopback device has more than one address: only on Linux."""
     return sys.platform == "linux"
 
 
 def address_of(member: int) -> str:
-    """Where the connections of a member come from."""
+    """Source address of a member's connections."""
     assert 0 <= member < MEMBERS_MAX, member
     return f"127.0.1.{member + 1}"
 
 
 def member_of(address: str) -> int:
-    """Whose connection it is, CLIENT for everybody who is no member."""
+    """Member that connects from this address, or CLIENT."""
     prefix, _, last = address.rpartition(".")
     return int(last) - 1 if prefix == "127.0.1" else CLIENT
 
 
-class _End(asyncio.Protocol):
-    """One of the two connections of a carried one: what it reads, the other end writes."""
+class _ProxySide(asyncio.Protocol):
+    """One side of a proxied connection: what it reads, the other side writes."""
 
-    def __init__(self, carried: _Carried) -> None:
-        self.carried = carried
+    def __init__(self, connections: _ProxiedConnection) -> None:
+        self.connections = connections
         self.transport: asyncio.Transport | None = None
-        self.other: _End | None = None
+        self.other: _ProxySide | None = None
         self.other_is_full = False
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.carried.opened(self)
+        self.connections.opened(self)
 
     def data_received(self, data: bytes) -> None:
         assert self.other is not None and self.other.transport is not None
@@ -59,62 +59,62 @@ class _End(asyncio.Protocol):
     def pause_writing(self) -> None:
         assert self.other is not None
         self.other.other_is_full = True
-        self.other.settle()
+        self.other.update()
 
     def resume_writing(self) -> None:
         assert self.other is not None
         self.other.other_is_full = False
-        self.other.settle()
+        self.other.update()
 
-    def settle(self) -> None:
-        """Read while there is somewhere to write and the link is whole."""
+    def update(self) -> None:
+        """Resume or pause reading: read while the other side can write and the link is not cut."""
         if self.transport is None or self.transport.is_closing():
             return
         ready = self.other is not None and self.other.transport is not None
-        if ready and not self.other_is_full and not self.carried.cut:
+        if ready and not self.other_is_full and not self.connections.cut:
             self.transport.resume_reading()
         else:
             self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
-        self.carried.ended(self, error)
+        self.connections.ended(self, error)
 
 
-class _Carried:
-    """A connection from a member or client to a member."""
+class _ProxiedConnection:
+    """A proxied connection from a member or client to a member."""
 
-    def __init__(self, links: Links, target: int, port: int) -> None:
+    def __init__(self, links: ProxyNetwork, target: int, port: int) -> None:
         self.links = links
         self.target = target
         self.port = port
         self.source = CLIENT
-        self.near = _End(self)
-        self.far: _End | None = None
+        self.near = _ProxySide(self)
+        self.far: _ProxySide | None = None
         self._connecting: asyncio.Task[None] | None = None
 
     @property
     def cut(self) -> bool:
         return (self.source, self.target) in self.links.cut_links
 
-    def opened(self, end: _End) -> None:
+    def opened(self, end: _ProxySide) -> None:
         if end is self.near:
             assert end.transport is not None
             peer = end.transport.get_extra_info("peername")
             self.source = member_of(peer[0]) if peer else CLIENT
-            self.links.carried[self] = None
-        self.settle()
+            self.links.connections[self] = None
+        self.update()
 
-    def settle(self) -> None:
-        """After a change of the links: go on, or fall silent."""
-        self.near.settle()
+    def update(self) -> None:
+        """Follow a change of the links."""
+        self.near.update()
         if self.far is not None:
-            self.far.settle()
+            self.far.update()
         elif not self.cut and self._connecting is None:
             self._connecting = asyncio.ensure_future(self._connect())
 
     async def _connect(self) -> None:
-        far = _End(self)
+        far = _ProxySide(self)
         far.other = self.near
         try:
             await asyncio.get_running_loop().create_connection(lambda: far, HOST, self.port)
@@ -127,13 +127,15 @@ class _Carried:
             return
         self.far = far
         self.near.other = far
-        self.settle()
+        self.update()
 
-    def ended(self, end: _End, error: Exception | None) -> None:
-        """One side is gone: so is the other, after what was still to be said (which nobody may hear: it is
-        remembered until it has ended too)."""
+    def ended(self, end: _ProxySide, error: Exception | None) -> None:
+        """One side was lost: close the other after its buffered data is sent.
+
+        The connection is tracked until both sides are lost, since the peer may not read that data.
+        """
         if self.near.is_lost and (self.far is None or self.far.is_lost):
-            self.links.carried.pop(self, None)
+            self.links.connections.pop(self, None)
         other = self.near if end is not self.near else self.far
         if other is not None and other.transport is not None:
             if error is not None:
@@ -149,23 +151,23 @@ class _Carried:
             self._connecting.cancel()
 
 
-class Links:
-    """The proxies of a cluster, on a thread with an event loop of its own."""
+class ProxyNetwork:
+    """The proxies of a cluster, on a thread with its own event loop."""
 
     def __init__(self) -> None:
         self.cut_links: dict[Link, None] = {}
-        self.carried: dict[_Carried, None] = {}
+        self.connections: dict[_ProxiedConnection, None] = {}
         self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="ottla-links", daemon=True)
         self._thread.start()
 
     def add(self, target: int, port: int) -> int:
-        """A proxy before a port of a member; the port that others are to be told."""
+        """Start a proxy for a port of a member; return the port to advertise."""
 
         async def serve() -> int:
             server = await asyncio.get_running_loop().create_server(
-                lambda: _Carried(self, target, port).near, HOST, 0
+                lambda: _ProxiedConnection(self, target, port).near, HOST, 0
             )
             self._servers.append(server)
             found: int = server.sockets[0].getsockname()[1]
@@ -174,23 +176,23 @@ class Links:
         return asyncio.run_coroutine_threadsafe(serve(), self._loop).result()
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Nothing passes any more on connections from the first to the second of each pair."""
+        """Cut connections from the first to the second member of each pair."""
         added = dict.fromkeys(links)
         self._change(lambda: self.cut_links.update(added))
 
     def heal(self, links: Iterable[Link] | None = None) -> None:
-        """These links carry again, or (None) all: what waited goes on its way."""
+        """Heal these links, or all of them (None); delayed data is delivered."""
         healed = None if links is None else list(links)
 
-        def mend() -> None:
+        def unblock() -> None:
             for link in list(self.cut_links) if healed is None else healed:
                 self.cut_links.pop(link, None)
 
-        self._change(mend)
+        self._change(unblock)
 
     def close(self) -> None:
         async def end() -> None:
-            # A server that closes forgets what it has just accepted: it takes in no more first.
+            # A closing server drops connections that it has just accepted, so stop accepting first.
             for server in self._servers:
                 for listening in server.sockets:
                     self._loop.remove_reader(listening.fileno())
@@ -204,19 +206,19 @@ class Links:
             self._thread.join()
 
     async def _abort_all(self) -> None:
-        # A few turns of the loop: for what was just accepted to show up, and for transports to close.
-        for _ in range(CLOSING_TURNS):
-            for carried in list(self.carried):
-                carried.abort()
+        # A few iterations of the loop: accepted connections appear, and transports close.
+        for _ in range(CLOSING_ITERATIONS):
+            for connections in list(self.connections):
+                connections.abort()
             await asyncio.sleep(0)
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change the links on their own thread, and wait until every connection follows."""
+        """Change the links on the proxies' thread, and wait until all connections follow."""
 
         async def work() -> None:
             change()
-            for carried in list(self.carried):
-                carried.settle()
+            for connections in list(self.connections):
+                connections.update()
 
         asyncio.run_coroutine_threadsafe(work(), self._loop).result()
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ottla.testing.links import CLIENT, Links, address_of, links_available, member_of
+from ottla.testing.network import CLIENT, ProxyNetwork, address_of, links_available, member_of
 
 pytestmark = pytest.mark.skipif(not links_available(), reason="needs several loopback addresses")
 
@@ -53,7 +53,7 @@ class Echo:
 
 @pytest.fixture
 def links():
-    made = Links()
+    made = ProxyNetwork()
     yield made
     made.close()
 
@@ -181,7 +181,7 @@ def test_connections_that_come_while_the_links_close_are_closed_too():
                 pass
 
     for _ in range(5):
-        links = Links()
+        links = ProxyNetwork()
         told = links.add(0, 1)  # nobody listens on port 1
         over.clear()
         knocking = [threading.Thread(target=knock, args=(told,)) for _ in range(2)]
