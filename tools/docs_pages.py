@@ -49,8 +49,12 @@ def clients_table() -> str:
     return "\n".join(lines)
 
 
-# The parts of docs/COMPATIBILITY.md.
-PARTS: dict[str, Callable[[], str]] = {"clients": clients_table}
+def api_table() -> str:
+    return str(load("api_table").table())
+
+
+# The generated parts of docs/COMPATIBILITY.md.
+PARTS: dict[str, Callable[[], str]] = {"clients": clients_table, "apis": api_table}
 
 
 def filled(text: str, name: str, content: str) -> str:
