@@ -192,5 +192,5 @@ def test_connections_that_come_while_the_links_close_are_closed_too():
         over.set()
         for thread in knocking:
             thread.join()
-        assert not links.carried
+        assert not links.connections
     gc.collect()
