@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.records.leader_hints import add_endpoints, add_leader
-from ottla.broker.api.records.produce_wait import Waiting, when_committed
 from ottla.broker.net.request import CloseConnection
+from ottla.broker.replicas.pending_commits import PendingCommits
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -86,7 +86,7 @@ def create(parts: ApiParts) -> Handler:
 class _Appends:
     """The appends of one request, and which of them are not committed yet."""
 
-    __slots__ = ("_message", "_produce", "_request", "first_error", "response", "verification", "waiting")
+    __slots__ = ("_message", "_produce", "_request", "first_error", "pending", "response", "verification")
 
     def __init__(self, produce: Produce, request: Request, message: ProduceRequest) -> None:
         self._produce = produce
@@ -94,7 +94,7 @@ class _Appends:
         self._message = message
         self.response = ProduceResponse()
         self.first_error: str | None = None
-        self.waiting: Waiting = []
+        self.pending = PendingCommits(self.response)
         self.verification: ProduceVerification | None = None  # of a transactional producer
 
     def respond(self) -> Any:
@@ -109,9 +109,9 @@ class _Appends:
         has_leaders = self._request.version >= PRODUCE_CURRENT_LEADER_SINCE
         if has_leaders and self.first_error is not None:
             self._add_leaders()
-        if not self.waiting:
+        if not self.pending:
             return response
-        done = when_committed(response, self.waiting, self._message.timeout_ms)
+        done = self.pending.future(self._message.timeout_ms)
         if has_leaders:
             done.add_done_callback(lambda _: self._add_leaders())
         return done
@@ -184,9 +184,7 @@ class _Appends:
         if acks:
             end_offset = result.last_offset + 1
             if end_offset > partition.high_watermark:
-                committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                if partition.when_committed(end_offset, committed, local=acks != ACKS_ALL):
-                    self.waiting.append((committed, response))
+                self.pending.add(partition, end_offset, response, local=acks != ACKS_ALL)
         return response
 
     def _check_features(self, partition: Partition, records: memoryview) -> bool:
