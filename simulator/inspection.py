@@ -51,7 +51,7 @@ class Watcher:
         return before != state
 
     def _observe_partitions(self, node: Node, broker: Broker) -> None:
-        if self._is_new(node, "image", node.starts, broker.image_offset):
+        if self._is_new(node, "image", node.starts, broker.metadata.offset):
             for partition in broker.partitions:
                 if partition.leader_id == node.id:
                     name = PartitionName(partition.topic, partition.index)
@@ -106,7 +106,9 @@ def has_voted_since(node: Node, epoch: int) -> bool:
 def newest_image(world: World) -> ClusterImage | None:
     """The newest metadata image of any node."""
     images = [
-        (node.broker.image_offset, -node.id, node.broker.image) for node in world.nodes_up if node.broker
+        (node.broker.metadata.offset, -node.id, node.broker.metadata.image)
+        for node in world.nodes_up
+        if node.broker
     ]
     return max(images, key=lambda each: each[:2])[2] if images else None
 
@@ -139,7 +141,7 @@ def all_in_sync(world: World) -> bool:
 
 def all_have_same_metadata(world: World) -> bool:
     """Return whether all nodes are up and have applied the same metadata offset."""
-    known = [node.broker.image_offset for node in world.nodes.values() if node.broker is not None]
+    known = [node.broker.metadata.offset for node in world.nodes.values() if node.broker is not None]
     return len(known) == len(world.nodes) and min(known) == max(known)
 
 

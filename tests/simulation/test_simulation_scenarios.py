@@ -62,10 +62,10 @@ def test_a_new_directory_outlives_a_power_cut() -> None:
     async def script(world: World) -> tuple[str, str]:
         await node.start()
         assert node.broker is not None
-        before = node.broker.cluster_id
+        before = node.broker.identity.cluster_id
         node.power_cut()
         await node.start()
-        return before, node.broker.cluster_id
+        return before, node.broker.identity.cluster_id
 
     before, after = world.run(script)
     assert before == after

@@ -106,7 +106,7 @@ class Bench:
         rows = batch.pop("rows", None) or [(int(time.time() * 1000), b"k", b"v" * 200, ())]
         acks = batch.pop("acks", 1)
         index = batch.pop("index", 0)
-        image = self.broker.image.topics_by_name.get(topic)
+        image = self.broker.metadata.image.topics_by_name.get(topic)
         data = PartitionProduceData(index=index, records=bytes(build_batch(rows, **batch)))
         message = ProduceRequest(
             acks=acks,

@@ -141,7 +141,7 @@ def test_members_and_offsets_survive_the_coordinator() -> None:
 
 
 def _leader(trio: Trio, node_id: int) -> int:
-    image = trio.broker(node_id).image.topics_by_name["__consumer_offsets"]
+    image = trio.broker(node_id).metadata.image.topics_by_name["__consumer_offsets"]
     return image.partitions[java_hash_partition(GROUP, len(image.partitions))].leader
 
 

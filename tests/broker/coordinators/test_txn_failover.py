@@ -89,7 +89,7 @@ class Teller:
         topic = TopicProduceData(topic_id=trio.topic_id, partition_data=[data])
         request = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=5000, topic_data=[topic])
         while True:
-            image = trio.broker(self._up()).image.topics_by_name[TOPIC]
+            image = trio.broker(self._up()).metadata.image.topics_by_name[TOPIC]
             leader = image.partitions[partition].leader
             if leader in trio.nodes and trio.nodes[leader].up:
                 answer = await trio.ask(leader, request, ProduceResponse)

@@ -1,4 +1,4 @@
-"""Brokers with two log directories: the controller knows what lies where, and what is lost with one."""
+"""Brokers with two log directories: the controller knows which replicas are lost with one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def directory_id(trio: Trio, node_id: int, index: int) -> bytes:
 
 
 def told(trio: Trio, node_id: int, index: int) -> bytes:
-    image = trio.broker(LEADER).image
+    image = trio.broker(LEADER).metadata.image
     return directory_of(image.topics_by_name[TOPIC].partitions[index], node_id)
 
 
@@ -37,12 +37,12 @@ def test_a_lost_directory_loses_its_leaders_and_no_others() -> None:
         lost.fail(StorageOffline(lost.path, "it is gone"))
 
         def states() -> dict[int, int]:
-            partitions = trio.broker(2).image.topics_by_name[TOPIC].partitions
+            partitions = trio.broker(2).metadata.image.topics_by_name[TOPIC].partitions
             return {index: partition.leader for index, partition in partitions.items()}
 
         await trio.until(lambda: all(states()[index] != LEADER for index in here), 30)
         assert all(leader == LEADER for index, leader in states().items() if index not in here)
-        partitions = trio.broker(2).image.topics_by_name[TOPIC].partitions
+        partitions = trio.broker(2).metadata.image.topics_by_name[TOPIC].partitions
         assert all((LEADER in partitions[index].isr) == (index not in here) for index in range(4))
 
     play(scene, {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/data/one"})

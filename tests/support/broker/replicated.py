@@ -1,4 +1,4 @@
-"""Three shipped brokers in a simulated world, and the few requests that tests of replication send."""
+"""Three brokers in a simulated world, and the requests that replication tests send."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Trio:
-    """Nodes 1, 2, 3; everything here runs beside them, in virtual time."""
+    """Nodes 1, 2, 3; the test runs outside of them, in virtual time."""
 
     def __init__(self, world: World, properties: Mapping[str, str], brokers: int = 3) -> None:
         self.world = world
@@ -60,7 +60,7 @@ class Trio:
     def topic_id(self) -> bytes:
         up = next(node for node in self.nodes.values() if node.up)
         assert up.broker is not None
-        return up.broker.image.topics_by_name[TOPIC].topic_id
+        return up.broker.metadata.image.topics_by_name[TOPIC].topic_id
 
     async def create(
         self,
@@ -68,7 +68,7 @@ class Trio:
         replicas: tuple[int, ...] = (LEADER, FOLLOWER, OTHER),
         partitions: int = 1,
     ) -> None:
-        """The topic, led by the first of `replicas`."""
+        """Create the topic, led by the first of `replicas`."""
         topic = CreatableTopic(
             name=TOPIC,
             num_partitions=-1,
@@ -87,12 +87,12 @@ class Trio:
             )
 
     async def ask_controller(self, message: Message) -> Any:
-        """Through any node that is up; it runs in that node's process."""
+        """Send a request through any node that is up, in that node's process."""
         node = next(node for node in self.nodes.values() if node.serving)
         return await self.inside(node, lambda broker: broker.controller.ask(message))
 
     async def inside(self, node: Node, work: Callable[[Broker], Coroutine[Any, Any, Any]]) -> Any:
-        """Something done by a node itself."""
+        """Run something in the process of a node."""
         assert node.process is not None and node.broker is not None
         future: asyncio.Future[Any] = self.world.loop.create_future()
         task = self.world.spawn(node.process, work(node.broker))
@@ -134,7 +134,7 @@ class Trio:
         return answer.responses[0].partitions[0]
 
     def values(self, node_id: int) -> list[str]:
-        """What lies in a node's log, committed or not."""
+        """The values in a node's log, committed or not."""
         log = self.partition(node_id).log
         found: list[str] = []
         offset = log.log_start_offset
@@ -148,10 +148,10 @@ class Trio:
         return found
 
     async def until(self, condition: Callable[[], bool], limit_s: float = 60.0) -> float:
-        """The time that it took until the condition held."""
+        """Wait for the condition; returns how long that took."""
         began = self.world.loop.time()
         while not condition():
-            assert self.world.loop.time() - began < limit_s, "it does not come about"
+            assert self.world.loop.time() - began < limit_s, "the condition was not met"
             await asyncio.sleep(0.001)
         return self.world.loop.time() - began
 
@@ -163,7 +163,7 @@ class Trio:
     def leader_id(self) -> int:
         up = next(node for node in self.nodes.values() if node.serving)
         assert up.broker is not None
-        return up.broker.image.topics_by_name[TOPIC].partitions[0].leader
+        return up.broker.metadata.image.topics_by_name[TOPIC].partitions[0].leader
 
 
 Scene = Callable[[Trio], Coroutine[Any, Any, None]]
@@ -172,7 +172,7 @@ Scene = Callable[[Trio], Coroutine[Any, Any, None]]
 def play(
     scene: Scene, properties: Mapping[str, str] | None = None, *, seed: int = 1, brokers: int = 3
 ) -> None:
-    """Start the brokers and play a scene with them."""
+    """Start the brokers and run a scene with them."""
 
     async def story(world: World) -> None:
         trio = Trio(world, properties or {}, brokers)

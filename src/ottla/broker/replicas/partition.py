@@ -160,7 +160,7 @@ class Partition:
             self.low_watermark_moved()
 
     def retire(self) -> None:
-        """Leave this broker: long polls and commit waiters get their answers now."""
+        """Leave this broker: long polls and commit waiters complete now."""
         self.deleted = True
         self.commit_failed(RecordsError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic} was deleted"))
         self._stop_leading()

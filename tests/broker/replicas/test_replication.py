@@ -24,7 +24,7 @@ SAFE = {"min.insync.replicas": "2"}
 LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}
 
 
-def test_records_are_on_every_replica_when_all_have_acknowledged() -> None:
+def test_acks_all_means_every_in_sync_replica_has_the_records() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(20):
@@ -39,7 +39,7 @@ def test_records_are_on_every_replica_when_all_have_acknowledged() -> None:
     play(scene)
 
 
-def test_acks_of_the_leader_alone_do_not_wait_for_followers() -> None:
+def test_acks_1_does_not_wait_for_followers() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -47,7 +47,7 @@ def test_acks_of_the_leader_alone_do_not_wait_for_followers() -> None:
             trio.world.network.block(f"node{node}", "node1")
         answer = await trio.produce("second", acks=1)
         assert not answer.error_code and trio.partition(LEADER).high_watermark == 1
-        assert not (await trio.fetch(LEADER, 1)).records, "consumers see what is committed"
+        assert not (await trio.fetch(LEADER, 1)).records, "consumers see only committed records"
         answer = await trio.produce("third", timeout_ms=300)
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         trio.world.network.heal()
@@ -56,7 +56,7 @@ def test_acks_of_the_leader_alone_do_not_wait_for_followers() -> None:
     play(scene)
 
 
-def test_a_follower_that_lags_leaves_the_isr_and_comes_back() -> None:
+def test_a_lagging_follower_leaves_the_isr_and_rejoins() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -76,13 +76,13 @@ def test_a_follower_that_lags_leaves_the_isr_and_comes_back() -> None:
     play(scene, LAG)
 
 
-def test_too_few_replicas_are_refused_and_writes_go_on_when_one_is_back() -> None:
+def test_writes_are_refused_below_min_isr_and_resume() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE, replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
         trio.nodes[FOLLOWER].kill()
         await trio.until(lambda: trio.isr() == {LEADER})
-        for _ in range(3):  # by the long way and by the short one
+        for _ in range(3):  # the first by the handler, the others by the fast path
             answer = await trio.produce("refused")
             assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert trio.values(LEADER) == ["first"]
@@ -95,7 +95,7 @@ def test_too_few_replicas_are_refused_and_writes_go_on_when_one_is_back() -> Non
     play(scene)
 
 
-def test_a_leader_that_was_cut_off_truncates_what_nobody_else_has() -> None:
+def test_a_partitioned_leader_truncates_uncommitted_records() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(3):
@@ -123,7 +123,7 @@ def test_a_leader_that_was_cut_off_truncates_what_nobody_else_has() -> None:
     play(scene)
 
 
-def test_a_full_disk_puts_a_truncation_off_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_only_delays_a_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("kept")
@@ -151,7 +151,7 @@ def test_a_full_disk_puts_a_truncation_off_and_no_more(monkeypatch: pytest.Monke
     play(scene)
 
 
-def test_a_killed_leader_is_followed_by_another_within_a_second() -> None:
+def test_a_killed_leader_is_replaced_soon() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -161,7 +161,7 @@ def test_a_killed_leader_is_followed_by_another_within_a_second() -> None:
         assert took_s < 3, "the quorum may have to elect first"
         began = trio.world.loop.time()
         assert not (await trio.produce("second", FOLLOWER)).error_code
-        assert trio.world.loop.time() - began < 0.2, "a fetch that is held does not delay the new leader's"
+        assert trio.world.loop.time() - began < 0.2, "a parked fetch does not delay the new leader"
         await trio.nodes[LEADER].start()
         await trio.until(lambda: trio.isr(FOLLOWER) == {LEADER, FOLLOWER, OTHER})
         assert trio.values(LEADER) == ["first", "second"]
@@ -169,7 +169,7 @@ def test_a_killed_leader_is_followed_by_another_within_a_second() -> None:
     play(scene)
 
 
-def test_a_new_leader_tells_no_offsets_before_it_knows_what_is_committed() -> None:
+def test_a_new_leader_answers_no_offsets_before_its_high_watermark_is_settled() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -195,7 +195,7 @@ def test_a_new_leader_tells_no_offsets_before_it_knows_what_is_committed() -> No
     play(scene)
 
 
-def test_followers_write_to_the_disk_before_they_acknowledge_where_the_topic_asks_for_it() -> None:
+def test_followers_sync_before_they_acknowledge_with_flush_messages() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create({**SAFE, "flush.messages": "1"})
         for number in range(10):
@@ -211,7 +211,7 @@ def test_followers_write_to_the_disk_before_they_acknowledge_where_the_topic_ask
     play(scene)
 
 
-def test_a_follower_of_many_idle_partitions_asks_about_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_partitions_are_not_in_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
     look_at = FollowerFetch._examine
 
@@ -236,7 +236,7 @@ def test_a_follower_of_many_idle_partitions_asks_about_none_of_them(monkeypatch:
 
         service.serve = counted  # type: ignore[method-assign]
         await asyncio.sleep(10)
-        assert 36 <= len(fetches) <= 44, "two followers, each asks twice a second"
+        assert 36 <= len(fetches) <= 44, "two followers, each fetches twice a second"
         assert not any(each.topics or each.forgotten_topics_data for each in fetches)
         assert not looked_at
         assert trio.isr() == {LEADER, FOLLOWER, OTHER}

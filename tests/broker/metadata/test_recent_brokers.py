@@ -1,4 +1,4 @@
-"""Brokers that were fenced a moment ago stay listed for a while, if nobody would wait for them in vain."""
+"""Brokers that were fenced a moment ago stay listed for a while, unless clients would wait for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
 from ottla.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 
 
-class Witness:
+class Observed:
     def __init__(self, *gone: int) -> None:
         self.metadata = MetadataCache()
         self.now_ms = 1000
@@ -29,25 +29,25 @@ class Witness:
         return self.sees(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, **changes))
 
 
-def test_a_dead_broker_is_recent_from_its_fencing_until_it_is_back_or_forgotten() -> None:
-    witness = Witness(1)
-    assert not witness.recent.is_recent(1), "it has never been there"
-    assert not witness.change(fenced=-1), "it is there"
-    assert witness.change(fenced=1)
-    witness.now_ms += SHOWN_MS
-    assert not witness.recent.is_recent(1)
-    witness.change(fenced=-1)
-    assert not witness.sees(UnregisterBrokerRecord(broker_id=1, broker_epoch=5)), "it has no address any more"
+def test_a_dead_broker_is_recent_until_it_is_back_or_expires() -> None:
+    observed = Observed(1)
+    assert not observed.recent.is_recent(1), "it was never alive"
+    assert not observed.change(fenced=-1), "it is alive"
+    assert observed.change(fenced=1)
+    observed.now_ms += SHOWN_MS
+    assert not observed.recent.is_recent(1)
+    observed.change(fenced=-1)
+    assert not observed.sees(UnregisterBrokerRecord(broker_id=1, broker_epoch=5)), "it has no address"
 
 
-def test_one_that_is_only_silent_is_not_shown() -> None:
-    witness = Witness()
-    witness.change(fenced=-1)
-    assert not witness.change(fenced=1)
+def test_a_silent_broker_is_not_recent() -> None:
+    observed = Observed()
+    observed.change(fenced=-1)
+    assert not observed.change(fenced=1)
 
 
-def test_one_that_stops_in_order_is_shown() -> None:
-    witness = Witness()
-    witness.change(fenced=-1)
-    witness.change(in_controlled_shutdown=1)
-    assert witness.change(fenced=1)
+def test_a_broker_that_shuts_down_cleanly_is_recent() -> None:
+    observed = Observed()
+    observed.change(fenced=-1)
+    observed.change(in_controlled_shutdown=1)
+    assert observed.change(fenced=1)

@@ -1,4 +1,4 @@
-"""Three metadata quorums over real sockets and files: elections, replication, crashes, snapshots."""
+"""RaftDriver over real sockets and files: elections, replication, crashes, snapshots."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoFastPath:
 
 
 class RaftDispatcher:
-    """Hands every request to the driver."""
+    """Passes every request to the driver."""
 
     fast_path = NoFastPath()
 
@@ -50,7 +50,7 @@ class RaftDispatcher:
 
 
 class Node(RaftListener):
-    """One voter; applies what is committed to a list of names."""
+    """One voter; applies committed records to a list of names."""
 
     def __init__(self, node_id: int, directory: str) -> None:
         self.node_id = node_id
@@ -106,7 +106,7 @@ class Node(RaftListener):
             self.applied = end
 
     async def crash(self) -> None:
-        """Gone without a word: connections break, nothing more is written."""
+        """Kill the node: connections break, nothing more is written."""
         await self.driver.stop()
         for connection in list(self.listener.connections):
             connection.close()
@@ -151,7 +151,7 @@ async def settled(node: Node, offset: int) -> bool:
 
 
 async def append(nodes: list[Node], name: str) -> None:
-    """Append by whoever leads, as often as it takes; done when a majority has it."""
+    """Append at the current leader, with retries, until a majority has the record."""
     for _ in range(100):
         node = await leader_of(nodes)
         assert node.leading is not None
@@ -165,7 +165,7 @@ async def append(nodes: list[Node], name: str) -> None:
     raise AssertionError("nobody could append")
 
 
-def test_one_leads_and_all_apply_the_same(tmp_path: Any) -> None:
+def test_one_node_leads_and_all_apply_the_same(tmp_path: Any) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         names = [f"t{n}" for n in range(50)]
         for name in names:
@@ -181,7 +181,7 @@ def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Any) -
         for name in ("a", "b"):
             await append(nodes, name)
         first = await leader_of(nodes)
-        # Written by the leader alone, and never committed: it must not survive.
+        # Appended by the leader alone and never committed: it must not survive.
         others = [node for node in nodes if node is not first]
         await first.crash()
         for name in ("c", "d"):
@@ -208,7 +208,7 @@ def test_rolling_crashes_lose_nothing_that_was_committed(tmp_path: Any) -> None:
         await append(nodes, "end")
         await wait_until_async(lambda: all("end" in node.names for node in nodes))
         for node in nodes:
-            # A name may stand twice where the first try was committed after its leader had gone.
+            # A name may occur twice if the first attempt was committed after its leader was killed.
             assert list(dict.fromkeys(node.names)) == [*done, "end"]
 
     run(tmp_path, scene)
@@ -224,13 +224,15 @@ def test_a_minority_commits_nothing(tmp_path: Any) -> None:
         epoch = leader.leading
         assert epoch is not None
         leader.driver.append([topic("lost")], epoch)
-        await wait_until_async(lambda: leader.leading is None)  # check-quorum: it steps down by itself
+        await wait_until_async(lambda: leader.leading is None)  # check-quorum: it resigns by itself
         assert "lost" not in leader.names
 
     run(tmp_path, scene)
 
 
-def test_a_follower_whose_disk_is_full_waits_for_room(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_whose_disk_is_full_waits_for_space(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
@@ -256,7 +258,7 @@ def test_a_follower_whose_disk_is_full_waits_for_room(tmp_path: Any, monkeypatch
     run(tmp_path, scene)
 
 
-def test_a_vote_that_finds_no_room_is_not_given(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vote_is_not_granted_on_a_full_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
@@ -280,7 +282,7 @@ def test_a_vote_that_finds_no_room_is_not_given(tmp_path: Any, monkeypatch: pyte
     run(tmp_path, scene)
 
 
-def test_a_leader_that_waits_for_room_takes_no_records(tmp_path: Any) -> None:
+def test_a_leader_that_waits_for_space_accepts_no_records(tmp_path: Any) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
@@ -297,7 +299,7 @@ def test_a_leader_that_waits_for_room_takes_no_records(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     "error", [AssertionError("a bug"), QuorumError("damaged"), StorageError("/d", "lost")]
 )
-def test_whatever_ends_the_quorum_ends_the_node(
+def test_a_failed_quorum_ends_the_node(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
@@ -315,7 +317,7 @@ def test_whatever_ends_the_quorum_ends_the_node(
     run(tmp_path, scene)
 
 
-def test_a_stop_waits_for_what_is_being_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_waits_for_running_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)

@@ -1,4 +1,4 @@
-"""The cleaner in real brokers: coordinators' topics stay small, compacted topics keep their last values."""
+"""The cleaner in real brokers: internal topics stay small, compacted topics keep the last values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_all(
         consumer.assign([TopicPartition(topic, 0, 0)])
         while True:
             message = consumer.poll(10)
-            assert message is not None, "the consumer does not get to the end"
+            assert message is not None, "the consumer does not reach the end"
             if message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 return found
@@ -44,7 +44,7 @@ def read_all(
         consumer.close()
 
 
-def test_offsets_of_a_busy_group_take_little_room_and_are_there_after_a_restart() -> None:
+def test_offsets_of_a_busy_group_are_compacted_and_survive_a_restart() -> None:
     config = {
         **EAGER,
         "offsets.topic.num.partitions": 1,
@@ -69,7 +69,7 @@ def test_offsets_of_a_busy_group_take_little_room_and_are_there_after_a_restart(
         consumer.commit(offsets=[TopicPartition("t", 0, 77)], asynchronous=False)
         expected = [77, 19_997, 19_998, 19_999]
         assert [found.offset for found in consumer.committed(partitions, timeout=10)] == expected
-        # Written were more than five megabytes: the active segment and the last of each key are left.
+        # More than five megabytes were written: the active segment and the last record of each key remain.
         wait_until(lambda: log_bytes(cluster.data_dir, "__consumer_offsets") < 1_100_000)
         cluster.restart()
         assert [found.offset for found in consumer.committed(partitions, timeout=20)] == expected
@@ -80,7 +80,7 @@ def test_offsets_of_a_busy_group_take_little_room_and_are_there_after_a_restart(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_client_reads_what_was_compacted(codec: str) -> None:
+def test_a_client_reads_a_compacted_log(codec: str) -> None:
     with Cluster(config=EAGER) as cluster:
         configs = {"cleanup.policy": "compact", "segment.bytes": 1 << 20, "min.cleanable.dirty.ratio": 0.01}
         cluster.create_topic("t", partitions=1, config=configs)
@@ -113,11 +113,11 @@ def test_a_client_reads_what_was_compacted(codec: str) -> None:
         assert [offset for offset, _, _ in found] == sorted(offset for offset, _, _ in found)
         seen = {key: (offset, value) for offset, key, value in found}
         assert seen == last
-        producer.produce("t", b"more", b"key0")  # its sequence goes on
+        producer.produce("t", b"more", b"key0")  # its sequence continues
         assert producer.flush(10) == 0
 
 
-def test_a_follower_that_was_away_catches_up_with_a_compacted_log() -> None:
+def test_a_follower_that_was_down_catches_up_with_a_compacted_log() -> None:
     with Cluster(brokers=3, config=EAGER) as cluster:
         configs = {
             "cleanup.policy": "compact",
@@ -144,7 +144,7 @@ def test_a_follower_that_was_away_catches_up_with_a_compacted_log() -> None:
         produce(range(12_000, 12_050))
         expected = {b"key%d" % (turn % 50): b"%d" % turn * 150 for turn in range(12_000, 12_050)}
         for survivor in range(3):
-            # Each of them leads in its turn, so its own log is read.
+            # Each broker leads once, so that its own log is read.
             found = read_all(cluster, "t")
             assert {key: value for _, key, value in found} == expected
             if survivor < 2:

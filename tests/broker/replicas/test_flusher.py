@@ -1,4 +1,4 @@
-"""flush.messages and flush.ms against a disk that syncs when the test says so."""
+"""flush.messages and flush.ms, with a disk whose syncs the test releases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = 1_700_000_000_000
 
 
 class SlowDisk(ThreadPoolExecutor):
-    """Runs jobs one at a time, each when it is let go."""
+    """Runs jobs one at a time, each when the test releases it."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -67,7 +67,7 @@ def run_with_partition(
     asyncio.run(main())
 
 
-def test_without_a_policy_records_are_committed_at_once(tmp_path: object) -> None:
+def test_without_a_flush_policy_records_are_committed_at_once(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         assert partition.high_watermark == 1 and disk.jobs == 0
@@ -75,7 +75,7 @@ def test_without_a_policy_records_are_committed_at_once(tmp_path: object) -> Non
     run_with_partition(tmp_path, {}, scene)
 
 
-def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object) -> None:
+def test_flush_messages_delays_the_commit_until_the_sync(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         committed = asyncio.get_running_loop().create_future()
@@ -89,7 +89,7 @@ def test_flush_messages_holds_the_commit_until_the_disk_has_it(tmp_path: object)
     run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
 
 
-def test_what_arrives_during_a_flush_shares_the_next_one(tmp_path: object) -> None:
+def test_appends_during_a_flush_share_the_next_one(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         await wait_until_async(lambda: disk.jobs == 1)
@@ -104,13 +104,13 @@ def test_what_arrives_during_a_flush_shares_the_next_one(tmp_path: object) -> No
     run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
 
 
-def test_records_below_the_threshold_are_not_held_up_by_an_earlier_flush(tmp_path: object) -> None:
+def test_records_below_the_threshold_are_committed_after_an_earlier_flush(tmp_path: object) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:
         for _ in range(3):
             partition.append(batch(), NOW)
         await wait_until_async(lambda: disk.jobs == 1)
         assert partition.high_watermark == 2
-        partition.append(batch(), NOW)  # behind the one that waits: the order of commits is that of offsets
+        partition.append(batch(), NOW)  # after one that waits: commits keep the order of offsets
         assert partition.high_watermark == 2
         disk.gate.release()
         await wait_until_async(lambda: partition.high_watermark == 4)
@@ -128,7 +128,7 @@ def test_flush_ms_flushes_in_the_background(tmp_path: object) -> None:
     run_with_partition(tmp_path, {"flush.ms": "10"}, scene)
 
 
-def test_a_disk_that_fails_fails_the_acknowledgement(
+def test_a_failed_sync_fails_the_acknowledgement(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(partition: Partition, disk: SlowDisk) -> None:

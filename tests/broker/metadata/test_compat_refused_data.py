@@ -1,4 +1,4 @@
-"""Data of a cluster that has switched on what this version cannot do: refused, and left as it was."""
+"""Data of a cluster with unsupported features: refused, and left unchanged."""
 
 from __future__ import annotations
 

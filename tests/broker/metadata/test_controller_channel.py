@@ -36,7 +36,7 @@ class OtherController:
 
 
 class Answers:
-    """A peer that gives these answers, one after the other; None: it hangs."""
+    """A peer that gives these responses, one after the other; None: it hangs."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -80,7 +80,7 @@ REFUSALS: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("request_", "refusal", "answer"), REFUSALS)
-def test_a_refusal_is_not_the_answer(request_: Any, refusal: Any, answer: Any) -> None:
+def test_a_refusal_is_retried(request_: Any, refusal: Any, answer: Any) -> None:
     async def main() -> None:
         peer = Answers(refusal, refusal, answer)
         found, _ = channel(peer)
@@ -89,7 +89,7 @@ def test_a_refusal_is_not_the_answer(request_: Any, refusal: Any, answer: Any) -
     asyncio.run(main())
 
 
-def test_a_controller_that_hangs_is_left_when_another_is_there() -> None:
+def test_a_call_ends_when_the_controller_moves() -> None:
     async def main() -> None:
         answer = created(ErrorCode.NONE)
         peer = Answers(None, answer)
@@ -102,7 +102,7 @@ def test_a_controller_that_hangs_is_left_when_another_is_there() -> None:
     asyncio.run(main())
 
 
-def test_without_a_controller_it_ends_in_time() -> None:
+def test_without_a_controller_the_call_times_out() -> None:
     async def main() -> None:
         found, controllers = channel(Answers())
         controllers.leader_endpoint = None

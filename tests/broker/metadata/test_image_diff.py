@@ -1,4 +1,4 @@
-"""A snapshot that takes the place of an image is carried out as the difference between the two."""
+"""A snapshot that replaces an image is applied as the difference between the two."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ BEFORE: list[Message] = [
 ]
 
 
-def test_the_same_is_no_difference() -> None:
+def test_equal_images_have_no_difference() -> None:
     assert not difference(image(*BEFORE), image(*image(*BEFORE).to_records()))
 
 
-def test_everything_that_changed_is_told() -> None:
+def test_every_change_is_in_the_delta() -> None:
     after: list[Message] = [
         *BEFORE,
         RemoveTopicRecord(topic_id=B),

@@ -1,4 +1,4 @@
-"""Several whole nodes on loopback sockets: the metadata they share, whoever of them dies or lags behind."""
+"""Several nodes on loopback sockets: shared metadata while nodes are killed, restarted or lag behind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.support.waiting import wait_until_async
 CLUSTER = "bWV0YWRhdGEtY2x1c3Rlcg"
 CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # nodes that are killed close nothing
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # killed nodes close nothing
 
 
 def free_ports(count: int) -> list[int]:
@@ -49,7 +49,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Nodes:
-    """Nodes by their ids: 0, 1, ... are controllers, and brokers too unless `roles` says otherwise."""
+    """Nodes by id: 0, 1, ... are controllers, and brokers too unless `roles` says otherwise."""
 
     def __init__(self, directory: Any, roles: list[str], **settings: str) -> None:
         self.directory = directory
@@ -60,7 +60,7 @@ class Nodes:
         self.fatal: list[BaseException] = []
 
     def config(self, node_id: int) -> dict[str, str]:
-        """Voters that do not change; see DynamicNodes."""
+        """A static set of voters; see DynamicNodes."""
         roles = self.roles[node_id]
         listeners = ["PLAINTEXT://127.0.0.1:0"] if "broker" in roles else []
         if "controller" in roles:
@@ -83,7 +83,7 @@ class Nodes:
         await asyncio.gather(*(self.up[node_id].start() for node_id in node_ids))
 
     async def kill(self, node_id: int) -> None:
-        """Gone without a word: nothing is handed over, flushed or said."""
+        """Kill a node: nothing is handed over, flushed or sent."""
         broker = self.up.pop(node_id)
         tasks = [broker.registration._task, *broker.periodic_tasks._tasks]
         for task in tasks:
@@ -92,7 +92,7 @@ class Nodes:
         await broker._abandon()
 
     async def stop(self) -> None:
-        """Brokers without a controller first: they need one to be let go."""
+        """Stop plain brokers first: their controlled shutdown needs a controller."""
         for are_voters in (False, True):
             going = [n for n in self.up if ("controller" in self.roles[n]) is are_voters]
             await asyncio.gather(*(self.up[node_id].stop() for node_id in going))
@@ -106,7 +106,7 @@ class Nodes:
         return next(n for n, broker in self.up.items() if broker.controllers.active is not None)
 
     async def same_metadata(self) -> None:
-        """All have applied what the leader has."""
+        """Wait until all nodes have applied what the leader has."""
         leader = self.up[await self.leader()]
         end_offset = leader.applier.applied_offset
         await wait_until_async(
@@ -114,7 +114,7 @@ class Nodes:
         )
 
     def topics(self, node_id: int) -> set[str]:
-        return set(self.up[node_id].image.topics_by_name)
+        return set(self.up[node_id].metadata.image.topics_by_name)
 
 
 def run(nodes: Nodes, scene: Callable[[], Awaitable[None]], first: list[int] | None = None) -> None:
@@ -146,7 +146,7 @@ def create(*names: str, timeout_ms: int = 3000) -> CreateTopicsRequest:
 
 
 async def created(port: int, *names: str) -> bool:
-    """Whether the cluster says so; False: it may or may not be."""
+    """Whether the cluster confirms the topic; after False it may or may not exist."""
     try:
         answer = await ask(port, create(*names))
     except PeerLost:
@@ -162,7 +162,7 @@ def describe() -> DescribeQuorumRequest:
 COMBINED = ["broker,controller"] * 3
 
 
-def test_every_node_takes_commands_and_describes_the_quorum(tmp_path: Any) -> None:
+def test_every_node_accepts_requests_and_describes_the_quorum(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, COMBINED)
 
     async def scene() -> None:
@@ -179,14 +179,14 @@ def test_every_node_takes_commands_and_describes_the_quorum(tmp_path: Any) -> No
                 assert [voter.replica_id for voter in partition.current_voters] == [0, 1, 2]
                 end_offsets = [voter.log_end_offset for voter in partition.current_voters]
                 assert min(end_offsets) >= partition.high_watermark - 5
-        # Who asks a controller has chosen it: only the leader answers there.
+        # Requests on a controller listener are not forwarded: only the leader answers there.
         codes = [(await ask(port, describe())).error_code for port in nodes.ports]
         assert codes.count(ErrorCode.NONE) == 1
 
     run(nodes, scene)
 
 
-def test_a_controller_that_is_not_active_takes_no_commands(tmp_path: Any) -> None:
+def test_an_inactive_controller_refuses_requests(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, COMBINED)
 
     async def scene() -> None:
@@ -228,7 +228,7 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
         await nodes.same_metadata()
         for node_id in nodes.up:
             assert accepted <= nodes.topics(node_id)
-        # And when all die at once.
+        # The same when all nodes are killed at once.
         for node_id in list(nodes.up):
             await nodes.kill(node_id)
         await nodes.start(0, 1, 2)
@@ -241,7 +241,7 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("role", ["voter", "observer"])
-def test_who_is_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
+def test_a_node_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
     nodes = Nodes(
         tmp_path,
         [*COMBINED, "broker"],
@@ -254,9 +254,9 @@ def test_who_is_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
         await nodes.same_metadata()
         leader = await nodes.leader()
         behind = 3 if role == "observer" else next(n for n in (0, 1, 2) if n != leader)
-        end_offset = nodes.up[behind].quorum.log.end_offset
+        end_offset = nodes.up[behind].quorum_node.raft.log.end_offset
         await nodes.kill(behind)
-        quorum_log = nodes.up[leader].quorum.log
+        quorum_log = nodes.up[leader].quorum_node.raft.log
         for number in range(40):
             assert await created(nodes.up[leader].port, f"t{number}")
         await wait_until_async(lambda: quorum_log.start_offset > end_offset)
@@ -264,11 +264,13 @@ def test_who_is_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
         await nodes.same_metadata()
         assert nodes.topics(behind) == nodes.topics(leader)
         assert len(nodes.topics(behind)) == 41
-        assert nodes.up[behind].quorum.log.start_offset > end_offset, "it begins with a snapshot now"
+        assert nodes.up[behind].quorum_node.raft.log.start_offset > end_offset, (
+            "its log starts after a snapshot"
+        )
         assert await created(nodes.up[behind].port, "last")
         await nodes.same_metadata()
         assert "last" in nodes.topics(behind)
-        # What it has now is enough to start from.
+        # The snapshot is enough to start from.
         await nodes.kill(behind)
         await nodes.start(behind)
         await nodes.same_metadata()
@@ -283,7 +285,7 @@ def test_controllers_without_brokers_and_brokers_without_controllers(tmp_path: A
     async def scene() -> None:
         leader = await nodes.leader()
         assert leader < 3
-        assert sorted(nodes.up[leader].image.brokers) == [3, 4]
+        assert sorted(nodes.up[leader].metadata.image.brokers) == [3, 4]
         for node_id in (3, 4):
             assert await created(nodes.up[node_id].port, f"t{node_id}")
         await nodes.same_metadata()
@@ -315,7 +317,7 @@ def test_a_minority_decides_nothing(tmp_path: Any) -> None:
         answer = await ask(alone.port, create("lost", timeout_ms=1500), timeout_ms=10_000)
         assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         await wait_until_async(lambda: alone.controllers.active is None)
-        assert alone.quorum.machine.role != "leader"
+        assert alone.quorum_node.raft.machine.role != "leader"
         assert nodes.topics(leader) == {"before"}
         await nodes.start(others[0])
         assert await created(alone.port, "after")
@@ -326,8 +328,8 @@ def test_a_minority_decides_nothing(tmp_path: Any) -> None:
     run(nodes, scene)
 
 
-def test_a_cluster_is_up_soon(tmp_path: Any) -> None:
-    """The voters do not wait for an election timeout of a second, neither at first nor again."""
+def test_a_cluster_starts_quickly(tmp_path: Any) -> None:
+    """The voters do not wait for an election timeout, neither at the first start nor at a restart."""
     nodes = Nodes(tmp_path, COMBINED, controller_quorum_election_timeout_ms="4000")
 
     async def scene() -> None:
@@ -340,11 +342,11 @@ def test_a_cluster_is_up_soon(tmp_path: Any) -> None:
     run(nodes, scene)
 
 
-# -- voters that can change ----------------------------------------------------------------------------------
+# -- dynamic voters
 
 
 class DynamicNodes(Nodes):
-    """Node 0 begins the quorum alone; the others find it by its address."""
+    """Node 0 starts the quorum alone; the others find it by its address."""
 
     def config(self, node_id: int) -> dict[str, str]:
         servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
@@ -372,7 +374,7 @@ class DynamicNodes(Nodes):
             formatter.without_voters()
 
     def voter(self, node_id: int) -> dict[str, Any]:
-        config = self.up[node_id].quorum.machine.config
+        config = self.up[node_id].quorum_node.raft.machine.config
         return {"cluster_id": CLUSTER, "voter_id": node_id, "voter_directory_id": config.directory_id}
 
     def add(self, node_id: int) -> AddRaftVoterRequest:
@@ -382,12 +384,12 @@ class DynamicNodes(Nodes):
     async def voters_are(self, *node_ids: int) -> None:
         expected = set(node_ids)
         await wait_until_async(
-            lambda: all(set(n.quorum.machine.voters.by_id) == expected for n in self.up.values())
+            lambda: all(set(n.quorum_node.raft.machine.voters.by_id) == expected for n in self.up.values())
         )
 
 
 async def change_voters(port: int, message: Message) -> Any:
-    """The first answer that is not "later"."""
+    """The first response that does not ask for a retry."""
     while True:
         answer = await ask(port, message, timeout_ms=20_000)
         if answer.error_code != ErrorCode.REQUEST_TIMED_OUT:
@@ -395,7 +397,7 @@ async def change_voters(port: int, message: Message) -> Any:
         await asyncio.sleep(0.05)
 
 
-def test_voters_come_and_go(tmp_path: Any) -> None:
+def test_voters_are_added_and_removed(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, COMBINED)
     for node_id in range(3):
         nodes.format(node_id)
@@ -412,15 +414,15 @@ def test_voters_come_and_go(tmp_path: Any) -> None:
         described = await ask(port, describe())
         voters = described.topics[0].partitions[0].current_voters
         assert [each.replica_directory_id for each in voters] == [
-            nodes.up[node_id].quorum.machine.config.directory_id for node_id in (0, 1, 2)
+            nodes.up[node_id].quorum_node.raft.machine.config.directory_id for node_id in (0, 1, 2)
         ]
-        # Three can lose one, even the one that they began with.
+        # Three voters can lose one, even the first.
         await nodes.kill(0)
         await nodes.leader()
         assert await created(port, "without-the-first")
         await nodes.start(0)
         await nodes.same_metadata()
-        # The leader itself may be removed: another takes over, and it goes on as an observer.
+        # The leader itself may be removed: another takes over, and it continues as an observer.
         leader = await nodes.leader()
         other = next(node_id for node_id in nodes.up if node_id != leader)
         remove = RemoveRaftVoterRequest(**nodes.voter(leader))
@@ -441,7 +443,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
         metadata_log_max_record_bytes_between_snapshots="2000",
         metadata_max_retention_bytes="1",
     )
-    nodes.format(0)  # the others need no more than their cluster.id
+    nodes.format(0)  # the others only need their cluster.id
 
     async def scene() -> None:
         for node_id in (1, 2):
@@ -449,7 +451,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
         await nodes.voters_are(0, 1, 2)
         for number in range(30):
             assert await created(nodes.up[0].port, f"t{number}")
-        logs = [broker.quorum.log for broker in nodes.up.values()]
+        logs = [broker.quorum_node.raft.log for broker in nodes.up.values()]
         await wait_until_async(lambda: all(each.start_offset > 20 for each in logs))
         for node_id in (0, 1, 2):
             await nodes.kill(node_id)
@@ -461,7 +463,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
     run(nodes, scene)
 
 
-def test_voters_that_begin_together(tmp_path: Any) -> None:
+def test_voters_that_start_together(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, ["controller"] * 3 + ["broker"])
     listed = ",".join(f"{n}@127.0.0.1:{nodes.ports[n]}:{uuid_to_text(bytes([n + 1]) * 16)}" for n in range(3))
     for node_id in range(3):
@@ -473,19 +475,19 @@ def test_voters_that_begin_together(tmp_path: Any) -> None:
 
     async def scene() -> None:
         await nodes.voters_are(0, 1, 2)
-        assert {broker.quorum.machine.kraft_version for broker in nodes.up.values()} == {1}
+        assert {broker.quorum_node.raft.machine.kraft_version for broker in nodes.up.values()} == {1}
         assert await created(nodes.up[3].port, "t")
 
     run(nodes, scene)
 
 
-def test_controllers_that_join_by_themselves(tmp_path: Any) -> None:
+def test_controllers_join_the_voters_automatically(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, COMBINED, controller_quorum_auto_join_enable="true")
     nodes.format(0)
 
     async def scene() -> None:
         await nodes.voters_are(0, 1, 2)
-        # A voter that lost its disk comes back with a new directory, in the place of the old one.
+        # A voter that lost its disk comes back with a new directory, which replaces the old one.
         leader = await nodes.leader()
         lost = next(node_id for node_id in nodes.up if node_id != leader)
         old = nodes.voter(lost)["voter_directory_id"]
@@ -494,7 +496,7 @@ def test_controllers_that_join_by_themselves(tmp_path: Any) -> None:
         await nodes.start(lost)
         new = nodes.voter(lost)["voter_directory_id"]
         assert new != old
-        machines = [broker.quorum.machine for broker in nodes.up.values()]
+        machines = [broker.quorum_node.raft.machine for broker in nodes.up.values()]
         await wait_until_async(
             lambda: all(each.voters.has(lost, new) and len(each.voters) == 3 for each in machines)
         )
@@ -502,7 +504,7 @@ def test_controllers_that_join_by_themselves(tmp_path: Any) -> None:
     run(nodes, scene)
 
 
-def test_a_voter_that_moves_tells_the_others(tmp_path: Any) -> None:
+def test_a_voter_that_moves_updates_its_address(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, COMBINED)
     nodes.format(0)
 
@@ -514,7 +516,7 @@ def test_a_voter_that_moves_tells_the_others(tmp_path: Any) -> None:
         await nodes.kill(moving)
         (nodes.ports[moving],) = free_ports(1)
         await nodes.start(moving)
-        machines = [broker.quorum.machine for broker in nodes.up.values()]
+        machines = [broker.quorum_node.raft.machine for broker in nodes.up.values()]
         await wait_until_async(
             lambda: all(
                 each.voters.by_id[moving].endpoints[0].port == nodes.ports[moving] for each in machines

@@ -1,4 +1,4 @@
-"""What else replicas do: moves, throttles, reads from the nearest one, deletions, fetches of strangers."""
+"""Reassignment, throttles, reads from the nearest replica, DeleteRecords, fetches of unknown replicas."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def fill(trio: Trio, mebibytes: int) -> None:
         assert not answer.responses[0].partition_responses[0].error_code
 
 
-def test_a_partition_moves_to_another_broker_and_leaves_nothing_behind() -> None:
+def test_a_reassigned_partition_leaves_nothing_on_the_old_broker() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         for number in range(5):
@@ -76,7 +76,7 @@ def test_a_partition_moves_to_another_broker_and_leaves_nothing_behind() -> None
     play(scene)
 
 
-def test_one_replica_becomes_two_and_one_again() -> None:
+def test_the_replication_factor_goes_to_two_and_back() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(replicas=(LEADER,))
         await trio.produce("alone")
@@ -94,7 +94,7 @@ def test_one_replica_becomes_two_and_one_again() -> None:
     play(scene)
 
 
-def test_the_leader_itself_moves_away() -> None:
+def test_the_leader_is_reassigned() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
@@ -108,7 +108,7 @@ def test_the_leader_itself_moves_away() -> None:
     play(scene)
 
 
-def test_a_throttled_move_takes_its_time_and_holds_up_nobody_else() -> None:
+def test_a_throttled_reassignment_is_slow_and_delays_no_other_partition() -> None:
     rate = {"leader_replication_throttled_rate": "100000", "follower_replication_throttled_rate": "100000"}
     lists = {"leader_replication_throttled_replicas": "0:1", "follower_replication_throttled_replicas": "0:3"}
     for which in ("leader", "follower"):
@@ -128,13 +128,13 @@ def test_a_throttled_move_takes_its_time_and_holds_up_nobody_else() -> None:
             assert not (await trio.produce("not held up")).error_code
             assert trio.world.loop.time() - at_once < 1
             await trio.until(lambda: trio.isr() == {LEADER, FOLLOWER, OTHER}, 100)
-            # Eleven seconds' worth may go at once; the rest of 4 MiB waits for the window to move on.
+            # The quota of eleven seconds may be used at once; the rest of 4 MiB waits for the window to move.
             assert 15 < trio.world.loop.time() - began < 60
 
         play(scene)
 
 
-def test_consumers_are_sent_to_the_replica_of_their_rack() -> None:
+def test_consumers_are_redirected_to_the_replica_in_their_rack() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(3):
@@ -152,7 +152,7 @@ def test_consumers_are_sent_to_the_replica_of_their_rack() -> None:
     play(scene, BY_RACK)
 
 
-def test_nobody_is_sent_to_a_replica_that_has_just_died() -> None:
+def test_consumers_are_not_redirected_to_a_replica_that_has_just_died() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -160,14 +160,14 @@ def test_nobody_is_sent_to_a_replica_that_has_just_died() -> None:
         assert (await trio.fetch(LEADER, rack="rack3")).preferred_read_replica == OTHER
         trio.nodes[OTHER].kill()
         await asyncio.sleep(0.05)
-        assert trio.isr() == {LEADER, FOLLOWER, OTHER}, "nobody has said so yet"
+        assert trio.isr() == {LEADER, FOLLOWER, OTHER}, "the controller does not know yet"
         data = await trio.fetch(LEADER, rack="rack3")
         assert data.preferred_read_replica == -1 and data.records
 
     play(scene, BY_RACK)
 
 
-def test_a_consumer_of_a_follower_hears_of_new_records_soon() -> None:
+def test_a_consumer_of_a_follower_gets_new_records_soon() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
@@ -182,7 +182,7 @@ def test_a_consumer_of_a_follower_hears_of_new_records_soon() -> None:
     play(scene)
 
 
-def test_deleted_records_are_gone_from_every_living_replica_when_it_is_answered() -> None:
+def test_delete_records_responds_when_every_live_replica_has_deleted() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(10):
@@ -206,7 +206,7 @@ def test_deleted_records_are_gone_from_every_living_replica_when_it_is_answered(
     play(scene)
 
 
-def test_a_stranger_that_fetches_as_a_replica_is_told_nothing() -> None:
+def test_a_fetch_of_an_unknown_replica_is_refused() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(SAFE, replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
@@ -235,7 +235,7 @@ def test_a_stranger_that_fetches_as_a_replica_is_told_nothing() -> None:
     play(scene)
 
 
-def test_a_follower_behind_the_beginning_of_the_leaders_log_begins_anew_there() -> None:
+def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         for number in range(3):

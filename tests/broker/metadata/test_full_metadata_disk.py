@@ -1,4 +1,4 @@
-"""When the metadata log finds no room, admin requests are refused item by item; with room they succeed."""
+"""With a full metadata disk admin requests are refused item by item; with space they succeed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_admin_requests_on_a_full_metadata_disk(tmp_path: Any, monkeypatch: pyte
                 raise DiskFull(str(tmp_path), "no space left on device")
 
             with monkeypatch.context() as full:
-                full.setattr(type(broker.quorum.log), "append", no_room)
+                full.setattr(type(broker.quorum_node.raft.log), "append", no_room)
                 for message in REQUESTS:
                     answer = await handle(message)
                     assert codes(answer) == [ErrorCode.KAFKA_STORAGE_ERROR], message
