@@ -198,7 +198,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self.closed:
             if self._outbox:
                 self._flush_outbox()
-            self._pause_or_resume_reading()
+            if self._reading == self._is_held():
+                self._pause_or_resume_reading()
 
     def _take_frames(self) -> None:
         next_frame, accept = self._buffer.next_frame, self._fast_path.accept
@@ -210,17 +211,17 @@ class Connection(asyncio.BufferedProtocol):
                 if not self._buffer.make_room():
                     self._wait_for_memory()
                 return
-            fast = accept(frame)
+            request = accept(frame)
             group = self._group
-            if fast is None:
+            if request is None:
                 if group:
                     self._append_group()
                 self._handle(frame)
-            elif group and (group[0].partition is not fast.partition or len(group) >= GROUP_MAX):
+            elif group and (group[0].partition is not request.partition or len(group) >= GROUP_MAX):
                 self._append_group()
-                self._group.append(fast)
+                self._group.append(request)
             else:
-                group.append(fast)
+                group.append(request)
         self._append_group()
 
     def _wait_for_memory(self) -> None:
@@ -233,7 +234,8 @@ class Connection(asyncio.BufferedProtocol):
             self._starved = False
             if not self._buffer.make_room():
                 self._wait_for_memory()
-            self._pause_or_resume_reading()
+            if self._reading == self._is_held():
+                self._pause_or_resume_reading()
 
     def _append_group(self) -> None:
         """Append the produce requests that were grouped."""
@@ -262,24 +264,43 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pause_or_resume_reading(self) -> None:
         """Read the socket only while requests are being taken from the buffer."""
-        wanted = not self._is_held()
-        if wanted != self._reading and self._transport is not None:
-            self._reading = wanted
-            if wanted:
+        if self._transport is not None:
+            self._reading = not self._reading
+            if self._reading:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
 
     def _handle(self, frame: memoryview) -> None:
-        """Decode one request and give it to its handler."""
+        """Decode one request, give it to its handler, and send or queue the response."""
         if self.closed:
             return
         try:
             head = read_request_header(frame)
             request = Request(self, head.api_key, head.api_version, head.correlation_id, head.client_id)
-            self._respond(request, self._dispatcher.dispatch(request, frame, head.body_pos))
-            if self._outbox_bytes >= OUTBOX_MAX_BYTES:
-                self._flush_outbox()
+            response = self._dispatcher.dispatch(request, frame, head.body_pos)
+            if response is None:
+                return  # acks=0
+            if isinstance(response, DeferredResponse):
+                if self._pending:
+                    self._pending.append(_Pending(request, None, deferred=response))
+                    return
+                response = response.build()
+            if isinstance(response, Message):
+                parts = encode_response(request.api_key, request.version, request.correlation_id, response)
+                if self._pending:
+                    self._pending.append(_Pending(None, parts))
+                    return
+                self._put(parts)
+                if self._outbox_bytes >= OUTBOX_MAX_BYTES:
+                    self._flush_outbox()
+                return
+            if not isinstance(response, asyncio.Future | Promise):
+                assert asyncio.iscoroutine(response), response
+                self._exclusive = True
+                response = self._loop.create_task(response)
+            self._pending.append(_Pending(request, None, response))
+            response.add_done_callback(self._response_ready)
         except DecodeError as error:
             self._close_because(f"request not understood: {error}")
         except CloseConnection as error:
@@ -287,56 +308,25 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             self._fail()
 
-    def _respond(self, request: Request, response: Any) -> None:
-        """Send what a handler returned, or queue it."""
-        if response is None:
-            return  # acks=0
-        if isinstance(response, Message):
-            parts = self._encode(request, response)
-            if self._pending:
-                self._pending.append(_Pending(None, parts))
-            else:
-                self._put(parts)
-        elif isinstance(response, asyncio.Future | Promise):
-            self._pending.append(_Pending(request, None, response))
-            response.add_done_callback(self._response_ready)
-        elif isinstance(response, DeferredResponse):
-            if self._pending:
-                self._pending.append(_Pending(request, None, deferred=response))
-            else:
-                self._put(self._encode(request, response.build()))
-        else:
-            assert asyncio.iscoroutine(response), response
-            self._exclusive = True
-            task = self._loop.create_task(response)
-            self._pending.append(_Pending(request, None, task))
-            task.add_done_callback(self._response_ready)
-
     def _response_ready(self, future: asyncio.Future[Any] | Promise[Any]) -> None:
+        """Move every finished response at the head of the queue to the outbox, and continue."""
         if isinstance(future, asyncio.Task):
             self._exclusive = False
         if self.closed:
             if not future.cancelled():
                 future.exception()  # retrieved: the client has left
             return
-        self._send_ready()
-        self._process()
-
-    def _send_ready(self) -> None:
-        """Move every finished response at the head of the queue to the outbox."""
         pending = self._pending
-        while pending and not self.closed:
+        while pending:
             head = pending[0]
-            future = head.future
-            if future is not None and not future.done():
+            if head.future is not None and not head.future.done():
                 break
-            parts = head.parts
+            parts = head.parts or self._result_parts(head)
             if parts is None:
-                parts = self._result_parts(head)
-                if parts is None:
-                    return
+                break  # the connection is closed
             pending.popleft()
             self._put(parts)
+        self._process()
 
     def _result_parts(self, pending: _Pending) -> list[Part] | None:
         """The encoded result of a finished future; None after closing the connection on a failure."""
@@ -345,9 +335,12 @@ class Connection(asyncio.BufferedProtocol):
                 assert pending.future is not None
                 return [pending.future.result()]
             if pending.deferred is not None:
-                return self._encode(pending.request, pending.deferred.build())
-            assert pending.future is not None
-            return self._encode(pending.request, pending.future.result())
+                response = pending.deferred.build()
+            else:
+                assert pending.future is not None
+                response = pending.future.result()
+            request = pending.request
+            return encode_response(request.api_key, request.version, request.correlation_id, response)
         except asyncio.CancelledError:
             self.close()
         except CloseConnection as error:
@@ -357,9 +350,6 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             self._fail()
         return None
-
-    def _encode(self, request: Request, response: Any) -> list[Part]:
-        return encode_response(request.api_key, request.version, request.correlation_id, response)
 
     # -- responses
 

@@ -110,16 +110,32 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Is a request in flight?"""
         return bool(self._calls)
 
-    def send(self, message: Message, response_class: type[Message], on_response: OnResponse) -> None:
+    def send(
+        self,
+        message: Message,
+        response_class: type[Message],
+        on_response: OnResponse | None,
+        *,
+        version: int | None = None,
+        future: asyncio.Future[Any] | None = None,
+    ) -> None:
         """Send a request; `on_response` gets the response, or nothing if the connection ends before it.
 
         Records of the response are a view of the receive buffer, so that they reach the log without a copy.
         `on_response` may return an iterator: the loop runs other work between two steps, and nothing more is
         read from the connection until the last one.
         """
-        if not self.closed and self._transport is not None:
+        if self.closed or self._transport is None:
+            return
+        if version is None:
             version = API_BY_KEY[message.API_KEY].max_version
-            self._send(message, version, response_class, on_response, None)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
+        frame = encode_request(version, correlation_id, self._client_id, message)
+        self._calls.append(
+            _Call(message.API_KEY, version, response_class, correlation_id, on_response, future)
+        )
+        self._transport.write(frame)
 
     def call(
         self, message: Message, version: int, response_class: type[Response]
@@ -128,7 +144,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self.closed or self._transport is None:
             raise PeerLost("the connection is closed", disconnected=True)
         future: asyncio.Future[Response] = self._loop.create_future()
-        self._send(message, version, response_class, None, future)
+        self.send(message, response_class, None, version=version, future=future)
         return future
 
     def close(self) -> None:
@@ -136,23 +152,6 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._end()
             if self._transport is not None:
                 self._transport.abort()
-
-    def _send(
-        self,
-        message: Message,
-        version: int,
-        response_class: type[Message],
-        on_response: OnResponse | None,
-        future: asyncio.Future[Any] | None,
-    ) -> None:
-        correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
-        frame = encode_request(version, correlation_id, self._client_id, message)
-        self._calls.append(
-            _Call(message.API_KEY, version, response_class, correlation_id, on_response, future)
-        )
-        assert self._transport is not None
-        self._transport.write(frame)
 
     # -- responses
 

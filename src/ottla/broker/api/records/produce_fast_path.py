@@ -231,10 +231,7 @@ class ProduceFastPath:
             return []
         # The maximum, not the last: that may repeat an old batch, which says nothing of those before it.
         if max(result[1] for result in results) >= partition.high_watermark:
-            return [
-                self._when_committed(request, result)
-                for request, result in zip(requests, results, strict=False)
-            ]
+            return self._when_committed(requests, results)
         log_start_offset = partition.log.log_start_offset
         responses: list[ResponseFrame] = []
         for request, result in zip(requests, results, strict=False):
@@ -251,12 +248,19 @@ class ProduceFastPath:
             responses.append(response)
         return responses
 
-    def _when_committed(self, request: ProduceFrame, result: AppendResult) -> ResponseFrame:
-        route = request.route
-        waiting = _Waiting(self._metadata, request, result)
-        if route.partition.when_committed(result.last_offset + 1, waiting, local=not route.all_replicas):
-            return waiting.start()
-        return waiting.response()
+    def _when_committed(
+        self, requests: Sequence[ProduceFrame], results: list[AppendResult]
+    ) -> list[ResponseFrame]:
+        responses: list[ResponseFrame] = []
+        for request, result in zip(requests, results, strict=False):
+            route = request.route
+            waiting = _Waiting(self._metadata, request, result)
+            end_offset = result.last_offset + 1
+            if route.partition.when_committed(end_offset, waiting, local=not route.all_replicas):
+                responses.append(waiting.start())
+            else:
+                responses.append(waiting.response())
+        return responses
 
     def remember(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
         """Remember the route of a request that the handler has decoded, if it has the common shape."""
