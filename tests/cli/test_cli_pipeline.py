@@ -38,8 +38,8 @@ def test_errors_have_an_exit_code_and_a_place(file, capsys):
     file.write_text(VALID.replace("console: true", "consol: true").replace("topic:", "topics:"))
     assert main(["pipeline", "validate", str(file)]) == 1
     out = capsys.readouterr().out
-    assert f"{file}:4:12: error: source 'orders': unknown word 'topics'; did you mean 'topic'?" in out
-    assert "unknown word 'consol'; did you mean 'console'?" in out
+    assert f"{file}:4:12: error: source 'orders': unknown key 'topics'; did you mean 'topic'?" in out
+    assert "unknown key 'consol'; did you mean 'console'?" in out
     assert out.endswith("errors\n")
 
 
@@ -63,14 +63,14 @@ def test_run_and_state_refuse_what_is_not_valid(file, capsys):
     assert "no step is called 'nothing'; there are none" in capsys.readouterr().err
     file.write_text(VALID.replace("sinks", "snks"))
     assert main(["pipeline", "run", str(file)]) == 1
-    assert "unknown word 'snks'" in capsys.readouterr().err
+    assert "unknown key 'snks'" in capsys.readouterr().err
     assert main(["pipeline", "state", str(file), "nothing"]) == 1
 
 
 def test_run_says_at_once_what_is_missing(file, ottla_cluster, capsys):
     servers = ottla_cluster.bootstrap_servers
     assert main(["pipeline", "run", str(file), "-b", servers, "--set", "topic=no-such-topic"]) == 1
-    assert "there is no topic 'no-such-topic'" in capsys.readouterr().err
+    assert "topic 'no-such-topic' does not exist" in capsys.readouterr().err
     assert main(["pipeline", "run", str(file), "-b", "localhost:1"]) == 1
 
 

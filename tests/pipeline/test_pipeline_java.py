@@ -66,13 +66,11 @@ def test_without_any_one_sentence_says_why(tmp_path):
     with pytest.raises(JavaNotFound) as caught:
         find_java({"PATH": str(tmp_path)})
     assert str(caught.value) == (
-        "Spark needs Java 17 or newer: JAVA_HOME is not set, there is no java on the PATH; "
-        "install one, or run: pip install 'ottla[java]'"
+        "Spark needs Java 17 or newer: JAVA_HOME is not set, no java on the PATH; "
+        "install Java, or run: pip install 'ottla[java]'"
     )
     old = make_java(tmp_path / "old", "1.8.0_392")
-    with pytest.raises(
-        JavaNotFound, match=r"JAVA_HOME=\S+ has no Java that answers, \S+old/bin/java is Java 8;"
-    ):
+    with pytest.raises(JavaNotFound, match=r"JAVA_HOME=\S+ has no working Java, \S+old/bin/java is Java 8;"):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(old / "bin")})
 
 

@@ -70,11 +70,11 @@ def test_sorting_distinct():
     [
         ("", "the SQL is empty"),
         ("-- nothing", "the SQL is empty"),
-        ("INSERT INTO x", "a step is one query: it begins with SELECT or WITH"),
-        ("SELECT (1 FROM a", "a '(' without its ')'"),
-        ("SELECT 1) FROM a", "a ')' without its '('"),
-        ("SELECT 'x FROM a", "a quote ' that does not end"),
-        ("SELECT 1; SELECT 2", "a step is one query: nothing may follow the ';'"),
+        ("INSERT INTO x", "expected a query that starts with SELECT or WITH"),
+        ("SELECT (1 FROM a", "unbalanced '('"),
+        ("SELECT 1) FROM a", "unbalanced ')'"),
+        ("SELECT 'x FROM a", "unterminated quote '"),
+        ("SELECT 1; SELECT 2", "a step is a single query: nothing may follow the ';'"),
         ("SELECT 1;", None),
     ],
 )

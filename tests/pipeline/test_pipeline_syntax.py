@@ -11,11 +11,11 @@ from ottla.pipeline.definition.code_lookup import find_code_problem
 from ottla.pipeline.definition.schemas import SchemaError, column_names
 from ottla.pipeline.definition.syntax import (
     CodeReference,
-    duration_ms,
     is_remote,
     parse_code_reference,
     spark_duration,
 )
+from pyspark_ottla.option_values import parse_duration_ms
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from ottla.pipeline.definition.syntax import (
     ],
 )
 def test_durations(text, expected):
-    assert duration_ms(text) == expected
+    assert parse_duration_ms(text) == expected
 
 
 def test_a_duration_for_spark():
@@ -127,14 +127,11 @@ def test_code_is_looked_up_but_not_run(tmp_path):
     assert find_code_problem(CodeReference("json.decoder", "JSONDecoder"), directory) is None
     found = find_code_problem(CodeReference("steps.py", "claen"), directory)
     assert found == "steps.py has no 'claen'; did you mean 'clean'?"
-    assert find_code_problem(CodeReference("nothing.py", "f"), directory) == "there is no file nothing.py"
+    assert find_code_problem(CodeReference("nothing.py", "f"), directory) == "no such file: nothing.py"
     assert (
-        find_code_problem(CodeReference("no_such_module", "f"), directory)
-        == "there is no module no_such_module"
+        find_code_problem(CodeReference("no_such_module", "f"), directory) == "no such module: no_such_module"
     )
-    assert (
-        find_code_problem(CodeReference("json.nowhere", "f"), directory) == "there is no module json.nowhere"
-    )
+    assert find_code_problem(CodeReference("json.nowhere", "f"), directory) == "no such module: json.nowhere"
     assert "line 1" in (find_code_problem(CodeReference("broken.py", "f"), directory) or "")
 
 

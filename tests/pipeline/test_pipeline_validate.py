@@ -46,35 +46,35 @@ def test_a_file_with_many_errors_tells_all_of_them(check):
         """
     )
     assert found == [
-        "1:11: error: the name 'my pipeline' may have letters, digits, - and _ only",
-        "2:1: error: the file: unknown word 'sorces'; did you mean 'sources'?",
+        "1:11: error: invalid name 'my pipeline': use letters, digits, - and _ only",
+        "2:1: error: the file: unknown key 'sorces'; did you mean 'sources'?",
         "6:13: error: source 'orders': 'format' is 'jsn', expected json or avro or string or raw; "
         "did you mean 'json'?",
         "7:16: error: source 'orders': schema: unknown type 'BIGNIT'; did you mean 'BIGINT'?",
         "8:16: error: source 'orders': watermark: 'delay' is missing",
-        "8:29: error: source 'orders': watermark: unknown word 'dely'; did you mean 'delay'?",
-        "9:3: error: sources: 'orders' is there twice; first on line 4",
-        "15:12: error: step 'big': no source or step is called 'ordrs'; did you mean 'orders'?",
-        "16:3: error: step 'both': expected one of sql, python, map, dedup, state; it has sql and map",
-        "21:11: error: sink 'out': no source or step is called 'bgi'; did you mean 'big'?",
-        "22:12: error: sink 'out': 'out put' is no name of a topic (letters, digits, '.', '_', '-')",
+        "8:29: error: source 'orders': watermark: unknown key 'dely'; did you mean 'delay'?",
+        "9:3: error: sources: duplicate key 'orders'; first on line 4",
+        "15:12: error: step 'big': unknown source or step 'ordrs'; did you mean 'orders'?",
+        "16:3: error: step 'both': expected one of sql, python, map, dedup, state; found sql and map",
+        "21:11: error: sink 'out': unknown source or step 'bgi'; did you mean 'big'?",
+        "22:12: error: sink 'out': invalid topic name 'out put': use letters, digits, '.', '_' and '-' only",
         "23:11: error: sink 'out': 'mode' is 'exactly', expected at-least-once or exactly-once; "
         "did you mean 'exactly-once'?",
-        "24:5: error: sink 'out': 'partition_by' does not go with 'topic'",
-        "26:12: error: options: 'trigger' is 'often', expected a time such as '30 seconds', '10 minutes', "
-        "'500ms' or 'as soon as possible'",
-        "27:23: error: options: 'shuffle_partitions' is 'few', expected a number from 1 on",
+        "24:5: error: sink 'out': 'partition_by' is not allowed with 'topic'",
+        "26:12: error: options: 'trigger' is 'often', expected a duration such as '30 seconds', '10 "
+        "minutes', '500ms' or 'as soon as possible'",
+        "27:23: error: options: 'shuffle_partitions' is 'few', expected a number of at least 1",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "1:1: error: the file is empty; see docs/PIPELINES.md for what belongs in it"),
-        ("a: [1", "1:6: error: this is not YAML: "),
-        ("- a\n", "1:1: error: expected the words pipeline"),
-        ("pipeline: p\n", "1:1: error: 'sources' is missing: a pipeline has at least one of them"),
-        ("pipeline: p\nsources: nothing\n", "2:10: error: sources: expected words with values (a mapping)"),
+        ("", "1:1: error: the file is empty; docs/PIPELINES.md describes the format"),
+        ("a: [1", "1:6: error: invalid YAML: "),
+        ("- a\n", "1:1: error: expected a mapping with the keys pipeline"),
+        ("pipeline: p\n", "1:1: error: 'sources' is missing: a pipeline needs at least one"),
+        ("pipeline: p\nsources: nothing\n", "2:10: error: sources: expected a mapping (key: value)"),
     ],
 )
 def test_files_that_are_no_pipelines(check, text, message):
@@ -101,7 +101,7 @@ def test_variables(check, load):
     assert load(text, where="other:2").bootstrap == "other:2"
     assert load(text).sources["s"].topics == ("orders",)
     assert check(text, tpic="x") == [
-        "2:1: error: --set tpic=...: there is no such variable; did you mean 'topic'?"
+        "2:1: error: --set tpic=...: unknown variable 'tpic'; did you mean 'topic'?"
     ]
     assert check(text.replace("${where}", "${were}")) == [
         "3:12: error: unknown variable ${were}; did you mean 'where'?"
@@ -118,12 +118,12 @@ def test_rings(checked):
         """,
         SINK.format(name="c", more=""),
     )
-    assert found == ["steps read each other in a ring: a -> c -> b -> a"]
+    assert found == ["the steps form a cycle: a -> c -> b -> a"]
 
 
 def test_names_are_one_family_and_case_does_not_matter(checked):
     found = checked("steps: {Orders: {sql: SELECT * FROM clicks}}", SINK.format(name="ORDERS", more=""))
-    assert found == ["the name 'Orders' is taken by 'orders' on line 3"]
+    assert found == ["duplicate name 'Orders': 'orders' is defined on line 3"]
 
 
 def test_code(checked, tmp_path):
@@ -142,7 +142,7 @@ def test_code(checked, tmp_path):
         "step 'b': steps.py has no 'cleen'; did you mean 'clean'?",
         "step 'c': 'python' is 'clean', expected file.py:name or module:name",
         "step 'd': 'schema' is missing",
-        "step 'd': 'from' takes one name here",
+        "step 'd': 'from' takes a single name here",
     ]
 
 
@@ -152,14 +152,14 @@ def test_code(checked, tmp_path):
         ("{sql: 'SELECT count(*) AS n FROM orders'}", "", "aggregates a stream without a watermark"),
         ("{sql: 'SELECT count(*) AS n FROM orders'}", "output: update", None),
         ("{sql: \"SELECT count(*) FROM clicks GROUP BY window(at, '1 minute')\"}", "", None),
-        ("{sql: 'SELECT * FROM orders ORDER BY id'}", "", "sorts a stream, which takes 'output: complete'"),
+        ("{sql: 'SELECT * FROM orders ORDER BY id'}", "", "sorts a stream, which needs 'output: complete'"),
         ("{sql: 'SELECT count(*) n FROM orders ORDER BY n'}", "output: complete", None),
-        ("{sql: 'SELECT count(*) n FROM orders ORDER BY n'}", "output: update", "sorting takes"),
-        ("{sql: 'SELECT * FROM orders'}", "output: complete", "'output: complete' is for aggregates"),
+        ("{sql: 'SELECT count(*) n FROM orders ORDER BY n'}", "output: update", "sorting needs"),
+        ("{sql: 'SELECT * FROM orders'}", "output: complete", "'output: complete' needs an aggregation"),
         (
             "{sql: 'SELECT id, count(*) FROM orders GROUP BY id'}",
             "{output: update, mode: exactly-once}",
-            "takes",
+            "does not support",
         ),
         ("{sql: 'SELECT * FROM clicks c LEFT JOIN views v ON c.id = v.id'}", "", None),
         (
@@ -177,29 +177,33 @@ def test_code(checked, tmp_path):
         (
             "{sql: 'SELECT * FROM orders RIGHT JOIN customers USING (customer)'}",
             "",
-            "would keep rows of a table",
+            "the outer side is a table",
         ),
         (
             "{sql: 'SELECT * FROM customers LEFT JOIN orders USING (customer)'}",
             "",
-            "would keep rows of a table",
+            "the outer side is a table",
         ),
         (
             "{sql: 'SELECT * FROM orders FULL JOIN customers USING (customer)'}",
             "",
-            "would keep rows of a table",
+            "the outer side is a table",
         ),
-        ("{sql: 'SELECT * FROM customers'}", "", "is made of tables only"),
+        ("{sql: 'SELECT * FROM customers'}", "", "reads tables only"),
         ("{dedup: id, from: clicks}", "", None),
         ("{dedup: id, from: orders}", "", "'dedup' needs a watermark on 'orders'"),
-        ("{dedup: customer, from: customers}", "", "'customers' is a table; 'dedup' works on streams"),
-        ("{sql: SELECT 1 FROM orders, from: orders}", "", "the SQL itself names what it reads"),
-        ("{dedup: id, from: clicks, time: event}", "", "'time' does not go with 'dedup'"),
+        ("{dedup: customer, from: customers}", "", "'dedup' needs a stream, but 'customers' is a table"),
+        ("{sql: SELECT 1 FROM orders, from: orders}", "", "the SQL names its inputs"),
+        ("{dedup: id, from: clicks, time: event}", "", "'time' is not allowed with 'dedup'"),
         ("{sql: SELECT 1 FROM orders}", "delete_when: 'true'", "'delete_when' needs a 'key'"),
         ("{sql: SELECT 1 FROM orders}", "compacted: true", "a compacted topic needs a 'key'"),
         ("{sql: SELECT 1 FROM orders}", "format: avro", "'schema' is missing"),
-        ("{sql: SELECT 1 FROM orders}", "{format: avro, schema: id INT}", "an Avro schema is JSON"),
-        ("{sql: SELECT 1 FROM orders}", "value: id", "'value' is for format string and raw"),
+        (
+            "{sql: SELECT 1 FROM orders}",
+            "{format: avro, schema: id INT}",
+            "the Avro schema is not valid JSON",
+        ),
+        ("{sql: SELECT 1 FROM orders}", "value: id", "'value' is for formats string and raw"),
     ],
 )
 def test_what_spark_would_refuse(checked, step, more, message):
@@ -224,7 +228,7 @@ def test_state_steps(checked, tmp_path):
     assert found == [
         "step 's': 'state' needs 'state_store: rocksdb'",
         "step 's': 'time: event' needs a watermark on 'orders'",
-        "step 's': event_time: its schema has no 'at'",
+        "step 's': event_time: unknown column 'at' in its schema",
     ]
 
 
@@ -237,7 +241,7 @@ def test_state_after_state_takes_append(checked):
     assert checked(steps, SINK.format(name="n", more="")) == []
     found = checked(steps, SINK.format(name="n", more="output: update"))
     assert found == [
-        "sink 'out': steps once and n keep state one after the other, which takes 'output: append'"
+        "sink 'out': steps once and n are chained stateful operators, which need 'output: append'"
     ]
 
 
@@ -259,16 +263,16 @@ def test_sources(check):
         """
     )
     assert found == [
-        "3:53: error: source 'a': watermark: no column 'add'; there are id, _key, _topic, _partition, "
-        "_offset, _timestamp",
-        "4:25: error: source 'b': schema: every source has a column '_key' of its own",
-        "4:61: error: source 'b': a table has no 'start': all of it counts, as it is now",
-        "5:41: error: source 'c': format string has one column 'value' and takes no schema",
+        "3:53: error: source 'a': watermark: unknown column 'add'; the columns are id, _key, _topic, "
+        "_partition, _offset, _timestamp",
+        "4:25: error: source 'b': schema: column name '_key' is reserved",
+        "4:61: error: source 'b': 'start' is not allowed with 'table': a table is always read whole",
+        "5:41: error: source 'c': format string takes no schema: it has one column 'value'",
         "6:24: error: source 'd': 'start' is 'middle', expected earliest or latest or group",
         "7:6: error: source 'e': 'schema' is missing",
-        "10:3: error: sink 'o': a lake table takes 'output: append' only",
-        "11:22: error: sink 'p': 'o' writes to ./x already",
-        "12:24: error: options: dead_letter is the topic that source 'f' reads: bad records would go round",
+        "10:3: error: sink 'o': a lake table supports 'output: append' only",
+        "11:22: error: sink 'p': sink 'o' also writes to ./x",
+        "12:24: error: options: source 'f' reads the dead_letter topic: bad records would loop",
     ]
 
 
@@ -279,9 +283,9 @@ def test_warnings_are_no_errors(checked):
         warnings=True,
     )
     assert found == [
-        "no sink needs 'views': it is not run",
-        "no sink needs 'customers': it is not run",
-        "step 's': a join of two streams without watermarks on both remembers every row for ever",
+        "'views' is not used by any sink and is not run",
+        "'customers' is not used by any sink and is not run",
+        "step 's': a join of two streams without watermarks on both keeps every row in state forever",
     ]
 
 
@@ -289,6 +293,4 @@ def test_a_connect_server_has_no_console(checked):
     sinks = "sinks: {o: {from: orders, console: true}}\n"
     assert checked(sinks, "options: {master: 'spark://host:7077'}\n") == []
     found = checked(sinks, "options: {master: 'sc://host:15002'}\n")
-    assert found == [
-        "sink 'o': a Connect server has no console here: write to a topic, or choose another master"
-    ]
+    assert found == ["sink 'o': a console sink does not work with Spark Connect; use another master or sink"]

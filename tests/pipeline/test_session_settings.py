@@ -13,7 +13,7 @@ from ottla.pipeline.session import spark_session
 from ottla.pipeline.session.shipping import Shipment
 from ottla.pipeline.session.spark_session import SessionError, master_kind, session_settings, ship_mode
 
-SHIPMENT = Shipment("/cache/code.zip", "/cache/needs.tar.gz")
+SHIPMENT = Shipment("/cache/code.zip", "/cache/dependencies.tar.gz")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -39,7 +39,7 @@ def test_kinds_of_masters(master, kind):
     "master", ["", "local[", "local[x]", "spark://host", "http://host:1", "yarn-client", "mesos://h:1"]
 )
 def test_what_is_no_master(master):
-    with pytest.raises(SessionError, match="is no Spark master: expected local"):
+    with pytest.raises(SessionError, match=r"invalid Spark master .*: expected local"):
         master_kind(master)
 
 
@@ -58,8 +58,11 @@ def test_local_ships_nothing_and_uses_this_python():
 def test_a_standalone_cluster_gets_archives(monkeypatch):
     monkeypatch.setattr(spark_session.shutil, "which", lambda name: f"/usr/bin/{name}")
     settings = session_settings("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
-    assert settings.conf["spark.archives"] == "/cache/code.zip#ottla_code,/cache/needs.tar.gz#ottla_needs"
-    assert settings.conf["spark.executorEnv.PYTHONPATH"] == f"ottla_code{os.pathsep}ottla_needs"
+    assert (
+        settings.conf["spark.archives"]
+        == "/cache/code.zip#ottla_code,/cache/dependencies.tar.gz#ottla_dependencies"
+    )
+    assert settings.conf["spark.executorEnv.PYTHONPATH"] == f"ottla_code{os.pathsep}ottla_dependencies"
     assert "spark.driver.host" not in settings.conf
     assert settings.environment["PYSPARK_PYTHON"] == f"python{VERSION}"
     # Spark runs helpers of the driver with the executors' Python: they find our packages, not our library.
@@ -142,7 +145,7 @@ def test_connect_without_what_it_needs():
         server.bind(("127.0.0.1", 0))
         server.listen()
         master = f"sc://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(SessionError, match=rf"{master}: pip install 'pyspark\[connect\]'"):
+        with pytest.raises(SessionError, match=rf"{master}: run pip install 'pyspark\[connect\]'"):
             spark_session.create_session(master, "orders")
 
 

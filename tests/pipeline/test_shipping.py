@@ -31,7 +31,7 @@ def bare_python(program: str, *paths: str, **environment: str) -> str:
 
 def test_the_code_has_our_packages_and_nothing_else(tmp_path):
     shipment = build_shipment("code", cache=str(tmp_path))
-    assert shipment.needs is None
+    assert shipment.dependencies is None
     assert shipment.code is not None
     with zipfile.ZipFile(shipment.code) as archive:
         names = archive.namelist()
@@ -128,5 +128,5 @@ def test_nothing_and_nonsense(tmp_path):
     assert build_shipment("nothing", cache=str(tmp_path)) == Shipment(None, None)
     assert Shipment(None, None).python_path() == ""
     assert os.listdir(tmp_path) == []
-    with pytest.raises(ValueError, match="nothing is shipped as 'some'"):
+    with pytest.raises(ValueError, match="unknown ship mode 'some'"):
         build_shipment("some", cache=str(tmp_path))

@@ -25,7 +25,7 @@ from ottla.pipeline.plan import queries_of
 from ottla.pipeline.queries.builder import BuildError
 from ottla.pipeline.queries.runner import PipelineFailed, RunningPipeline
 from ottla.pipeline.queries.state_store import choose, operators, queries_with, read_state
-from ottla.testing.topics import run_apart
+from ottla.testing.topics import run_in_thread
 
 pytestmark = [
     pytest.mark.spark,
@@ -131,7 +131,7 @@ def prepare(pipeline: Pipeline) -> None:
     async def act() -> None:
         await pipeline_run._prepare(pipeline, problems)
 
-    run_apart(act)
+    run_in_thread(act)
     assert not problems.errors
 
 
@@ -321,7 +321,7 @@ def pipelines(servers: str) -> list[dict[str, Any]]:
         async with Admin(servers) as admin:
             found.extend(await list_queries(admin))
 
-    run_apart(act)
+    run_in_thread(act)
     return found
 
 

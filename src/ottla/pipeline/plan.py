@@ -1,8 +1,8 @@
-"""Which queries a pipeline becomes, with their groups, checkpoints and options: all of it without Spark.
+"""The query plans of a pipeline: groups, checkpoints and options. Nothing here needs Spark.
 
-One query for each sink. One more for each source whose values may be bad and for each `map` step that may
-fail on a row: these write the dead-letter topic. Every query has its own checkpoint and its own consumer
-group, so one can be added or removed without touching the others.
+There is one query per sink, and one more for each source with values that can fail to decode and for each
+`map` step: these write to the dead-letter topic. Every query has its own checkpoint and consumer group, so
+queries can be added and removed independently.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import NamedTuple
 from ottla.pipeline.definition.graph import Graph
 from ottla.pipeline.definition.model import Pipeline, Sink, Source, Step
 from ottla.pipeline.definition.parser import AS_SOON_AS_POSSIBLE
-from ottla.pipeline.definition.syntax import duration_ms, is_remote
+from ottla.pipeline.definition.syntax import is_remote
 from ottla.pipeline.session.shipping import BASE_DEPENDENCIES, DEPENDENCIES
+from pyspark_ottla.option_values import parse_duration_ms
 
 GROUP_PREFIX = "ottla-pipeline"
 DEAD_LETTERS = "dead-letters"
-# Under these names Spark counts what went to the dead-letter topic, and what a source or step dropped.
+# The names of Spark's observed metrics that count dead letters and dropped records.
 DEAD_LETTER_METRIC = "dead_letters"
 DROPPED_METRIC_PREFIX = "dropped_"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -29,7 +30,7 @@ MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStorePro
 
 
 class QueryPlan(NamedTuple):
-    """One streaming query. Without a sink it writes dead letters of the source or step `input`."""
+    """One streaming query. Without a sink it writes the dead letters of the source or step `input`."""
 
     name: str
     input: str
@@ -45,13 +46,13 @@ class QueryPlan(NamedTuple):
 
 
 def queries_of(pipeline: Pipeline) -> list[QueryPlan]:
-    """In the order of the file, dead letters last."""
+    """Return the plans in the order of the file, dead letters last."""
     graph = Graph(pipeline)
     plans = []
     needed: dict[str, None] = {}
     for sink in pipeline.sinks.values():
         name = graph.find(sink.input)
-        assert name is not None, "only a valid pipeline is planned"
+        assert name is not None, "a plan needs a valid pipeline"
         needed.update(dict.fromkeys(graph.needed_by(sink)))
         plans.append(_plan(pipeline, str(sink.name), name, sink))
     bad = [name for name in needed if has_dead_letters(pipeline, pipeline.named(name))]
@@ -73,7 +74,7 @@ def _plan(pipeline: Pipeline, name: str, input_name: str, sink: Sink | None) -> 
         output=sink.output if sink is not None else "append",
         group=group_of(pipeline.name, name),
         checkpoint=checkpoint_of(pipeline, name),
-        trigger_ms=0 if trigger == AS_SOON_AS_POSSIBLE else duration_ms(trigger) or 0,
+        trigger_ms=0 if trigger == AS_SOON_AS_POSSIBLE else parse_duration_ms(trigger) or 0,
     )
 
 
@@ -82,7 +83,7 @@ def group_of(pipeline: str, query: str) -> str:
 
 
 def parse_group(group: str) -> tuple[str, str] | None:
-    """The pipeline and the query that a group belongs to."""
+    """Return the pipeline and query of a consumer group; None if it belongs to no pipeline."""
     parts = group.split(".")
     return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == GROUP_PREFIX else None
 
@@ -98,14 +99,14 @@ def connection_options(pipeline: Pipeline) -> dict[str, str]:
 
 
 def source_options(pipeline: Pipeline, source: Source, group: str | None) -> dict[str, str]:
-    """The options of the data source; `group` is None for tables, which have no place to remember."""
+    """Return the options of the data source; `group` is None for tables, which commit no offsets."""
     options = connection_options(pipeline) | {"subscribe": ",".join(source.topics)}
     if group is not None:
         options |= {
             "startingOffsets": source.start,
             "kafka.group.id": group,
             "commitOffsetsToGroup": "true",
-            "commitOffsetsMetadata": where_it_runs(pipeline),
+            "commitOffsetsMetadata": driver_location(pipeline),
         }
         if source.start == "group":
             options["startingOffsetsByGroupStrategy"] = "earliest"
@@ -121,8 +122,8 @@ def source_options(pipeline: Pipeline, source: Source, group: str | None) -> dic
     return options | dict(source.options)
 
 
-def where_it_runs(pipeline: Pipeline) -> str:
-    """What `ottla pipeline list` tells of a query's place: the driver's host and process, and the master."""
+def driver_location(pipeline: Pipeline) -> str:
+    """Return the host and process of the driver and the master, which `ottla pipeline list` shows."""
     return f"{socket.gethostname()} pid {os.getpid()}, {pipeline.options.master}"
 
 
@@ -137,22 +138,22 @@ def sink_options(pipeline: Pipeline, sink: Sink) -> dict[str, str]:
 
 
 def executor_dependencies(pipeline: Pipeline) -> tuple[str, ...]:
-    """The packages that executors import for this pipeline. Code of the user's may import any of them."""
+    """Return the packages that executors import for this pipeline."""
     if any(step.code is not None for step in pipeline.steps.values()):
-        return DEPENDENCIES
-    needs: tuple[str, ...] = BASE_DEPENDENCIES
+        return DEPENDENCIES  # user code may import any of them
+    needed: tuple[str, ...] = BASE_DEPENDENCIES
     formats = [source.format for source in pipeline.sources.values()]
     formats += [sink.format for sink in pipeline.sinks.values()]
     if "avro" in formats:
-        needs = (*needs, "fastavro")
-    # To a directory executors write by pyarrow; only the driver, which commits, needs deltalake.
+        needed = (*needed, "fastavro")
+    # To a local directory executors write with pyarrow; only the driver, which commits, needs deltalake.
     if any(sink.kind == "lake" and is_remote(sink.target) for sink in pipeline.sinks.values()):
-        needs = (*needs, "deltalake")
-    return needs
+        needed = (*needed, "deltalake")
+    return needed
 
 
 def spark_conf(pipeline: Pipeline) -> Mapping[str, str]:
-    """Settings of the session. What the file says under `options: spark:` comes last."""
+    """Return the configuration of the session; `options: spark:` in the file overrides the defaults."""
     options = pipeline.options
     return {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
@@ -161,9 +162,9 @@ def spark_conf(pipeline: Pipeline) -> Mapping[str, str]:
         else MEMORY,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        # A cast that fails is a null in one row, not the end of the query.
+        # Without ANSI mode a failed cast is null and does not fail the query.
         "spark.sql.ansi.enabled": "true" if options.ansi else "false",
-        # Queries share the cores instead of waiting for each other's batches.
+        # Queries share the cores instead of queueing behind each other's batches.
         "spark.scheduler.mode": "FAIR",
         **options.spark,
     }

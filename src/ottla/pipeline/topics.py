@@ -1,4 +1,4 @@
-"""The topics of a pipeline, looked at before Spark starts: sources must exist, targets are made."""
+"""The topics of a pipeline: source topics must exist, target topics are created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 
 
 def wanted_topics(pipeline: Pipeline) -> dict[str, NewTopic]:
-    """What the pipeline writes to, as it would be created."""
+    """Return the topics that the pipeline writes to, as they would be created."""
     found: dict[str, NewTopic] = {}
     for sink in pipeline.sinks.values():
         if sink.kind == "topic":
@@ -25,20 +25,20 @@ def wanted_topics(pipeline: Pipeline) -> dict[str, NewTopic]:
 
 
 async def prepare_topics(cluster: ClusterClient, pipeline: Pipeline, problems: Problems) -> list[str]:
-    """Complain about missing sources, create missing targets; the names that were created."""
+    """Report missing source topics and create missing target topics. Returns the names of created topics."""
     admin = Admin(cluster)
-    there = {topic.name: topic for topic in await admin.list_topics()}
+    existing = {topic.name: topic for topic in await admin.list_topics()}
     wanted = wanted_topics(pipeline)
     for source in pipeline.sources.values():
         for topic in source.topics:
-            if topic not in there and topic not in wanted:
-                hint = suggestion(topic, there) or f"'ottla topic create {topic}' makes it"
-                problems.add(topic.mark, f"source '{source.name}': there is no topic '{topic}'; {hint}")
+            if topic not in existing and topic not in wanted:
+                hint = suggestion(topic, existing) or f"create it with 'ottla topic create {topic}'"
+                problems.add(topic.mark, f"source '{source.name}': topic '{topic}' does not exist; {hint}")
     if problems.errors:
         return []
     created = []
     for name, new in wanted.items():
-        if name not in there:
+        if name not in existing:
             try:
                 await admin.create_topics([new])
             except BrokerError as error:

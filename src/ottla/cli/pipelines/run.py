@@ -123,7 +123,9 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
         if not master.startswith("sc://"):
             use_java()
         with detached_jvm(spark_log_path(pipeline)):
-            return create_session(master, str(pipeline.name), conf, needs=executor_dependencies(pipeline))
+            return create_session(
+                master, str(pipeline.name), conf, dependencies=executor_dependencies(pipeline)
+            )
     except (JavaNotFound, SessionError) as error:
         fail(str(error), as_json=as_json)
 

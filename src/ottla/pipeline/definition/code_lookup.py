@@ -1,4 +1,4 @@
-"""Does a function exist that a file names? Looked up in its text: validation runs no code of the user's."""
+"""Static look-up of user code: validation parses the source and does not run it."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from ottla.pipeline.definition.document import suggestion
 from ottla.pipeline.definition.syntax import CodeReference
 
 
-def find_code_problem(place: CodeReference, directory: str) -> str | None:
-    """What is wrong with a place of code, or None."""
-    path = source_path(place, directory)
+def find_code_problem(reference: CodeReference, directory: str) -> str | None:
+    """Return what is wrong with a reference to code, or None."""
+    path = source_path(reference, directory)
     if path is None:
-        return f"there is no {'file' if place.is_file else 'module'} {place.module}"
+        return f"no such {'file' if reference.is_file else 'module'}: {reference.module}"
     if not path.endswith(".py"):
-        return None  # compiled: seen when it is imported
+        return None  # a compiled module is checked when it is imported
     try:
         with open(path, encoding="utf-8") as file:
             tree = ast.parse(file.read(), path)
     except OSError as error:
-        return f"{place.module} cannot be read: {error.strerror}"
+        return f"cannot read {reference.module}: {error.strerror}"
     except SyntaxError as error:
-        return f"{place.module}, line {error.lineno}: {error.msg}"
+        return f"{reference.module}, line {error.lineno}: {error.msg}"
     names = _defined(tree)
-    if place.name in names or "*" in names:
+    if reference.name in names or "*" in names:
         return None
-    hint = suggestion(place.name, names)
-    return f"{place.module} has no '{place.name}'" + (f"; {hint}" if hint else "")
+    hint = suggestion(reference.name, names)
+    return f"{reference.module} has no '{reference.name}'" + (f"; {hint}" if hint else "")
 
 
-def source_path(place: CodeReference, directory: str) -> str | None:
-    if place.is_file:
-        path = os.path.join(directory, place.module)
+def source_path(reference: CodeReference, directory: str) -> str | None:
+    if reference.is_file:
+        path = os.path.join(directory, reference.module)
         return path if os.path.isfile(path) else None
-    near = os.path.join(directory, *place.module.split("."))
+    near = os.path.join(directory, *reference.module.split("."))
     for path in (f"{near}.py", os.path.join(near, "__init__.py")):
         if os.path.isfile(path):
             return path
-    # Of a dotted name only the first part is looked up: more would import the package.
-    first = place.module.split(".")[0]
+    # find_spec of a dotted name would import the parent package, so only the first part is looked up.
+    first = reference.module.split(".")[0]
     if first in sys.builtin_module_names:
         return first
     try:
@@ -50,10 +50,10 @@ def source_path(place: CodeReference, directory: str) -> str | None:
         return None
     if spec is None:
         return None
-    if "." not in place.module:
+    if "." not in reference.module:
         return spec.origin
     for base in spec.submodule_search_locations or ():
-        inside = os.path.join(base, *place.module.split(".")[1:])
+        inside = os.path.join(base, *reference.module.split(".")[1:])
         for path in (f"{inside}.py", os.path.join(inside, "__init__.py")):
             if os.path.isfile(path):
                 return path

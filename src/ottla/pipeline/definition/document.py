@@ -1,4 +1,4 @@
-"""A YAML file as nodes that know where they stand, so that every problem can say line and column."""
+"""YAML nodes with their positions, so that every problem is reported with line and column."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
 
 class Mark(NamedTuple):
-    """A place in the file; both count from 1, as editors do."""
+    """A position in the file; lines and columns count from 1, as in editors."""
 
     line: int
     column: int
 
 
 class Problem(NamedTuple):
-    """What is wrong and where. A warning does not keep a pipeline from running."""
+    """An error or warning and its position. Warnings do not prevent a pipeline from running."""
 
     mark: Mark
     message: str
@@ -33,14 +33,14 @@ class Problem(NamedTuple):
 
 
 class Text(str):
-    """A scalar of the file with its place; `rows` says where each line of it begins in the file."""
+    """A scalar of the file with its position; `rows` has the position of each of its lines."""
 
     __slots__ = ("mark", "rows")
     mark: Mark
     rows: Sequence[Mark]
 
-    def place(self, offset: int) -> Mark:
-        """Where the character at this offset of the text stands in the file."""
+    def position(self, offset: int) -> Mark:
+        """Return the position in the file of the character at an offset of the text."""
         before = self[:offset]
         row = before.count("\n")
         column = offset - (before.rfind("\n") + 1)
@@ -57,7 +57,7 @@ def text_at(value: str, mark: Mark, rows: Sequence[Mark] = ()) -> Text:
 
 
 class Problems:
-    """Collects everything that is wrong; nothing stops at the first."""
+    """Collects all problems of a file."""
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
@@ -77,7 +77,7 @@ class Problems:
 
 
 class Document:
-    """One file: its lines, its variables, and what is wrong with it."""
+    """One file: its lines, its variables and its problems."""
 
     def __init__(self, text: str, settings: Mapping[str, str], problems: Problems) -> None:
         self.lines = text.splitlines()
@@ -87,18 +87,18 @@ class Document:
         self.used: dict[str, None] = {}
 
     def define(self, variables: Mapping[str, str], mark: Mark) -> None:
-        """Variables of the file; what was set from outside comes before."""
+        """Define the variables of the file; values from `--set` override them."""
         self.variables = dict(variables) | {k: v for k, v in self._settings.items() if k in variables}
         for name in self._settings:
             if name not in variables:
-                hint = suggestion(name, variables) or "the file declares its variables under 'variables'"
-                self.problems.add(mark, f"--set {name}=...: there is no such variable; {hint}")
+                hint = suggestion(name, variables) or "declare it under 'variables'"
+                self.problems.add(mark, f"--set {name}=...: unknown variable '{name}'; {hint}")
 
     def text(self, node: yaml.ScalarNode) -> Text:
-        """A scalar with its variables filled in."""
+        """Return a scalar with its variables substituted."""
         mark = mark_of(node)
 
-        def filled(found: re.Match[str]) -> str:
+        def substitute(found: re.Match[str]) -> str:
             name = found[1]
             self.used[name] = None
             if name not in self.variables:
@@ -107,11 +107,11 @@ class Document:
                 return ""
             return self.variables[name]
 
-        value = VARIABLE.sub(filled, node.value)
+        value = VARIABLE.sub(substitute, node.value)
         return text_at(value, mark, self._rows(node, value))
 
     def _rows(self, node: yaml.ScalarNode, value: str) -> list[Mark]:
-        """Where the lines of a scalar begin: exact for block scalars that keep lines, else the first only."""
+        """Return the positions of a scalar's lines: all for literal block scalars, else only the first."""
         if node.style != "|":
             quoted = 1 if node.style in ("'", '"') else 0
             return [Mark(node.start_mark.line + 1, node.start_mark.column + 1 + quoted)]
@@ -126,30 +126,30 @@ def mark_of(node: yaml.Node) -> Mark:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """ "did you mean ...?", or nothing."""
+    """Return "did you mean ...?", or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else ""
 
 
 def parse(text: str, problems: Problems) -> yaml.Node | None:
-    """The file as nodes, or a problem that says where the YAML ends to be YAML."""
+    """Parse the file. Syntax errors are added to the problems."""
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1) if at is not None else Mark(1, 1)
-        problems.add(mark, f"this is not YAML: {error.problem or error.context}")
+        problems.add(mark, f"invalid YAML: {error.problem or error.context}")
         return None
     except yaml.YAMLError as error:
-        problems.add(Mark(1, 1), f"this is not YAML: {error}")
+        problems.add(Mark(1, 1), f"invalid YAML: {error}")
         return None
     if node is None:
-        problems.add(Mark(1, 1), "the file is empty; see docs/PIPELINES.md for what belongs in it")
+        problems.add(Mark(1, 1), "the file is empty; docs/PIPELINES.md describes the format")
     return node
 
 
 class Section:
-    """A mapping of the file, read word by word; a word that is not known is a problem with a suggestion."""
+    """A mapping of the file. An unknown key is a problem with a suggestion."""
 
     def __init__(self, document: Document, node: yaml.Node, what: str, known: Sequence[str] | None) -> None:
         self.document = document
@@ -160,23 +160,23 @@ class Section:
         self.names: dict[str, Text] = {}
         if not isinstance(node, yaml.MappingNode):
             if not is_empty(node):
-                self.problems.add(self.mark, f"{what}: expected words with values (a mapping)")
+                self.problems.add(self.mark, f"{what}: expected a mapping (key: value)")
             return
         for key, value in node.value:
-            self._take(key, value, known)
+            self._add(key, value, known)
 
-    def _take(self, key: yaml.Node, value: yaml.Node, known: Sequence[str] | None) -> None:
+    def _add(self, key: yaml.Node, value: yaml.Node, known: Sequence[str] | None) -> None:
         if not isinstance(key, yaml.ScalarNode):
-            self.problems.add(mark_of(key), f"{self.what}: a name must be plain text")
+            self.problems.add(mark_of(key), f"{self.what}: expected a plain string as key")
             return
         name = text_at(key.value, mark_of(key))
         if name in self.nodes:
             first = self.names[name].mark.line
-            self.problems.add(name.mark, f"{self.what}: '{name}' is there twice; first on line {first}")
+            self.problems.add(name.mark, f"{self.what}: duplicate key '{name}'; first on line {first}")
             return
         if known is not None and name not in known:
-            hint = suggestion(name, known) or f"known are {', '.join(known)}"
-            self.problems.add(name.mark, f"{self.what}: unknown word '{name}'; {hint}")
+            hint = suggestion(name, known) or f"expected {', '.join(known)}"
+            self.problems.add(name.mark, f"{self.what}: unknown key '{name}'; {hint}")
             return
         self.nodes[str(name)] = value
         self.names[str(name)] = name
@@ -188,14 +188,14 @@ class Section:
         return mark_of(self.nodes[name]) if name in self.nodes else self.mark
 
     def text(self, name: str, *, required: bool = False) -> Text | None:
-        """A plain value, or None where there is none."""
+        """Return a scalar value, or None if the key is absent."""
         if name not in self:
             if required:
                 self.problems.add(self.mark, f"{self.what}: '{name}' is missing")
             return None
         node = self.nodes[name]
         if not isinstance(node, yaml.ScalarNode):
-            self.problems.add(mark_of(node), f"{self.what}: '{name}' must be a plain value")
+            self.problems.add(mark_of(node), f"{self.what}: '{name}' must be a single value")
             return None
         return self.document.text(node)
 
@@ -224,13 +224,13 @@ class Section:
             return None
         if not value.isascii() or not value.isdigit() or int(value) < at_least:
             self.problems.add(
-                value.mark, f"{self.what}: '{name}' is '{value}', expected a number from {at_least} on"
+                value.mark, f"{self.what}: '{name}' is '{value}', expected a number of at least {at_least}"
             )
             return None
         return int(value)
 
     def texts(self, name: str, *, required: bool = False) -> tuple[Text, ...]:
-        """One value or a list of them."""
+        """Return one value or a list of values."""
         if name not in self:
             if required:
                 self.problems.add(self.mark, f"{self.what}: '{name}' is missing")
@@ -244,7 +244,7 @@ class Section:
         return ()
 
     def pairs(self, name: str) -> dict[str, str]:
-        """A mapping of plain values, such as options that are handed on."""
+        """Return a mapping of single values, such as options that are passed on to Spark."""
         if name not in self:
             return {}
         section = Section(self.document, self.nodes[name], f"{self.what}: {name}", None)

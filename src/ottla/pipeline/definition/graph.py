@@ -1,4 +1,4 @@
-"""Who reads whom: the order of steps, what flows into a sink, and what kind of thing each name is."""
+"""The graph of sources, steps and sinks: dependencies, order, and properties of each node."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from ottla.pipeline.definition.model import Pipeline, Sink, Step, Watermark
 
 
 class Facts(NamedTuple):
-    """What is known of one name without Spark."""
+    """Properties of a source or step that are known without Spark."""
 
     is_stream: bool
     watermarks: tuple[Watermark, ...]
-    # Names of steps that keep state, this one included.
+    # Names of upstream steps that keep state, and of this one if it does.
     stateful: tuple[str, ...]
     joins_streams: tuple[str, ...]
 
 
 class Graph:
-    """All names that can be reached; needs a pipeline without cycles and unknown names for `facts`."""
+    """The graph of a pipeline. `facts` needs a pipeline without cycles and unknown names."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        # SQL does not tell upper from lower case.
+        # Names are case-insensitive in SQL.
         self._by_lower = {name.lower(): name for name in (*pipeline.sources, *pipeline.steps)}
         self._facts: dict[str, Facts] = {}
 
     def find(self, name: str) -> str | None:
-        """The name as the file writes it."""
+        """Return the name as it is spelled in the file; None if it is unknown."""
         return self._by_lower.get(name.lower())
 
     def inputs(self, name: str) -> list[str]:
@@ -36,7 +36,7 @@ class Graph:
         return list(dict.fromkeys(each for each in found if each is not None))
 
     def cycle(self) -> list[str] | None:
-        """Names that read each other in a ring, e.g. [a, b, a]."""
+        """Return a cycle such as [a, b, a], or None."""
         done: dict[str, None] = {}
         for start in self.pipeline.steps:
             path: list[str] = []
@@ -60,7 +60,7 @@ class Graph:
         return None
 
     def upstream(self, name: str) -> list[str]:
-        """Everything that a name needs, what comes first first, the name itself last."""
+        """Return everything that a source or step depends on in topological order, itself last."""
         found: dict[str, None] = {}
 
         def visit(each: str) -> None:
@@ -78,10 +78,10 @@ class Graph:
 
     def facts(self, name: str) -> Facts:
         if name not in self._facts:
-            self._facts[name] = self._judge(name)
+            self._facts[name] = self._compute_facts(name)
         return self._facts[name]
 
-    def _judge(self, name: str) -> Facts:
+    def _compute_facts(self, name: str) -> Facts:
         source = self.pipeline.sources.get(name)
         if source is not None:
             own = (source.watermark,) if source.watermark is not None else ()
@@ -91,7 +91,7 @@ class Graph:
         streams = [facts for facts in before if facts.is_stream]
         marks = tuple(dict.fromkeys(mark for facts in before for mark in facts.watermarks))
         if step.kind in ("map", "state"):
-            marks = ()  # their columns are new ones, Spark forgets the watermark of the old
+            marks = ()  # their columns are new: Spark drops the watermark of the input
         if step.watermark is not None:
             marks = (*marks, step.watermark)
         joins = tuple(dict.fromkeys(each for facts in before for each in facts.joins_streams))
@@ -104,7 +104,7 @@ class Graph:
 
 
 def keeps_state(step: Step) -> bool:
-    """Whether Spark keeps state for this step on a stream, as far as its words show."""
+    """Return whether Spark keeps state for this step on a stream, as far as its definition shows."""
     if step.kind in ("dedup", "state"):
         return True
     return step.facts is not None and (step.facts.aggregates or step.facts.distinct)

@@ -1,4 +1,4 @@
-"""What a pipeline file says, as values. `reading` makes them, `checks` judges them, `build` runs them."""
+"""The model of a pipeline file. `parser` creates it, `validation` checks it, `queries.builder` uses it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MODES = ("at-least-once", "exactly-once")
 ON_BAD_RECORD = ("dead-letter", "drop", "fail")
 STATE_STORES = ("rocksdb", "memory")
 TIMES = ("none", "processing", "event")
-# Columns that every source has besides those of its values. They begin with an underscore: such columns are
-# not written to the value of a topic.
+# Columns that every source has in addition to those of its values. Columns that start with an underscore are
+# not written to the values of a topic.
 RECORD_COLUMNS = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
@@ -42,12 +42,12 @@ class Source(NamedTuple):
 
     @property
     def can_be_bad(self) -> bool:
-        """Whether there are values that do not fit: any bytes are a raw value."""
+        """Whether values can fail to decode: raw values cannot."""
         return self.format != "raw"
 
 
 class Step(NamedTuple):
-    """`kind` is the word that makes it: sql, python, map, dedup or state."""
+    """`kind` is sql, python, map, dedup or state."""
 
     name: Text
     kind: str
@@ -68,7 +68,7 @@ class Step(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """`kind` is where to: topic, lake or console."""
+    """`kind` is topic, lake or console."""
 
     name: Text
     kind: str
@@ -116,7 +116,7 @@ class Pipeline(NamedTuple):
         return os.path.dirname(os.path.abspath(self.path))
 
     def resolved(self, path: str) -> str:
-        """A path of the file: what is relative begins where the file is, wherever the command was called."""
+        """Resolve a path relative to the directory of the pipeline file; URLs are unchanged."""
         return path if is_remote(path) else os.path.normpath(os.path.join(self.directory, path))
 
     def named(self, name: str) -> Source | Step | None:

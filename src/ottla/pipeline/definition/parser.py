@@ -1,8 +1,7 @@
-"""From the nodes of a file to a Pipeline; what does not fit is collected, not raised."""
+"""Parses a pipeline file into a Pipeline. Problems are collected, not raised."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -34,16 +33,16 @@ from ottla.pipeline.definition.model import (
     Step,
     Watermark,
 )
-from ottla.pipeline.definition.schemas import SchemaError, column_names
+from ottla.pipeline.definition.schemas import SchemaError, avro_column_names, column_names
 from ottla.pipeline.definition.sql_scan import scan
 from ottla.pipeline.definition.syntax import (
     DURATION_HELP,
     IDENTIFIER,
     NAME,
     TOPIC,
-    duration_ms,
     parse_code_reference,
 )
+from pyspark_ottla.option_values import parse_duration_ms
 
 TOP_KEYS = ("pipeline", "bootstrap", "kafka", "variables", "sources", "steps", "sinks", "options")
 SOURCE_KEYS = (
@@ -89,7 +88,7 @@ SINK_KEYS = (
     "from",
     "output",
     "trigger",
-    *dict.fromkeys(word for words in KEYS_OF_SINK.values() for word in words),
+    *dict.fromkeys(key for keys in KEYS_OF_SINK.values() for key in keys),
 )
 OPTION_KEYS = (
     "trigger",
@@ -109,12 +108,12 @@ STARTS = ("earliest", "latest", "group")
 
 
 def read_pipeline(path: str, text: str, settings: Mapping[str, str], problems: Problems) -> Pipeline | None:
-    """The pipeline as far as it can be read; None if there is nothing to look at any further."""
+    """Parse as much of a pipeline as possible; None if the file is not a mapping."""
     root = parse(text, problems)
     if root is None:
         return None
     if not isinstance(root, yaml.MappingNode):
-        problems.add(mark_of(root), f"expected the words {', '.join(TOP_KEYS)}")
+        problems.add(mark_of(root), f"expected a mapping with the keys {', '.join(TOP_KEYS)}")
         return None
     document = Document(text, settings, problems)
     top = Section(document, root, "the file", TOP_KEYS)
@@ -129,7 +128,7 @@ def _variables(document: Document, top: Section) -> None:
         section = Section(document, top.nodes["variables"], "variables", None)
         for name, node in section.nodes.items():
             if not isinstance(node, yaml.ScalarNode):
-                document.problems.add(mark_of(node), f"variables: '{name}' must be a plain value")
+                document.problems.add(mark_of(node), f"variables: '{name}' must be a single value")
             else:
                 values[name] = "" if is_empty(node) else node.value
     document.define(values, mark)
@@ -145,7 +144,7 @@ class _Reader:
         top = self.top
         name = top.text("pipeline", required=True) or text_at("pipeline", top.mark)
         if not NAME.fullmatch(name):
-            self.problems.add(name.mark, f"the name '{name}' may have letters, digits, - and _ only")
+            self.problems.add(name.mark, f"invalid name '{name}': use letters, digits, - and _ only")
         options = self.options(name)
         sources = {
             key: self.source(top_name, node, options)
@@ -169,12 +168,13 @@ class _Reader:
             options=options,
         )
 
-    def entries(self, word: str, pattern: str, *, needed: bool = True) -> list[tuple[str, Text, yaml.Node]]:
-        if word not in self.top:
+    def entries(self, group: str, pattern: str, *, needed: bool = True) -> list[tuple[str, Text, yaml.Node]]:
+        """Return the named entries of `sources`, `steps` or `sinks`."""
+        if group not in self.top:
             if needed:
-                self.problems.add(self.top.mark, f"'{word}' is missing: a pipeline has at least one of them")
+                self.problems.add(self.top.mark, f"'{group}' is missing: a pipeline needs at least one")
             return []
-        section = Section(self.document, self.top.nodes[word], word, None)
+        section = Section(self.document, self.top.nodes[group], group, None)
         found = []
         for key, node in section.nodes.items():
             if not re.fullmatch(pattern, key):
@@ -182,7 +182,7 @@ class _Reader:
                     "letters, digits and _" if pattern == IDENTIFIER.pattern else "letters, digits, - and _"
                 )
                 self.problems.add(
-                    section.names[key].mark, f"{word}: the name '{key}' may have {allowed} only"
+                    section.names[key].mark, f"{group}: invalid name '{key}': use {allowed} only"
                 )
             found.append((key, section.names[key], node))
         return found
@@ -196,16 +196,16 @@ class _Reader:
         schema = self.schema(section, kind, what)
         if schema is not None and kind in ("string", "raw"):
             self.problems.add(
-                schema.mark, f"{what}: format {kind} has one column 'value' and takes no schema"
+                schema.mark, f"{what}: format {kind} takes no schema: it has one column 'value'"
             )
         start = section.text("start") or text_at("earliest", section.mark)
         if start not in STARTS:
             self.problems.add(start.mark, f"{what}: 'start' is '{start}', expected {' or '.join(STARTS)}")
         is_table = section.flag("table")
-        for word in ("watermark", "start", "max_per_trigger"):
-            if is_table and word in section:
-                text = f"{what}: a table has no '{word}': all of it counts, as it is now"
-                self.problems.add(section.names[word].mark, text)
+        for key in ("watermark", "start", "max_per_trigger"):
+            if is_table and key in section:
+                text = f"{what}: '{key}' is not allowed with 'table': a table is always read whole"
+                self.problems.add(section.names[key].mark, text)
         topics = section.texts("topic", required=True)
         for topic in topics:
             self.topic_name(topic, what)
@@ -235,18 +235,15 @@ class _Reader:
 
     def avro(self, schema: Text, what: str) -> None:
         try:
-            parsed = json.loads(schema)
-        except ValueError as error:
-            self.problems.add(schema.mark, f"{what}: an Avro schema is JSON: {error}")
-            return
-        if not isinstance(parsed, dict) or parsed.get("type") != "record":
-            self.problems.add(schema.mark, f"{what}: the Avro schema must be a record")
+            avro_column_names(schema)
+        except SchemaError as error:
+            self.problems.add(schema.mark, f"{what}: schema: {error}")
 
     def ddl(self, schema: Text, what: str, *, decoded: bool = False) -> Text:
         try:
             column_names(schema, decoded=decoded)
         except SchemaError as error:
-            self.problems.add(schema.place(error.offset), f"{what}: schema: {error}")
+            self.problems.add(schema.position(error.offset), f"{what}: schema: {error}")
         return schema
 
     def watermark(self, section: Section) -> Watermark | None:
@@ -255,7 +252,7 @@ class _Reader:
         what = f"{section.what}: watermark"
         inner = Section(self.document, section.nodes["watermark"], what, ("column", "delay"))
         column, delay = inner.text("column", required=True), inner.text("delay", required=True)
-        if delay is not None and duration_ms(delay) is None:
+        if delay is not None and parse_duration_ms(delay) is None:
             self.problems.add(delay.mark, f"{what}: 'delay' is '{delay}', {DURATION_HELP}")
             return None
         return Watermark(column, delay) if column is not None and delay is not None else None
@@ -263,7 +260,8 @@ class _Reader:
     def topic_name(self, topic: Text, what: str) -> None:
         if not TOPIC.fullmatch(topic) or topic in (".", ".."):
             self.problems.add(
-                topic.mark, f"{what}: '{topic}' is no name of a topic (letters, digits, '.', '_', '-')"
+                topic.mark,
+                f"{what}: invalid topic name '{topic}': use letters, digits, '.', '_' and '-' only",
             )
 
     # Steps.
@@ -271,18 +269,18 @@ class _Reader:
     def step(self, name: Text, node: yaml.Node) -> Step | None:
         what = f"step '{name}'"
         section = Section(self.document, node, what, STEP_KEYS)
-        kinds = [word for word in STEP_KINDS if word in section]
+        kinds = [key for key in STEP_KINDS if key in section]
         if len(kinds) != 1:
-            found = f"it has {' and '.join(kinds)}" if kinds else "it has none"
-            self.problems.add(name.mark, f"{what}: expected one of {', '.join(STEP_KINDS)}; {found}")
+            found = " and ".join(kinds) or "none"
+            self.problems.add(name.mark, f"{what}: expected one of {', '.join(STEP_KINDS)}; found {found}")
             return None
         kind = kinds[0]
-        for word in section.names:
-            if word not in (kind, "watermark", *KEYS_OF_STEP[kind]):
-                text = f"{what}: '{word}' does not go with '{kind}'"
-                if kind == "sql" and word == "from":
-                    text += ": the SQL itself names what it reads"
-                self.problems.add(section.names[word].mark, text)
+        for key in section.names:
+            if key not in (kind, "watermark", *KEYS_OF_STEP[kind]):
+                text = f"{what}: '{key}' is not allowed with '{kind}'"
+                if kind == "sql" and key == "from":
+                    text += ": the SQL names its inputs"
+                self.problems.add(section.names[key].mark, text)
         watermark = self.watermark(section)
         if kind == "sql":
             return self.sql_step(name, section, watermark)
@@ -323,7 +321,7 @@ class _Reader:
     def inputs(self, section: Section, *, one: bool) -> tuple[Text, ...]:
         found = section.texts("from", required=True)
         if one and len(found) > 1:
-            self.problems.add(found[1].mark, f"{section.what}: 'from' takes one name here")
+            self.problems.add(found[1].mark, f"{section.what}: 'from' takes a single name here")
             return found[:1]
         return found
 
@@ -333,8 +331,8 @@ class _Reader:
             return None
         facts = scan(sql)
         if facts.problem is not None:
-            self.problems.add(sql.place(facts.problem[0]), f"{section.what}: {facts.problem[1]}")
-        inputs = tuple(text_at(table.name, sql.place(table.offset)) for table in facts.tables)
+            self.problems.add(sql.position(facts.problem[0]), f"{section.what}: {facts.problem[1]}")
+        inputs = tuple(text_at(table.name, sql.position(table.offset)) for table in facts.tables)
         return Step(name, "sql", inputs, sql=sql, facts=facts, watermark=watermark)
 
     # Sinks.
@@ -342,16 +340,16 @@ class _Reader:
     def sink(self, name: Text, node: yaml.Node) -> Sink | None:
         what = f"sink '{name}'"
         section = Section(self.document, node, what, SINK_KEYS)
-        kinds = [word for word in SINK_KINDS if word in section]
+        kinds = [key for key in SINK_KINDS if key in section]
         source = section.text("from", required=True)
         if len(kinds) != 1:
-            found = f"it has {' and '.join(kinds)}" if kinds else "it has none"
-            self.problems.add(name.mark, f"{what}: expected one of {', '.join(SINK_KINDS)}; {found}")
+            found = " and ".join(kinds) or "none"
+            self.problems.add(name.mark, f"{what}: expected one of {', '.join(SINK_KINDS)}; found {found}")
             return None
         kind = kinds[0]
-        for word in section.names:
-            if word not in (kind, "from", "output", "trigger", *KEYS_OF_SINK[kind]):
-                self.problems.add(section.names[word].mark, f"{what}: '{word}' does not go with '{kind}'")
+        for key in section.names:
+            if key not in (kind, "from", "output", "trigger", *KEYS_OF_SINK[kind]):
+                self.problems.add(section.names[key].mark, f"{what}: '{key}' is not allowed with '{kind}'")
         target = section.text(kind, required=True)
         trigger = self.trigger(section, what)
         output = section.choice("output", OUTPUTS, "append")
@@ -372,11 +370,13 @@ class _Reader:
         if schema is not None and kind == "avro":
             self.avro(schema, what)
         if schema is not None and kind != "avro":
-            self.problems.add(schema.mark, f"{what}: 'schema' is for format avro; {kind} follows the columns")
+            self.problems.add(
+                schema.mark, f"{what}: 'schema' is for format avro; format {kind} uses the columns"
+            )
         value = section.text("value")
         if value is not None and kind in ("json", "avro"):
             self.problems.add(
-                value.mark, f"{what}: 'value' is for format string and raw; {kind} takes all columns"
+                value.mark, f"{what}: 'value' is for formats string and raw; format {kind} writes all columns"
             )
         return sink._replace(
             mode=section.choice("mode", MODES, "at-least-once"),
@@ -392,7 +392,7 @@ class _Reader:
 
     def trigger(self, section: Section, what: str) -> Text | None:
         trigger = section.text("trigger")
-        if trigger is not None and trigger != AS_SOON_AS_POSSIBLE and duration_ms(trigger) is None:
+        if trigger is not None and trigger != AS_SOON_AS_POSSIBLE and parse_duration_ms(trigger) is None:
             self.problems.add(
                 trigger.mark,
                 f"{what}: 'trigger' is '{trigger}', {DURATION_HELP} or '{AS_SOON_AS_POSSIBLE}'",

@@ -1,7 +1,7 @@
-"""What can be seen of a SQL text without a parser: the tables it reads, how it joins, whether it aggregates.
+"""A token scan of SQL: the tables it reads, its joins, and whether it aggregates or sorts.
 
-Spark's own parser has the last word when the pipeline starts (or with `validate --deep`); this finds the
-usual mistakes, such as the name of a step that does not exist, before there is a Spark.
+Spark parses the SQL when the pipeline starts, or with `validate --deep`. The scan finds common mistakes, such
+as an unknown step, without Spark.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OUTER = ("LEFT", "RIGHT", "FULL")
 
 
 class TableName(NamedTuple):
-    """A table that a text reads, at which character, and how: '' (first), INNER, LEFT, RIGHT, FULL, SEMI."""
+    """A table in a query, its offset in the text, its join: '' (first), INNER, LEFT, RIGHT, FULL, SEMI."""
 
     name: str
     offset: int
@@ -68,6 +68,8 @@ class TableName(NamedTuple):
 
 
 class SqlFacts(NamedTuple):
+    """The result of a scan; `problem` has an offset and a message."""
+
     tables: Sequence[TableName]
     aggregates: bool
     distinct: bool
@@ -112,24 +114,24 @@ def _problem(tokens: Sequence[_Token]) -> tuple[int, str] | None:
     if not tokens:
         return 0, "the SQL is empty"
     if tokens[0].upper not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
-        return tokens[0].offset, "a step is one query: it begins with SELECT or WITH"
+        return tokens[0].offset, "expected a query that starts with SELECT or WITH"
     open_at: list[_Token] = []
     for number, token in enumerate(tokens):
         if token.upper == "(":
             open_at.append(token)
         elif token.upper == ")":
             if not open_at:
-                return token.offset, "a ')' without its '('"
+                return token.offset, "unbalanced ')'"
             open_at.pop()
         elif token.upper == ";" and number + 1 < len(tokens):
-            return token.offset, "a step is one query: nothing may follow the ';'"
+            return token.offset, "a step is a single query: nothing may follow the ';'"
         elif token.text in ("'", '"', "`") and token.kind == "sign":
-            return token.offset, f"a quote {token.text} that does not end"
-    return (open_at[-1].offset, "a '(' without its ')'") if open_at else None
+            return token.offset, f"unterminated quote {token.text}"
+    return (open_at[-1].offset, "unbalanced '('") if open_at else None
 
 
 def _closing(words: Sequence[str], at: int) -> int:
-    """The index behind the parenthesis that closes the one at `at`."""
+    """Return the index after the parenthesis that closes the one at `at`."""
     depth = 0
     for number in range(at, len(words)):
         depth += (words[number] == "(") - (words[number] == ")")
@@ -139,7 +141,7 @@ def _closing(words: Sequence[str], at: int) -> int:
 
 
 def _is_windowed(words: Sequence[str], at: int) -> bool:
-    """sum(x) OVER (...): an analytic function, not an aggregate."""
+    """Return whether this is a window function, sum(x) OVER (...), not an aggregate."""
     if words[at + 1 : at + 2] != ["("]:
         return False
     end = _closing(words, at + 1)
@@ -158,7 +160,7 @@ def _inside_over(words: Sequence[str], at: int) -> bool:
 def _tables(tokens: Sequence[_Token]) -> list[TableName]:
     words = [token.upper for token in tokens]
     own = _cte_names(tokens, words)
-    # For every open parenthesis: does it hold a query? FROM inside of extract(year from x) names no table.
+    # For each open parenthesis, whether it contains a query: FROM in extract(year from x) names no table.
     holds_query = [True]
     found = []
     for number, word in enumerate(words):
@@ -179,7 +181,7 @@ def _is_distinct_from(words: Sequence[str], at: int) -> bool:
 
 
 def _cte_names(tokens: Sequence[_Token], words: Sequence[str]) -> set[str]:
-    """Names that `WITH name AS (` gives inside the text."""
+    """Return the names of common table expressions: `WITH name AS (`."""
     if "WITH" not in words:
         return set()
     return {
@@ -198,7 +200,7 @@ def _join_kind(words: Sequence[str], at: int) -> str:
 
 
 def _from_list(tokens: Sequence[_Token], words: Sequence[str], at: int, own: set[str]) -> list[TableName]:
-    """FROM a, b AS c, (select ...) d"""
+    """Return the tables of a list such as FROM a, b AS c, (select ...) d."""
     found = _named(tokens, words, at, "", own)
     while at < len(words):
         word = words[at]
@@ -222,7 +224,7 @@ def _named(
         return []
     token = tokens[at]
     after = words[at + 1] if at + 1 < len(words) else ""
-    # name(...) is a function, a.b a table of a catalog: neither is ours to check.
+    # name(...) is a function and a.b a table of a catalog: neither is a step.
     if after in ("(", ".") or token.text.lower() in own or token.upper in ("VALUES", "UNNEST", "EXPLODE"):
         return []
     return [TableName(token.text, token.offset, join)]

@@ -1,8 +1,7 @@
-"""What is wrong with a pipeline that could be read: names, rings, what Spark would refuse a minute later."""
+"""Static validation of a pipeline: names, cycles, and what Spark would refuse when the queries start."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 
@@ -11,23 +10,23 @@ from ottla.pipeline.definition.document import Mark, Problems, Text, suggestion
 from ottla.pipeline.definition.graph import Graph
 from ottla.pipeline.definition.model import RECORD_COLUMNS, Pipeline, Sink, Source, Step
 from ottla.pipeline.definition.parser import read_pipeline
-from ottla.pipeline.definition.schemas import SchemaError, column_names
+from ottla.pipeline.definition.schemas import SchemaError, avro_column_names, column_names
 from ottla.pipeline.definition.syntax import parse_code_reference
 
 
 def validate(
     path: str, settings: Mapping[str, str] | None = None, master: str | None = None
 ) -> tuple[Pipeline | None, Problems]:
-    """Read and check a file, for another master than the one it names if given: everything wrong at once."""
+    """Parse and check a file. `master` overrides the master in the file."""
     problems = Problems()
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError as error:
-        problems.add(Mark(1, 1), f"cannot be read: {error.strerror}")
+        problems.add(Mark(1, 1), f"cannot read the file: {error.strerror}")
         return None, problems
     except UnicodeDecodeError as error:
-        problems.add(Mark(1, 1), f"is not UTF-8: {error.reason}")
+        problems.add(Mark(1, 1), f"the file is not UTF-8: {error.reason}")
         return None, problems
     pipeline = read_pipeline(os.path.abspath(path), text, settings or {}, problems)
     if pipeline is not None:
@@ -38,14 +37,14 @@ def validate(
 
 
 def own_columns(source: Source) -> list[str] | None:
-    """The columns of a source's values in lower case; None where the schema is not understood."""
+    """Return the columns of a source's values in lower case; None if the schema is invalid."""
     if source.schema is None:
         return ["value"]
     try:
         if source.format == "avro":
-            return [str(field["name"]).lower() for field in json.loads(source.schema)["fields"]]
+            return avro_column_names(source.schema)
         return column_names(source.schema)
-    except (SchemaError, ValueError, KeyError, TypeError):
+    except SchemaError:
         return None
 
 
@@ -67,10 +66,10 @@ class _Checks:
         for step in self.pipeline.steps.values():
             self.code(step)
         complete = self.references()
-        ring = self.graph.cycle()
-        if ring is not None:
-            text = f"steps read each other in a ring: {' -> '.join(ring)}"
-            self.problems.add(self.pipeline.mark_of(ring[0]), text)
+        cycle = self.graph.cycle()
+        if cycle is not None:
+            text = f"the steps form a cycle: {' -> '.join(cycle)}"
+            self.problems.add(self.pipeline.mark_of(cycle[0]), text)
             return
         if complete:
             for step in self.pipeline.steps.values():
@@ -87,7 +86,7 @@ class _Checks:
         for each in self.named:
             first = seen.setdefault(each.name.lower(), each.name)
             if first is not each.name:
-                text = f"the name '{each.name}' is taken by '{first}' on line {first.mark.line}"
+                text = f"duplicate name '{each.name}': '{first}' is defined on line {first.mark.line}"
                 self.problems.add(each.name.mark, text)
 
     def references(self) -> bool:
@@ -99,8 +98,8 @@ class _Checks:
             inputs = owner.inputs if isinstance(owner, Step) else (owner.input,)
             for name in inputs:
                 if self.graph.find(name) is None:
-                    hint = suggestion(name, known) or f"there are {', '.join(known) or 'none yet'}"
-                    text = f"{kind} '{owner.name}': no source or step is called '{name}'; {hint}"
+                    hint = suggestion(name, known) or f"defined are {', '.join(known) or 'none'}"
+                    text = f"{kind} '{owner.name}': unknown source or step '{name}'; {hint}"
                     self.problems.add(name.mark, text)
                     complete = False
         return complete
@@ -109,17 +108,17 @@ class _Checks:
         read = {each for sink in self.pipeline.sinks.values() for each in self.graph.needed_by(sink)}
         for each in self.named:
             if each.name not in read:
-                self.problems.warn(each.name.mark, f"no sink needs '{each.name}': it is not run")
+                self.problems.warn(each.name.mark, f"'{each.name}' is not used by any sink and is not run")
 
     def targets(self) -> None:
-        """Two sinks may write to one topic, but not to one table; a pipeline must not feed itself."""
+        """Check that no two sinks write to one table, and that a pipeline does not read its own output."""
         lakes: dict[str, Sink] = {}
         read = {topic: source for source in self.pipeline.sources.values() for topic in source.topics}
         for sink in self.pipeline.sinks.values():
             if sink.kind == "lake":
                 first = lakes.setdefault(self.pipeline.resolved(sink.target), sink)
                 if first is not sink:
-                    text = f"sink '{sink.name}': '{first.name}' writes to {sink.target} already"
+                    text = f"sink '{sink.name}': sink '{first.name}' also writes to {sink.target}"
                     self.problems.add(sink.target.mark, text)
             if sink.kind == "topic" and sink.target in read:
                 name = read[sink.target].name
@@ -129,36 +128,36 @@ class _Checks:
             name = read[self.pipeline.options.dead_letter].name
             self.problems.add(
                 self.pipeline.options.dead_letter.mark,
-                f"options: dead_letter is the topic that source '{name}' reads: bad records would go round",
+                f"options: source '{name}' reads the dead_letter topic: bad records would loop",
             )
 
-    # One by one.
+    # Sources and steps.
 
     def source(self, source: Source) -> None:
         for name in own_columns(source) or ():
             if name in (*RECORD_COLUMNS, "_headers") and source.schema is not None:
-                text = f"source '{source.name}': schema: every source has a column '{name}' of its own"
+                text = f"source '{source.name}': schema: column name '{name}' is reserved"
                 self.problems.add(source.schema.mark, text)
         mark = source.watermark
         if mark is None:
             return
         known = self.columns_of(source)
         if known is not None and mark.column.lower() not in known:
-            hint = suggestion(mark.column, known) or f"there are {', '.join(known)}"
-            text = f"source '{source.name}': watermark: no column '{mark.column}'; {hint}"
+            hint = suggestion(mark.column, known) or f"the columns are {', '.join(known)}"
+            text = f"source '{source.name}': watermark: unknown column '{mark.column}'; {hint}"
             self.problems.add(mark.column.mark, text)
 
     def columns_of(self, source: Source) -> list[str] | None:
-        """Names in lower case, or None where only Spark knows."""
+        """Return the column names in lower case, or None if only Spark can determine them."""
         extra = [*RECORD_COLUMNS, "_headers"] if source.with_headers else [*RECORD_COLUMNS]
         own = own_columns(source)
         return None if own is None else [*own, *extra]
 
     def code(self, step: Step) -> None:
-        place = parse_code_reference(step.code) if step.code is not None else None
-        if place is None or step.code is None:
+        reference = parse_code_reference(step.code) if step.code is not None else None
+        if reference is None or step.code is None:
             return
-        why = find_code_problem(place, self.pipeline.directory)
+        why = find_code_problem(reference, self.pipeline.directory)
         if why is not None:
             self.problems.add(step.code.mark, f"step '{step.name}': {why}")
 
@@ -170,10 +169,10 @@ class _Checks:
             self.problems.add(
                 step.name.mark,
                 f"{what}: 'dedup' needs a watermark on '{step.inputs[0] if step.inputs else '?'}', "
-                "which says for how long keys are remembered",
+                "which limits how long keys are kept",
             )
         if step.kind in ("dedup", "state", "map") and before and not before[0].is_stream:
-            text = f"{what}: '{step.inputs[0]}' is a table; '{step.kind}' works on streams"
+            text = f"{what}: '{step.kind}' needs a stream, but '{step.inputs[0]}' is a table"
             self.problems.add(step.inputs[0].mark, text)
         if step.kind == "state" and self.pipeline.options.state_store != "rocksdb":
             self.problems.add(step.name.mark, f"{what}: 'state' needs 'state_store: rocksdb'")
@@ -192,10 +191,12 @@ class _Checks:
         except SchemaError:
             return
         if column.lower() not in known:
-            self.problems.add(column.mark, f"step '{step.name}': event_time: its schema has no '{column}'")
+            self.problems.add(
+                column.mark, f"step '{step.name}': event_time: unknown column '{column}' in its schema"
+            )
 
     def joins(self, step: Step) -> None:
-        """What Spark can join: it refuses the rest when the query starts, in longer words."""
+        """Check for joins that Spark does not support: it refuses them only when the query starts."""
         assert step.facts is not None
         left_is_stream: bool | None = None
         left_marked = False
@@ -212,8 +213,8 @@ class _Checks:
             elif left_is_stream and facts.is_stream and not (left_marked and marked):
                 self.problems.warn(
                     name.mark,
-                    f"step '{step.name}': a join of two streams without watermarks on both remembers "
-                    "every row for ever",
+                    f"step '{step.name}': a join of two streams without watermarks on both keeps every row "
+                    "in state forever",
                 )
             left_is_stream = left_is_stream or facts.is_stream
             left_marked = left_marked and marked
@@ -226,14 +227,14 @@ class _Checks:
             if not (left[1] and right[1]):
                 self.problems.add(
                     name.mark,
-                    f"{what} of two streams needs a watermark on both: else a row without a partner "
-                    "is never given up",
+                    f"{what} of two streams needs a watermark on both: without it Spark never emits a row "
+                    "without a match",
                 )
         elif left[0] != right[0]:
             kept_is_table = (join in ("LEFT", "SEMI") and not left[0]) or (join == "RIGHT" and not right[0])
             if join == "FULL" or kept_is_table:
                 self.problems.add(
-                    name.mark, f"{what} would keep rows of a table: a stream can keep its own rows only"
+                    name.mark, f"{what}: the outer side is a table; only the stream may be the outer side"
                 )
 
     # Sinks.
@@ -244,13 +245,13 @@ class _Checks:
         facts = self.graph.facts(found)
         what = f"sink '{sink.name}'"
         if not facts.is_stream:
-            text = f"{what}: '{sink.input}' is made of tables only: nothing would ever make it run"
+            text = f"{what}: '{sink.input}' reads tables only: a sink needs at least one stream"
             self.problems.add(sink.input.mark, text)
             return
         if sink.kind == "lake" and sink.output != "append":
-            self.problems.add(sink.name.mark, f"{what}: a lake table takes 'output: append' only")
+            self.problems.add(sink.name.mark, f"{what}: a lake table supports 'output: append' only")
         if sink.kind == "console" and self.pipeline.options.master.startswith("sc://"):
-            text = f"{what}: a Connect server has no console here: write to a topic, or choose another master"
+            text = f"{what}: a console sink does not work with Spark Connect; use another master or sink"
             self.problems.add(sink.name.mark, text)
         if sink.output != "append":
             self.not_append(sink, what)
@@ -277,14 +278,14 @@ class _Checks:
                 self.problems.add(
                     sink.name.mark,
                     f"{what}: step '{step.name}' aggregates a stream without a watermark, so no result is "
-                    "ever final: give the source a watermark, or the sink 'output: update'",
+                    "ever final: add a watermark to the source, or set 'output: update'",
                 )
         for each in self.graph.needed_by(sink):
             found = self.pipeline.steps.get(each)
             if found is None or found.facts is None or not self.graph.facts(each).is_stream:
                 continue
             if found.facts.sorts:
-                text = f"{what}: step '{each}' sorts a stream, which takes 'output: complete'"
+                text = f"{what}: step '{each}' sorts a stream, which needs 'output: complete'"
                 self.problems.add(sink.name.mark, text)
 
     def not_append(self, sink: Sink, what: str) -> None:
@@ -293,25 +294,26 @@ class _Checks:
         facts = self.graph.facts(found)
         aggregates = self.aggregating(sink)
         if facts.joins_streams:
-            text = f"{what}: step '{facts.joins_streams[0]}' joins two streams, which takes 'output: append'"
+            text = f"{what}: step '{facts.joins_streams[0]}' joins two streams, which needs 'output: append'"
             self.problems.add(sink.name.mark, text)
         elif len(facts.stateful) > 1:
             self.problems.add(
                 sink.name.mark,
-                f"{what}: steps {' and '.join(facts.stateful)} keep state one after the other, "
-                "which takes 'output: append'",
+                f"{what}: steps {' and '.join(facts.stateful)} are chained stateful operators, "
+                "which need 'output: append'",
             )
         if sink.output == "complete" and not aggregates:
-            text = f"{what}: 'output: complete' is for aggregates: there is none before it"
+            text = f"{what}: 'output: complete' needs an aggregation, but no step aggregates"
             self.problems.add(sink.name.mark, text)
         if sink.output == "update" and any(step.facts and step.facts.sorts for step in aggregates):
-            self.problems.add(sink.name.mark, f"{what}: sorting takes 'output: complete'")
+            self.problems.add(sink.name.mark, f"{what}: sorting needs 'output: complete'")
         if sink.mode == "exactly-once" and sink.output == "update":
-            text = f"{what}: 'mode: exactly-once' takes another output; updates are written at least once, "
             self.problems.add(
-                sink.name.mark, f"{text}and the newest value of a key is the same if written twice"
+                sink.name.mark,
+                f"{what}: 'mode: exactly-once' does not support 'output: update'; updates are written at "
+                "least once, and the latest value of a key is the same if it is written twice",
             )
         if sink.kind == "topic" and sink.output == "update" and not sink.key:
             self.problems.warn(
-                sink.name.mark, f"{what}: updates without a 'key' cannot replace what they update"
+                sink.name.mark, f"{what}: without a 'key' an update does not replace the earlier record"
             )

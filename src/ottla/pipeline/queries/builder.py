@@ -1,4 +1,4 @@
-"""From plans to DataFrames and running queries. What defines a query in Spark's words is here."""
+"""Builds DataFrames and streaming queries from query plans."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ottla.pipeline.plan import (
 from ottla.pipeline.queries import encoding
 from ottla.pipeline.queries.code_loader import load_code
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 # sink, batch, columns, rows
 OnRows = Callable[[str, int, Sequence[str], Sequence[Sequence[Any]]], None]
 
 
 class BuildError(Exception):
-    """What Spark or the user's code said against a part of the file."""
+    """Spark or user code raised an error for a part of the file."""
 
     def __init__(self, mark: Mark, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class BuildError(Exception):
 
 
 class Builder:
-    """Makes the queries of one pipeline in one session, whose temporary views are its names."""
+    """Builds the queries of one pipeline in one session. Sources and steps are temporary views in it."""
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
         self.spark = spark
@@ -53,23 +53,22 @@ class Builder:
             spark.dataSource.register(TableDataSource)
 
     def frame(self, plan: QueryPlan) -> DataFrame:
-        """What a query computes. Raises BuildError."""
+        """Build the DataFrame of a query. Raises BuildError."""
         found: DataFrame | None = None
         for name in self.graph.upstream(plan.input):
             last = name == plan.input
-            found = self._named(name, plan, letters=last and plan.is_dead_letters)
+            found = self._named(name, plan, dead_letters=last and plan.is_dead_letters)
             if not (last and plan.is_dead_letters):
                 found.createOrReplaceTempView(name)
         assert found is not None
         if plan.sink is not None and plan.sink.kind == "topic":
             sink = plan.sink
-            return self._told(sink.name.mark, f"sink '{sink.name}'", lambda: encoding.records(found, sink))
+            return self._located(sink.name.mark, f"sink '{sink.name}'", lambda: encoding.records(found, sink))
         return found if plan.is_dead_letters else encoding.without_record_columns(found)
 
     def start(self, plan: QueryPlan, *, once: bool, on_rows: OnRows) -> StreamingQuery:
-        """Raises BuildError for what Spark refuses when the query starts."""
+        """Start a query. Raises BuildError if Spark refuses it."""
         frame = self.frame(plan)
-        # Sources and steps of several sinks are the same code in several queries: the name tells them apart.
         writer = (
             frame.writeStream.queryName(f"{self.pipeline.name}.{plan.name}")
             .outputMode(plan.output)
@@ -86,17 +85,17 @@ class Builder:
         elif sink.kind == "console":
             writer = writer.foreachBatch(_ConsoleWriter(str(sink.name), sink.rows, on_rows))
         elif sink.kind == "topic" and plan.output == "update":
-            # Spark refuses sinks in Python for updates. A batch that is done again writes the same keys and
-            # values again, so the newest value of every key comes out the same.
+            # Spark does not support update mode for Python sinks. A repeated batch writes the same keys and
+            # values again, so the latest value of every key is the same.
             writer = writer.foreachBatch(_UpdateWriter(sink_options(self.pipeline, sink)))
         else:
             kind = "ottla" if sink.kind == "topic" else "ottla_lake"
             writer = writer.format(kind).options(**sink_options(self.pipeline, sink))
         mark = sink.name.mark if sink is not None else self.pipeline.mark_of(plan.input)
-        return self._told(mark, f"query '{plan.name}'", writer.start)
+        return self._located(mark, f"query '{plan.name}'", writer.start)
 
-    def _told(self, mark: Mark, what: str, act: Callable[[], Made]) -> Made:
-        """Run something of Spark's or the user's; what it raises is told with its place in the file."""
+    def _located(self, mark: Mark, what: str, act: Callable[[], Result]) -> Result:
+        """Call Spark or user code; errors become a BuildError with the position in the file."""
         try:
             return act()
         except BuildError:
@@ -108,22 +107,24 @@ class Builder:
 
     # Sources.
 
-    def _named(self, name: str, plan: QueryPlan, *, letters: bool) -> DataFrame:
+    def _named(self, name: str, plan: QueryPlan, *, dead_letters: bool) -> DataFrame:
         source = self.pipeline.sources.get(name)
         if source is not None:
-            return self._told(
-                source.name.mark, f"source '{name}'", lambda: self._source(source, plan, letters=letters)
+            return self._located(
+                source.name.mark,
+                f"source '{name}'",
+                lambda: self._source(source, plan, dead_letters=dead_letters),
             )
         step = self.pipeline.steps[name]
         mark = (step.sql or step.code or step.name).mark
-        return self._told(mark, f"step '{name}'", lambda: self._step(step, letters=letters))
+        return self._located(mark, f"step '{name}'", lambda: self._step(step, dead_letters=dead_letters))
 
-    def _source(self, source: Source, plan: QueryPlan, *, letters: bool) -> DataFrame:
-        if source.is_table and not letters:
+    def _source(self, source: Source, plan: QueryPlan, *, dead_letters: bool) -> DataFrame:
+        if source.is_table and not dead_letters:
             return self._table(source)
         options = source_options(self.pipeline, source, plan.group)
         frame = self.spark.readStream.format("ottla").options(**options).load()
-        if letters:
+        if dead_letters:
             found = encoding.source_dead_letters(frame, source.name, self.pipeline.name)
             return found.observe(DEAD_LETTER_METRIC, F.count(F.lit(1)).alias("rows"))
         if "error" in frame.columns and source.format != "raw" and source.on_bad_record != "fail":
@@ -131,23 +132,23 @@ class Builder:
                 bad = F.count(F.col("error")).alias("rows")
                 frame = frame.observe(f"{DROPPED_METRIC_PREFIX}{source.name}", bad)
             frame = frame.where("error IS NULL")
-        return _marked(frame.select(*_columns(source)), source.watermark)
+        return _with_watermark(frame.select(*_columns(source)), source.watermark)
 
     def _table(self, source: Source) -> DataFrame:
-        """The newest value of each key; a tombstone deletes it."""
+        """Build a table: the latest value of each key; a tombstone deletes the key."""
         from ottla.pipeline.queries.table_source import NAME
 
         options = source_options(self.pipeline, source, None)
         frame = self.spark.read.format(NAME).options(**options).load()
-        # Within a partition the reader has found the newest. A key stands in two only if partitions were
-        # added: then the later one counts.
+        # The reader returns the latest record of a key in each partition. A key is in two partitions only if
+        # partitions were added: then the later record wins.
         row = F.struct(*(F.col(name) for name in frame.columns))
-        newest = frame.groupBy("key").agg(F.max_by(row, F.struct("timestamp", "offset")).alias("newest"))
-        return newest.select("newest.*").where("value IS NOT NULL").select(*_columns(source))
+        latest = frame.groupBy("key").agg(F.max_by(row, F.struct("timestamp", "offset")).alias("latest"))
+        return latest.select("latest.*").where("value IS NOT NULL").select(*_columns(source))
 
     # Steps.
 
-    def _step(self, step: Step, *, letters: bool) -> DataFrame:
+    def _step(self, step: Step, *, dead_letters: bool) -> DataFrame:
         inputs = [self.spark.table(self.graph.find(name) or name) for name in step.inputs]
         if step.kind == "sql":
             assert step.sql is not None
@@ -161,14 +162,14 @@ class Builder:
         elif step.kind == "state":
             frame = self._stateful(step, inputs[0])
         else:
-            frame = self._mapped(step, inputs[0], letters=letters)
-        return frame if letters else _marked(frame, step.watermark)
+            frame = self._mapped(step, inputs[0], dead_letters=dead_letters)
+        return frame if dead_letters else _with_watermark(frame, step.watermark)
 
-    def _mapped(self, step: Step, frame: DataFrame, *, letters: bool) -> DataFrame:
+    def _mapped(self, step: Step, frame: DataFrame, *, dead_letters: bool) -> DataFrame:
         from ottla.pipeline.queries.row_map import ERROR, ROW, map_rows
 
         mapped = map_rows(frame, self._code(step), self._schema(step))
-        if letters:
+        if dead_letters:
             found = encoding.step_dead_letters(mapped, step.name, self.pipeline.name)
             return found.observe(DEAD_LETTER_METRIC, F.count(F.lit(1)).alias("rows"))
         if self.pipeline.options.on_bad_record == "fail":
@@ -198,12 +199,12 @@ class Builder:
     def _schema(self, step: Step) -> StructType:
         assert step.schema is not None
         found = StructType.fromDDL(step.schema)
-        assert isinstance(found, StructType), "the schema was checked"
+        assert isinstance(found, StructType), "validation has checked the schema"
         return found
 
 
 def analyse(spark: SparkSession, pipeline: Pipeline, problems: Problems) -> None:
-    """Let Spark look at every query without starting one, and tell what it says against them."""
+    """Let Spark analyse every query without starting it, and add its errors to the problems."""
     builder = Builder(spark, pipeline)
     for plan in queries_of(pipeline):
         try:
@@ -213,7 +214,7 @@ def analyse(spark: SparkSession, pipeline: Pipeline, problems: Problems) -> None
 
 
 def _columns(source: Source) -> list[Column | str]:
-    """What a step sees of a source: the columns of its values, then those of the record."""
+    """Return the columns of a source as steps see them: those of the value, then those of the record."""
     key = F.col("key").cast(StringType() if source.key_format == "string" else BinaryType())
     columns: list[Column | str] = ["value" if source.format in ("string", "raw") else "value.*"]
     columns += [
@@ -228,21 +229,21 @@ def _columns(source: Source) -> list[Column | str]:
     return columns
 
 
-def _marked(frame: DataFrame, watermark: Watermark | None) -> DataFrame:
+def _with_watermark(frame: DataFrame, watermark: Watermark | None) -> DataFrame:
     if watermark is None:
         return frame
     return frame.withWatermark(str(watermark.column), spark_duration(watermark.delay))
 
 
 def first_line(error: BaseException) -> str:
-    """What a person needs of an error of Spark's: not the plan, not the stack."""
+    """Return the first line of a Spark error, without the plan and the stack trace."""
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
 
 class _UpdateWriter:
-    """A topic sink of updates: every batch is written as one."""
+    """Writes every batch of a topic sink in update mode, with foreachBatch."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
@@ -252,7 +253,7 @@ class _UpdateWriter:
 
 
 class _ConsoleWriter:
-    """The console sink: some rows of every batch, handed to whoever shows them."""
+    """Passes the first rows of every batch of a console sink to a callback."""
 
     def __init__(self, sink: str, rows_max: int, on_rows: OnRows) -> None:
         self._sink = sink

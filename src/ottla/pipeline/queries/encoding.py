@@ -1,4 +1,4 @@
-"""From the columns of a step to the key and value of records, and the records that dead letters become."""
+"""Encodes the columns of a step as record keys and values, and bad records as dead letters."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pyspark.sql.types import BinaryType, StringType
 from ottla.pipeline.definition.model import Sink
 from ottla.pipeline.queries.row_map import ERROR, ROW
 
-# Null fields are written: whoever reads the topic sees every column that there is.
+# Null fields are written, so that readers of the topic see every column.
 _JSON_OPTIONS = {"ignoreNullFields": "false"}
 
 
 class EncodeError(Exception):
-    """The columns do not make a record of this format."""
+    """The columns cannot be encoded in the format of the sink."""
 
 
 def records(frame: DataFrame, sink: Sink) -> DataFrame:
-    """`key` (where asked for) and `value`. Raises EncodeError."""
+    """Return the columns `value` and, if the sink has a key, `key`. Raises EncodeError."""
     value = _value(frame, sink)
     if sink.delete_when is not None:
         value = F.when(F.expr(sink.delete_when), F.lit(None)).otherwise(value)
@@ -33,14 +33,14 @@ def records(frame: DataFrame, sink: Sink) -> DataFrame:
 
 
 def without_record_columns(frame: DataFrame) -> DataFrame:
-    """What is written to lakes and shown: columns that begin with an underscore are for steps."""
+    """Drop the columns that start with an underscore, which are not written to lake and console sinks."""
     return frame.select(*(_column(name) for name in _own(frame)))
 
 
 def _own(frame: DataFrame) -> list[str]:
     own = [name for name in frame.columns if not name.startswith("_")]
     if not own:
-        raise EncodeError("there is no column to write: those that begin with _ are not written")
+        raise EncodeError("no column to write: columns that start with _ are not written")
     return own
 
 
@@ -52,14 +52,15 @@ def _value(frame: DataFrame, sink: Sink) -> Column:
         return _avro(F.struct(*(_column(name) for name in own)), sink.schema or "")
     if sink.value is None and len(own) != 1:
         raise EncodeError(
-            f"format {sink.format} writes one column, there are {', '.join(own)}: name one under 'value'"
+            f"format {sink.format} writes one column, but the input has {', '.join(own)}: set 'value' to "
+            "one of them"
         )
     chosen = F.expr(sink.value) if sink.value is not None else _column(own[0])
     return chosen.cast(StringType() if sink.format == "string" else BinaryType())
 
 
 def _key(frame: DataFrame, sink: Sink) -> Column:
-    """One column as it is (text, unless it is binary), several as a JSON object."""
+    """Encode one key column as text (binary is unchanged), several as a JSON object."""
     if len(sink.key) > 1:
         named = [F.expr(text).alias(_name(text)) for text in sink.key]
         return F.to_json(F.struct(*named), _JSON_OPTIONS)
@@ -82,7 +83,7 @@ def _column(name: str) -> Column:
 
 def _avro(row: Column, schema: str) -> Column:
     parsed = json.loads(schema)
-    # Without annotations: Spark would take them for a wish.
+    # A lambda without annotations: Spark would interpret them as the types of the UDF.
     return F.udf(lambda value: avro_bytes(value.asDict(recursive=True), parsed), BinaryType())(row)
 
 
@@ -100,7 +101,7 @@ def avro_bytes(row: Mapping[str, Any], schema: Any) -> bytes:
 
 
 def source_dead_letters(frame: DataFrame, source: str, pipeline: str) -> DataFrame:
-    """Records whose value could not be decoded, as they were; headers say where they stood and why."""
+    """Return records that could not be decoded, with their original value; headers have origin and reason."""
     headers = _headers(
         {
             "topic": F.col("topic"),
@@ -116,11 +117,11 @@ def source_dead_letters(frame: DataFrame, source: str, pipeline: str) -> DataFra
 
 
 def step_dead_letters(frame: DataFrame, step: str, pipeline: str) -> DataFrame:
-    """Rows on which a step failed, as JSON, with the place of their record where the row still knows it."""
-    there = {
+    """Return rows on which a step failed, as JSON; headers have the reason and the origin, if known."""
+    origin = {
         name: F.col(f"_{name}") for name in ("topic", "partition", "offset") if f"_{name}" in frame.columns
     }
-    headers = _headers(there | {"reason": F.col(ERROR), "step": F.lit(step), "pipeline": F.lit(pipeline)})
+    headers = _headers(origin | {"reason": F.col(ERROR), "step": F.lit(step), "pipeline": F.lit(pipeline)})
     key = F.col("_key") if "_key" in frame.columns else F.lit(None).cast(StringType())
     return frame.where(F.col(ERROR).isNotNull()).select(
         key.alias("key"), F.col(ROW).alias("value"), headers.alias("headers")

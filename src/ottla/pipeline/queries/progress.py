@@ -1,4 +1,4 @@
-"""What Spark tells of a query's batches, made into the few numbers that people watch."""
+"""Progress of queries, from Spark's reports: batches, rows, lag, state and dead letters."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.pipeline.plan import DEAD_LETTER_METRIC, DROPPED_METRIC_PREFIX
+from pyspark_ottla.offsets import Offsets, from_json
 
 
 class QueryProgress:
-    """One query, batch by batch. `see` takes what Spark reports, in order and possibly again."""
+    """The progress of one query. `update` takes Spark's reports in order; repeated reports are ignored."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +29,7 @@ class QueryProgress:
         self._seen: tuple[int, str] = (-1, "")
 
     def update(self, reports: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether there was something new."""
+        """Add reports. Returns whether any of them was new."""
         new = False
         for report in reports:
             stamp = (int(report.get("batchId", -1)), str(report.get("timestamp", "")))
@@ -62,14 +63,14 @@ class QueryProgress:
 
 
 def _total(report: Mapping[str, Any], sources: Iterable[Mapping[str, Any]], name: str) -> float:
-    """Reports of a Connect server have it for each source only."""
+    """Return a total; reports of Spark Connect have values per source only."""
     if name in report:
         return float(report[name] or 0.0)
     return sum(float(source.get(name) or 0.0) for source in sources)
 
 
 def _counted(row: Mapping[str, Any]) -> int:
-    """The column `rows` of an observed row, which a Connect server writes as values and their schema."""
+    """Return the column `rows` of an observed row, which Spark Connect reports as values and a schema."""
     if "schema" in row:
         names = [field["name"] for field in row["schema"]["fields"]]
         row = dict(zip(names, row["values"], strict=True))
@@ -77,28 +78,22 @@ def _counted(row: Mapping[str, Any]) -> int:
 
 
 def lags(sources: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many offsets of each topic are not read yet; tables and other sources tell none."""
+    """Return the number of unread offsets by topic. Tables and other sources report none."""
     found: dict[str, int] = {}
     for source in sources:
         end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
-        for topic, partitions in latest.items():
-            done = end.get(topic, {})
-            behind = sum(max(0, last - done.get(number, 0)) for number, last in partitions.items())
-            found[topic] = max(found.get(topic, 0), behind)
+        lag: dict[str, int] = {}
+        for key, last in latest.items():
+            lag[key[0]] = lag.get(key[0], 0) + max(0, last - end.get(key, 0))
+        for topic, unread in lag.items():
+            found[topic] = max(found.get(topic, 0), unread)
     return found
 
 
-def _offsets(value: Any) -> dict[str, dict[str, int]]:
-    """Offsets as the data source writes them; keys that begin with @ are its own notes."""
+def _offsets(value: Any) -> Offsets:
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
             return {}
-    if not isinstance(value, Mapping):
-        return {}
-    return {
-        topic: {str(number): int(offset) for number, offset in partitions.items()}
-        for topic, partitions in value.items()
-        if not topic.startswith("@") and isinstance(partitions, Mapping)
-    }
+    return from_json(value) if isinstance(value, Mapping) else {}

@@ -1,8 +1,8 @@
-"""`map` steps: a Python function on every row, where a row on which it fails becomes a dead letter.
+"""`map` steps: a Python function called for every row; a row on which it raises becomes a dead letter.
 
-The function gets a dict and gives a dict, several, or None. What it raises, and what does not fit the schema,
-stays with its row in the column `_error`: the query that feeds sinks drops such rows, a query of its own
-writes them to the dead-letter topic. The function therefore runs in both, and should have no effects.
+The function takes a dict and returns a dict, several dicts or None. Errors, and results that do not match the
+schema, are kept with their row in the column `_error`. The queries of sinks drop such rows; a separate query
+writes them to the dead-letter topic. The function therefore runs in both and should have no side effects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 def map_rows(frame: DataFrame, function: Callable[[dict[str, Any]], Rows], schema: StructType) -> DataFrame:
-    """The columns of the schema, those of the record that were there, and `_error` and `_row`."""
+    """Return the columns of the schema, the record columns of the input, and `_error` and `_row`."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     carried = [
@@ -44,7 +44,7 @@ def _failure_fields() -> list[StructField]:
 
 
 class RowMapper:
-    """What runs on executors; goes there by pickle."""
+    """Maps record batches on executors. It is pickled."""
 
     def __init__(
         self, function: Callable[[dict[str, Any]], Rows], schema: pa.Schema, carried: Sequence[str]
@@ -60,7 +60,7 @@ class RowMapper:
                 yield self.encode(rows)
 
     def apply(self, row: dict[str, Any]) -> list[dict[str, Any]]:
-        """What becomes of one row: any number of rows, or one that says what went wrong."""
+        """Map one row to any number of rows, or to one that describes the error."""
         kept = {name: row[name] for name in self.carried}
         try:
             made = self.function(dict(row))
@@ -68,18 +68,18 @@ class RowMapper:
                 return []
             several = [made] if isinstance(made, Mapping) else list(made)
             return [kept | dict(each) | {ROW: None, ERROR: None} for each in several]
-        except Exception as error:  # whatever the user's code raises is that row's problem alone
+        except Exception as error:  # user code can raise anything; only this row is affected
             return [self.failed(row, kept, error)]
 
     def encode(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         try:
             return pa.RecordBatch.from_pylist(rows, schema=self.schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            fitting = [self._fitting(row) for row in rows]
-            return pa.RecordBatch.from_pylist(fitting, schema=self.schema)
+            checked = [self._checked(row) for row in rows]
+            return pa.RecordBatch.from_pylist(checked, schema=self.schema)
 
-    def _fitting(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row itself, or the failure to make a row of the schema of it."""
+    def _checked(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the row, or an error row if it does not match the schema."""
         try:
             pa.RecordBatch.from_pylist([row], schema=self.schema)
             return row

@@ -1,4 +1,4 @@
-"""Runs a pipeline: starts its queries, watches them, and stops them between two batches."""
+"""Runs a pipeline: starts its queries, monitors them, and stops them between two batches."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ottla.pipeline.queries.builder import Builder, BuildError, OnRows, first_li
 from ottla.pipeline.queries.progress import QueryProgress
 
 POLL_S = 0.5
-# A batch that takes longer than this is not waited for: it is done again at the next start.
+# A batch that takes longer to finish is abandoned and repeated at the next start.
 STOP_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 30.0
-# What the status of a query says before its sources are there.
+# The status messages of a query before its sources are initialized.
 STARTING_MESSAGES = ("Initializing", "Getting offsets")
 WORKER_START_TIMEOUT = "Python worker failed to connect back"
 RESTARTS_MAX = 10
-# The last line of a Python traceback, and those that only say that there was one.
+# The last line of a Python traceback, and the prefixes of wrapping exceptions.
 RAISED = re.compile(r"([a-z_]\w*\.)*(?P<name>[A-Z]\w+): (?P<text>\S.*)")
 OF_SPARK = ("pyspark.", "org.apache.", "py4j.")
 
@@ -42,11 +42,11 @@ class PipelineFailed(Exception):
 
 
 def no_rows(sink: str, batch_id: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """For whoever does not look at console sinks."""
+    """Ignore the rows of console sinks."""
 
 
 class RunningPipeline:
-    """All queries of a pipeline in one session. `watch` runs until `stop` is called or the work is done."""
+    """All queries of a pipeline in one session. `watch` returns after `request_stop` or when all are done."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, *, once: bool = False, on_rows: OnRows = no_rows
@@ -63,7 +63,7 @@ class RunningPipeline:
         self._stopping = threading.Event()
 
     def start(self, on_progress: OnProgress | None = None) -> None:
-        """Raises BuildError; then nothing runs."""
+        """Start all queries. Raises BuildError after stopping those that were started."""
         apply_conf(self._spark, self.pipeline)
         self._builder = Builder(self._spark, self.pipeline)
         for plan in self.plans:
@@ -85,19 +85,22 @@ class RunningPipeline:
         self._wait_until_started(query)
 
     def _wait_until_started(self, query: StreamingQuery) -> None:
-        """One after the other: each begins with Python processes of its own, and Spark gives up on one that
-        takes ten seconds to answer, as it may where many start at once."""
+        """Wait until the sources of a query are initialized, so that queries start one after the other.
+
+        Each query starts Python processes, and Spark fails a query whose process takes more than ten seconds
+        to connect, which can happen if many start at once.
+        """
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while query.isActive and str(query.status["message"]).startswith(STARTING_MESSAGES):
             if query.lastProgress is not None or self._stopping.wait(0.05) or time.monotonic() > deadline_s:
                 return
 
     def request_stop(self) -> None:
-        """From a signal handler: `watch` then finishes the batches that run."""
+        """Make `watch` finish the running batches and return. Safe in a signal handler."""
         self._stopping.set()
 
     def watch(self, on_progress: OnProgress | None = None) -> None:
-        """Until the end. Raises PipelineFailed with the first query that failed; the others are stopped."""
+        """Wait for the end. Raises PipelineFailed for the first query that fails, and stops the others."""
         try:
             while not self._stopping.is_set():
                 running = self.poll()
@@ -115,7 +118,7 @@ class RunningPipeline:
             on_progress(list(self.progress.values()))
 
     def poll(self) -> bool:
-        """Take in what is new; whether any query still runs."""
+        """Update the progress of all queries. Returns whether any query is running."""
         running = False
         for name, query in list(self._queries.items()):
             progress = self.progress[name]
@@ -137,7 +140,7 @@ class RunningPipeline:
         return running
 
     def _may_restart(self, name: str, error: str) -> bool:
-        """On a machine that is very busy a Python process of Spark's may start too late; that is no error."""
+        """Return whether to restart a query: on a busy machine a Python worker may start too slowly."""
         self._restarts[name] = self._restarts.get(name, 0) + 1
         return (
             WORKER_START_TIMEOUT in error
@@ -146,7 +149,7 @@ class RunningPipeline:
         )
 
     def _stop_queries(self, timeout_s: float) -> None:
-        """Stop each query when its batch is done: what it wrote is then committed, nothing is done twice."""
+        """Stop each query after its current batch, so that the batch is committed and not repeated."""
         deadline_s = time.monotonic() + timeout_s
         started = {name: self._batch(query) for name, query in self._queries.items()}
         waiting = dict(self._queries)
@@ -168,14 +171,14 @@ class RunningPipeline:
 
 
 def apply_conf(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Settings that can change while a session lives; the rest was given to it when it was made."""
+    """Apply the settings that can change at runtime; the others were set when the session was created."""
     for name, value in spark_conf(pipeline).items():
         if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
             spark.conf.set(name, value)
 
 
 def failure_text(error: BaseException) -> str:
-    """The line of a failed query that says why: the last Python error, or else Spark's first line."""
+    """Return the cause of a failed query: the last Python exception, or else the first line from Spark."""
     text = str(error).split("=== Streaming Query ===")[0]
     for line in reversed(text.splitlines()):
         found = RAISED.match(line)

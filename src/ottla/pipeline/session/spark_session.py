@@ -1,15 +1,15 @@
-"""From `--master` to a Spark session: what each kind of cluster wants to be told.
+"""Creates Spark sessions: the settings that each kind of master needs.
 
-| master | what runs where | how it was proved |
+| master | what runs where | tested |
 | --- | --- | --- |
-| `local`, `local[N]`, `local[*]` | all in one JVM here, workers with this Python | run by tests |
-| `spark://host:port` | executors of a standalone cluster, the driver here | run by a test, on one machine |
-| `k8s://https://host:port` | executors in pods, the driver here | settings as Spark documents them |
-| `yarn` | executors in containers, the driver here | settings as Spark documents them |
-| `sc://host:port` | the driver is a Connect server elsewhere | the orders example, by hand, on one machine |
+| `local`, `local[N]`, `local[*]` | everything in one local JVM, workers with this Python | by tests |
+| `spark://host:port` | executors in a standalone cluster, the driver here | by a test, on one machine |
+| `k8s://https://host:port` | executors in pods, the driver here | no: settings as Spark documents them |
+| `yarn` | executors in containers, the driver here | no: settings as Spark documents them |
+| `sc://host:port` | the driver in a Connect server | by hand, on one machine |
 
-A Connect server has Ottla installed. Other executors get code and needs as archives (see `shipping`), and a
-Python of this minor version by PYSPARK_PYTHON, which the user may set; `OTTLA_SHIP` says how much is shipped:
+A Connect server must have Ottla installed. Other executors get code and dependencies as archives (see
+`shipping`) and run PYSPARK_PYTHON, which must be of this minor version. OTTLA_SHIP sets what is shipped:
 nothing, code or all.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 IMAGE = "spark.kubernetes.container.image"
 CONNECT_PORT = 15002
 CONNECT_TIMEOUT_S = 10.0
-_OF_A_SESSION = ("spark.sql.", "spark.app.name")
+_SESSION_SETTINGS = ("spark.sql.", "spark.app.name")
 EXECUTOR_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _KINDS = (
     ("local", re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?")),
@@ -43,45 +43,45 @@ _KINDS = (
     ("yarn", re.compile(r"yarn")),
     ("connect", re.compile(r"sc://\S+")),
 )
-# Tried with Spark 4.3: artifacts of a session reach its tasks, but not the processes that plan its streams.
+# Spark 4.3 passes the artifacts of a session to its tasks, but not to the processes that plan its streams.
 OTTLA_NOT_ON_SERVER = (
-    "its Python has no ottla: pip install 'ottla[pipeline]' where the server and its executors run, for "
-    "Spark hands nothing that a session sends to the sources of its streams"
+    "ottla is not installed on the Connect server: run pip install 'ottla[pipeline]' there and on its "
+    "executors (Spark does not pass the artifacts of a session to streaming sources)"
 )
 EXAMPLES = "local[*], spark://host:7077, k8s://https://host:6443, yarn or sc://host:15002"
 
 
 class SessionError(ValueError):
-    """The master, or what it needs, in one sentence for whoever named it."""
+    """The master is invalid, or something that it needs is missing."""
 
 
 class SessionSettings(NamedTuple):
-    """Everything that makes a session; nothing is started yet."""
+    """The settings of a session that is not started yet."""
 
     kind: str
     master: str
     conf: dict[str, str]
-    # For the JVM that is started here, and through it for its Python processes.
+    # Environment variables of the driver JVM and its Python processes.
     environment: dict[str, str]
     shipment: Shipment
 
 
 def master_kind(master: str) -> str:
-    """Raises SessionError for what is no master."""
+    """Return the kind of a master URL. Raises SessionError."""
     for kind, shape in _KINDS:
         if shape.fullmatch(master):
             return kind
-    raise SessionError(f"{master!r} is no Spark master: expected {EXAMPLES}")
+    raise SessionError(f"invalid Spark master {master!r}: expected {EXAMPLES}")
 
 
 def ship_mode(kind: str, environment: Mapping[str, str] = os.environ) -> str:
-    """How much is shipped: nothing where workers are our own or a server's, else what OTTLA_SHIP says."""
+    """Return what to ship to executors: nothing for local and Connect masters, else OTTLA_SHIP."""
     if kind in ("local", "connect"):
         return "nothing"
-    asked = environment.get("OTTLA_SHIP", "all")
-    if asked not in SHIP_MODES:
-        raise SessionError(f"OTTLA_SHIP is {asked!r}: expected {', '.join(SHIP_MODES)}")
-    return asked
+    mode = environment.get("OTTLA_SHIP", "all")
+    if mode not in SHIP_MODES:
+        raise SessionError(f"OTTLA_SHIP is {mode!r}: expected {', '.join(SHIP_MODES)}")
+    return mode
 
 
 def session_settings(
@@ -92,22 +92,22 @@ def session_settings(
     shipment: Shipment | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> SessionSettings:
-    """What to tell Spark. Settings of the user stand before ours. Raises SessionError."""
+    """Return the settings for a master; `conf` overrides the defaults. Raises SessionError."""
     kind = master_kind(master)
     shipment = shipment or Shipment(None, None)
-    ours = {"spark.app.name": app_name}
+    defaults = {"spark.app.name": app_name}
     variables: dict[str, str] = {}
     if kind != "connect":
         variables = _python_variables(kind, environment)
     if kind == "local":
-        # Nobody but this machine has to reach the driver: a laptop that changes its network keeps it.
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        # The loopback address stays valid if the machine changes networks.
+        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     elif kind in ("standalone", "kubernetes", "yarn"):
-        ours |= _shipping_conf(kind, shipment)
-    merged = ours | dict(conf or {})
+        defaults |= _shipping_conf(kind, shipment)
+    merged = defaults | dict(conf or {})
     if kind == "connect":
-        # The server has its own memory, cores and scheduler: sessions may set what concerns queries.
-        merged = {name: value for name, value in merged.items() if name.startswith(_OF_A_SESSION)}
+        # Memory, cores and scheduler belong to the server: a session can set SQL options only.
+        merged = {name: value for name, value in merged.items() if name.startswith(_SESSION_SETTINGS)}
     if kind == "kubernetes" and IMAGE not in merged:
         raise SessionError(f"{master}: set {IMAGE} to an image with Spark and Python {_python_version()}")
     if kind == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
@@ -116,25 +116,25 @@ def session_settings(
 
 
 def _python_variables(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Which Python runs workers, and helpers of the driver, which need our packages where they are."""
+    """Return the Python of workers and, for clusters, the path of the driver's own Python processes."""
     if kind == "local":
         return {"PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable}
     paths = [path for path in sys.path if os.path.isdir(path) and not _is_standard(path)]
     given = environment.get("PYTHONPATH")
     return {
-        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or _executors_python(),
+        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or _executor_python(),
         "PYTHONPATH": os.pathsep.join([given, *paths] if given else paths),
     }
 
 
-def _executors_python() -> str:
-    """One that a machine has by name, for paths differ; but the driver's helpers must find it, too."""
+def _executor_python() -> str:
+    """Return a command name if it works here too: paths differ between machines."""
     name = f"python{_python_version()}"
     return name if shutil.which(name) else os.path.realpath(sys.executable)
 
 
 def _is_standard(path: str) -> bool:
-    """The standard library: it comes with whichever Python it is."""
+    """Return whether a path belongs to the standard library, which every Python has."""
     roots = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     real = os.path.realpath(path)
     return real in roots or os.path.basename(real) == "lib-dynload"
@@ -158,21 +158,21 @@ def create_session(
     conf: Mapping[str, str] | None = None,
     *,
     files: Sequence[str] = (),
-    needs: Sequence[str] = DEPENDENCIES,
+    dependencies: Sequence[str] = DEPENDENCIES,
     cache: str | None = None,
 ) -> SparkSession:
-    """Start a session. Executors import, beside our packages, the Python files `files` and packages `needs`.
+    """Create a session. `files` and `dependencies` are Python files and packages to ship to executors.
 
-    Raises SessionError for what can be said before Spark starts, and whatever Spark raises.
+    Raises SessionError before Spark starts, or any exception of Spark.
     """
-    # Everything that can be wrong is found before the archives are packed.
+    # Check all settings before the archives are built.
     kind = session_settings(master, app_name, conf).kind
-    shipment = build_shipment(ship_mode(kind), files=files, needs=needs, cache=cache)
+    shipment = build_shipment(ship_mode(kind), files=files, dependencies=dependencies, cache=cache)
     return start_session(session_settings(master, app_name, conf, shipment=shipment))
 
 
 def start_session(settings: SessionSettings) -> SparkSession:
-    """Start what the settings say. Raises SessionError, and whatever Spark raises."""
+    """Start a session. Raises SessionError, or any exception of Spark."""
     from pyspark.sql import SparkSession
 
     if settings.kind == "connect":
@@ -180,7 +180,7 @@ def start_session(settings: SessionSettings) -> SparkSession:
         builder = SparkSession.builder.remote(settings.master)
     else:
         builder = SparkSession.builder.master(settings.master)
-        # SparkContext looks at it later, too; the rest is for the JVM alone, when it starts.
+        # SparkContext reads this variable later, too; the others only matter when the JVM starts.
         os.environ["PYSPARK_PYTHON"] = settings.environment["PYSPARK_PYTHON"]
     for name, value in settings.conf.items():
         builder = builder.config(name, value)
@@ -188,7 +188,7 @@ def start_session(settings: SessionSettings) -> SparkSession:
         with _environment(settings.environment):
             made = builder.getOrCreate()
     except ImportError as error:
-        raise SessionError(f"{settings.master}: pip install 'pyspark[connect]' ({error})") from error
+        raise SessionError(f"{settings.master}: run pip install 'pyspark[connect]' ({error})") from error
     if settings.kind == "connect" and not server_has_ottla(made):
         made.stop()
         raise SessionError(f"{settings.master}: {OTTLA_NOT_ON_SERVER}")
@@ -210,9 +210,9 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _check_reachable(master: str) -> None:
-    """Spark would try for ten minutes before it says that nobody is there."""
-    place = urlsplit(master)
-    address = (place.hostname or "", place.port or CONNECT_PORT)
+    """Raise SessionError if the server does not accept connections: Spark would retry for ten minutes."""
+    url = urlsplit(master)
+    address = (url.hostname or "", url.port or CONNECT_PORT)
     try:
         socket.create_connection(address, CONNECT_TIMEOUT_S).close()
     except OSError as error:
@@ -220,10 +220,10 @@ def _check_reachable(master: str) -> None:
 
 
 def server_has_ottla(made: SparkSession) -> bool:
-    """Whether Python on the other side of a Connect server finds our data sources."""
+    """Return whether the Python of a Connect server can import the data sources."""
 
-    # A function inside of one travels as a whole, to where nothing of ours may be.
-    def look(batches: Iterator[Any]) -> Iterator[Any]:
+    # A nested function is pickled by value: the server may not have this module.
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib.util import find_spec
 
         import pyarrow as pa
@@ -231,4 +231,4 @@ def server_has_ottla(made: SparkSession) -> bool:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"found": [find_spec("pyspark_ottla") is not None]})
 
-    return all(row.found for row in made.range(1).mapInArrow(look, "found BOOLEAN").collect())
+    return all(row.found for row in made.range(1).mapInArrow(probe, "found BOOLEAN").collect())
