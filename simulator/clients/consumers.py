@@ -10,6 +10,7 @@ from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ottla.protocol.versions import FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import CorruptBatch
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater, values_in
 from simulator.history import PartitionName
@@ -17,7 +18,6 @@ from simulator.world import World
 
 FETCH_WAIT_MS = 200
 FETCH_BYTES = 64 * 1024
-FIRST_FETCH_WITH_TOPIC_IDS = 13
 MOVE_CHANCE = 0.05
 
 
@@ -114,7 +114,7 @@ class Consumer(Client):
             partition_max_bytes=FETCH_BYTES,
             current_leader_epoch=self.epoch_of(index),
         )
-        if connection.version_for(FetchRequest.API_KEY) >= FIRST_FETCH_WITH_TOPIC_IDS:
+        if connection.version_for(FetchRequest.API_KEY) >= FETCH_TOPIC_IDS_SINCE:
             topic = FetchTopic(topic_id=self.topic_id, partitions=[partition])
         else:
             topic = FetchTopic(topic=self.topic, partitions=[partition])

@@ -18,6 +18,7 @@ from ottla.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from ottla.protocol.versions import PRODUCE_TOPIC_IDS_SINCE
 from ottla.records.build import build_batch
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater
 from simulator.history import PRODUCE, PRODUCE_UNRELIABLE, Operation, PartitionName
@@ -28,7 +29,6 @@ LEADER_ONLY = 1
 WINDOW_MAX = 5  # batches per partition that the broker deduplicates
 REPEAT_CHANCE = 0.2
 VALUE_BYTES = 40
-FIRST_PRODUCE_WITH_TOPIC_IDS = 13
 # The broker lost the producer's state: never caused by a client that sends in order.
 SEQUENCE_LOST = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -124,7 +124,7 @@ class UnreliableProducer(Client):
 
     def _request(self, connection: Connection, index: int, batch: Batch) -> ProduceRequest:
         data = [PartitionProduceData(index=index, records=batch.bytes)]
-        if connection.version_for(ProduceRequest.API_KEY) >= FIRST_PRODUCE_WITH_TOPIC_IDS:
+        if connection.version_for(ProduceRequest.API_KEY) >= PRODUCE_TOPIC_IDS_SINCE:
             topic = TopicProduceData(topic_id=self.topic_id, partition_data=data)
         else:
             topic = TopicProduceData(name=self.topic, partition_data=data)

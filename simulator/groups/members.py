@@ -29,6 +29,7 @@ from ottla.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from ottla.protocol.versions import OFFSET_FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import iter_headers
 from simulator.clients.base import Address, RetryLater
 from simulator.clients.consumers import Consumer
@@ -37,7 +38,6 @@ from simulator.history import FAIL, INFO, OK
 from simulator.world import World
 
 GROUP_KEY = 0
-OFFSET_FETCH_WITH_TOPIC_IDS = 10
 COORDINATOR_TIMEOUT_MS = 1_500
 IDLE_S = 0.05
 COMMIT_EVERY_S = (0.1, 0.8)
@@ -127,7 +127,7 @@ class GroupClient(Consumer):
         address = await self.coordinator()
         try:
             connection = await self.connection(address)
-            by_id = connection.version_for(OffsetFetchRequest.API_KEY) >= OFFSET_FETCH_WITH_TOPIC_IDS
+            by_id = connection.version_for(OffsetFetchRequest.API_KEY) >= OFFSET_FETCH_TOPIC_IDS_SINCE
         except ClientError as error:
             self.forget_coordinator()
             raise RetryLater(str(error)) from error

@@ -13,9 +13,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from ottla.protocol.messages.list_groups_response import ListedGroup
-
-# From this version on a group that is not there is an error, and not a group in the state Dead.
-NOT_FOUND_IS_ERROR_FROM = 6
+from ottla.protocol.versions import DESCRIBE_GROUPS_GROUP_ID_NOT_FOUND_SINCE
 
 
 class Admin:
@@ -30,7 +28,7 @@ class Admin:
         group = self.context.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             described = DescribedGroup(group_id=group_id, group_state=DEAD)
-            if api_version >= NOT_FOUND_IS_ERROR_FROM:
+            if api_version >= DESCRIBE_GROUPS_GROUP_ID_NOT_FOUND_SINCE:
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 described.error_message = f"Group {group_id} not found."
                 if group is not None:

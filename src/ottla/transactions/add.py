@@ -23,6 +23,10 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from ottla.protocol.versions import (
+    ADD_PARTITIONS_TO_TXN_BATCHES_SINCE,
+    ADD_PARTITIONS_TO_TXN_PRODUCER_FENCED_SINCE,
+)
 from ottla.transactions.context import ShardContext
 from ottla.transactions.markers import TopicPartition
 from ottla.transactions.transaction import (
@@ -33,15 +37,12 @@ from ottla.transactions.transaction import (
     Transaction,
 )
 
-FIRST_VERSION_OF_BROKERS = 4
-FIRST_VERSION_WITH_PRODUCER_FENCED = 2
-
 
 def transactions_of(
     request: AddPartitionsToTxnRequest, api_version: int
 ) -> list[AddPartitionsToTxnTransaction]:
     """What a request asks for, in one shape for all versions."""
-    if api_version >= FIRST_VERSION_OF_BROKERS:
+    if api_version >= ADD_PARTITIONS_TO_TXN_BATCHES_SINCE:
         return request.transactions
     return [
         AddPartitionsToTxnTransaction(
@@ -54,7 +55,7 @@ def transactions_of(
 
 
 def response_of(results: Sequence[AddPartitionsToTxnResult], api_version: int) -> AddPartitionsToTxnResponse:
-    if api_version >= FIRST_VERSION_OF_BROKERS:
+    if api_version >= ADD_PARTITIONS_TO_TXN_BATCHES_SINCE:
         return AddPartitionsToTxnResponse(results_by_transaction=[*results])
     (result,) = results
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
@@ -109,7 +110,7 @@ class Add:
         if asked.verify_only:
             return Outcome(result_of(asked, _verified(transaction, partitions)))
         outcome = Outcome(result_of(asked, ErrorCode.NONE))
-        by_broker = ctx.api_version >= FIRST_VERSION_OF_BROKERS
+        by_broker = ctx.api_version >= ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
         self._add(outcome, transaction, partitions, VERSION_WITH_EPOCH_BUMP if by_broker else 0, now_ms)
         return outcome
 
@@ -187,6 +188,6 @@ def _verified(
 
 
 def _for_version(code: ErrorCode, ctx: RequestContext) -> ErrorCode:
-    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < ADD_PARTITIONS_TO_TXN_PRODUCER_FENCED_SINCE:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

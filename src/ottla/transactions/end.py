@@ -14,6 +14,7 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.end_txn_response import EndTxnResponse
+from ottla.protocol.versions import END_TXN_EPOCH_BUMP_SINCE, END_TXN_PRODUCER_FENCED_SINCE
 from ottla.transactions.context import ShardContext
 from ottla.transactions.markers import NEEDS_PRODUCER_ID, Markers
 from ottla.transactions.transaction import (
@@ -33,8 +34,6 @@ from ottla.transactions.transaction import (
     Transaction,
 )
 
-FIRST_VERSION_WITH_EPOCH_BUMP = 5
-FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 # Is it committed?
 _RESULTS = {PREPARE_COMMIT: True, COMPLETE_COMMIT: True, PREPARE_ABORT: False, COMPLETE_ABORT: False}
 
@@ -53,7 +52,7 @@ class End:
         if code is not None:
             return _refused(code, ctx)
         assert transaction is not None
-        bumps = ctx.api_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        bumps = ctx.api_version >= END_TXN_EPOCH_BUMP_SINCE
         if transaction.state in COMPLETED and (not bumps or _pair_of(request) == transaction.client_before):
             return Outcome(_answer(transaction, bumps))
         if bumps and transaction.client[1] >= CLIENT_EPOCH_MAX and fresh_id < 0:
@@ -87,7 +86,7 @@ class End:
             return ErrorCode.INVALID_REQUEST
         if transaction is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        bumps = ctx.api_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        bumps = ctx.api_version >= END_TXN_EPOCH_BUMP_SINCE
         state = transaction.state
         is_retry = False
         if bumps and state != ONGOING:
@@ -204,6 +203,6 @@ def _answer(transaction: Transaction, bumps: bool) -> EndTxnResponse:
 
 
 def _refused(code: ErrorCode, ctx: RequestContext) -> Outcome:
-    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < END_TXN_PRODUCER_FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return Outcome(EndTxnResponse(error_code=code))

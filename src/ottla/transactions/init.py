@@ -15,6 +15,7 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from ottla.protocol.versions import INIT_PRODUCER_ID_PRODUCER_FENCED_SINCE
 from ottla.transactions.config import NO_TIMEOUT_MS
 from ottla.transactions.context import ShardContext
 from ottla.transactions.end import End
@@ -31,8 +32,6 @@ from ottla.transactions.transaction import (
     ProducerPair,
     Transaction,
 )
-
-FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 
 
 class Init:
@@ -146,6 +145,6 @@ class Init:
 
 
 def _refused(code: ErrorCode, ctx: RequestContext) -> Outcome:
-    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+    if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < INIT_PRODUCER_ID_PRODUCER_FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return Outcome(InitProducerIdResponse(error_code=code))

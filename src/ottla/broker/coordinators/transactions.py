@@ -16,6 +16,7 @@ from ottla.broker.coordinators.replies import in_background
 from ottla.broker.metadata.topic_creator import TRANSACTION_TOPIC
 from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.versions import ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators.marker_sender import MarkerSender
@@ -158,11 +159,11 @@ class TransactionCoordinator:
         self, asked: AddPartitionsToTxnTransaction, context: RequestContext
     ) -> Reply[AddPartitionsToTxnResult]:
         """Add partitions to one transaction, or verify that they belong to it."""
-        from ottla.transactions.add import FIRST_VERSION_OF_BROKERS, is_concurrent, result_of
+        from ottla.transactions.add import is_concurrent, result_of
 
         refused = {} if asked.verify_only else self._unknown_partitions(asked)
         # Brokers retry by themselves, and their other requests wait for this response.
-        waits = context.api_version < FIRST_VERSION_OF_BROKERS
+        waits = context.api_version < ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
         return self._submit(
             asked.transactional_id,
             lambda machine, now_ms, _: machine.decide_add_partitions(asked, context, now_ms, refused),

@@ -24,6 +24,7 @@ from ottla.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from ottla.protocol.versions import FETCH_REPLICA_STATE_SINCE, FETCH_TOPIC_IDS_SINCE
 from ottla.replication.divergence import find_divergence
 from ottla.replication.leader import REFUSED
 from ottla.storage.errors import StorageError
@@ -42,8 +43,6 @@ log = logging.getLogger("ottla.replicas")
 
 EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-FIRST_VERSION_WITH_REPLICA_STATE = 15
 HIGH_WATERMARK_LINGER_MS = 5
 _EPOCH_MAX = 2**31 - 1
 
@@ -69,7 +68,7 @@ class FollowerFetchService:
 
     def serve(self, request: Request, message: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
         now_ms = self.clock()
-        with_state = request.version >= FIRST_VERSION_WITH_REPLICA_STATE
+        with_state = request.version >= FETCH_REPLICA_STATE_SINCE
         node_id = message.replica_state.replica_id if with_state else message.replica_id
         session = self._session(node_id, message, now_ms)
         if isinstance(session, ErrorCode):
@@ -78,7 +77,7 @@ class FollowerFetchService:
             session.fetch.finish()
         session.clock.last_fetch_ms = now_ms
         session.connection = request.connection
-        by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        by_id = request.version >= FETCH_TOPIC_IDS_SINCE
         find = self.partitions.by_id if by_id else self.partitions.by_name
         for topic in message.topics:
             name: Any = topic.topic_id if by_id else topic.topic

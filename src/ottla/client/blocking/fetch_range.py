@@ -24,9 +24,9 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ottla.protocol.versions import FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import BatchHeader, Buffer, CorruptBatch, RecordsError, crc_ok, iter_headers
 
-FETCH_VERSION_WITHOUT_TOPIC_IDS = 12
 READ_COMMITTED = 1
 # A broker may hear late of a topic that exists; one that is missing for longer than this was deleted.
 MISSING_TOPIC_MAX_S = 5.0
@@ -129,7 +129,7 @@ class FetchRange:
             isolation_level=READ_COMMITTED if options.read_committed else 0,
             topics=[FetchTopic(topic=self.topic, topic_id=info.id, partitions=[partition])],
         )
-        at_most = FETCH_VERSION_WITHOUT_TOPIC_IDS if info.id == ZERO_UUID else None
+        at_most = FETCH_TOPIC_IDS_SINCE - 1 if info.id == ZERO_UUID else None
         timeout_ms = options.max_wait_ms + self.cluster.options.request_timeout_ms
         connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
 

@@ -31,9 +31,9 @@ from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
 from ottla.protocol.messages.leave_group_request import MemberIdentity as LeavingMember
 from ottla.protocol.messages.leave_group_response import LeaveGroupResponse
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
+from ottla.protocol.versions import LEAVE_GROUP_MEMBERS_SINCE
 
 ASSIGNOR = "range"
-MEMBERS_LEAVE_FROM = 3
 # How much longer than the coordinator may take we wait for the answer to a JoinGroup.
 JOIN_GRACE_MS = 10_000
 # How often a leader looks for new topics and partitions: nobody else tells it.
@@ -74,7 +74,7 @@ class ClassicProtocol:
         request = LeaveGroupRequest(group_id=self.membership.options.group_id)
 
         async def attempt(connection: Connection) -> None:
-            if connection.version_for(request.API_KEY) >= MEMBERS_LEAVE_FROM:
+            if connection.version_for(request.API_KEY) >= LEAVE_GROUP_MEMBERS_SINCE:
                 leaving = LeavingMember(member_id=self._member_id, reason="the consumer is being closed")
                 request.members = [leaving]
             else:

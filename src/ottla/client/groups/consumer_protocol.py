@@ -25,9 +25,12 @@ from ottla.protocol.messages.consumer_group_heartbeat_request import (
     TopicPartitions,
 )
 from ottla.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from ottla.protocol.versions import (
+    CONSUMER_GROUP_HEARTBEAT_CLIENT_MEMBER_ID_SINCE,
+    CONSUMER_GROUP_HEARTBEAT_PATTERN_SINCE,
+)
 
 JOINING, LEAVING, LEAVING_FOR_RESTART = 0, -1, -2
-PATTERNS_FROM = 1
 UNKNOWN_TOPIC_PAUSE_MS = 200
 
 
@@ -109,7 +112,9 @@ class ConsumerProtocol:
             raise NotOffered() from error
         request = ConsumerGroupHeartbeatRequest(
             group_id=options.group_id,
-            member_id=self._member_id if version >= PATTERNS_FROM or self._epoch > JOINING else "",
+            member_id=self._member_id
+            if version >= CONSUMER_GROUP_HEARTBEAT_CLIENT_MEMBER_ID_SINCE or self._epoch > JOINING
+            else "",
             member_epoch=self._epoch,
             instance_id=options.instance_id,
         )
@@ -118,7 +123,7 @@ class ConsumerProtocol:
             self._tell_all = True  # some coordinators let a member join more than once
         if self._tell_all or changed:
             request.subscribed_topic_names = list(subscription.topics)
-            if version >= PATTERNS_FROM:
+            if version >= CONSUMER_GROUP_HEARTBEAT_PATTERN_SINCE:
                 request.subscribed_topic_regex = subscription.pattern or ""
             elif subscription.pattern is not None:
                 raise ClientError(f"group {options.group_id!r}: the broker is too old for patterns of topics")

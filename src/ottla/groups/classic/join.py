@@ -24,12 +24,7 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_request import JoinGroupRequest
 from ottla.protocol.messages.join_group_response import JoinGroupResponse
-
-# From this version on a newcomer gets its id first and joins with it (KIP-394), so that a client which gives
-# up on its first try and comes again does not leave a member behind.
-MEMBER_ID_REQUIRED_FROM = 4
-# From this version on a leader that comes back can be told not to assign anew (KIP-814).
-SKIP_ASSIGNMENT_FROM = 9
+from ottla.protocol.versions import JOIN_GROUP_MEMBER_ID_REQUIRED_SINCE, JOIN_GROUP_SKIP_ASSIGNMENT_SINCE
 
 
 class Join:
@@ -119,7 +114,7 @@ class Join:
         member_id = f"{ctx.client_id if instance_id is None else instance_id}-{self.context.new_uuid()}"
         if instance_id is not None and instance_id in group.static_members:
             self._replace_static(outcome, group, member_id, request, ctx, now_ms)
-        elif instance_id is None and ctx.api_version >= MEMBER_ID_REQUIRED_FROM:
+        elif instance_id is None and ctx.api_version >= JOIN_GROUP_MEMBER_ID_REQUIRED_SINCE:
             self.rebalancing.await_pending(group, member_id, now_ms + request.session_timeout_ms)
             outcome.reply = refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
@@ -241,7 +236,7 @@ class Join:
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         self.context.write(outcome, *group_record(group, assignments, now_ms), now_ms)
         response = joined_response(group, member)
-        if ctx.api_version >= SKIP_ASSIGNMENT_FROM:
+        if ctx.api_version >= JOIN_GROUP_SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = member.member_id == group.leader_id
         else:
             # An older client that is called the leader would assign: it is told the id it had before.

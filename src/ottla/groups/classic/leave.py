@@ -10,9 +10,7 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-
-# Before this version a request was about one member, and the answer was its error.
-SEVERAL_MEMBERS_FROM = 3
+from ottla.protocol.versions import LEAVE_GROUP_MEMBERS_SINCE
 
 
 class Leave:
@@ -84,12 +82,12 @@ class Leave:
 
 
 def leaving(request: LeaveGroupRequest, ctx: RequestContext) -> list[MemberIdentity]:
-    if ctx.api_version < SEVERAL_MEMBERS_FROM:
+    if ctx.api_version < LEAVE_GROUP_MEMBERS_SINCE:
         return [MemberIdentity(member_id=request.member_id)]
     return request.members
 
 
 def leave_response(answers: list[MemberResponse], ctx: RequestContext) -> LeaveGroupResponse:
-    if ctx.api_version < SEVERAL_MEMBERS_FROM:
+    if ctx.api_version < LEAVE_GROUP_MEMBERS_SINCE:
         return LeaveGroupResponse(error_code=answers[0].error_code)
     return LeaveGroupResponse(members=answers)

@@ -20,9 +20,7 @@ from ottla.protocol.messages.join_group_response import JoinGroupResponse
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
-
-# From this version on a SyncGroup must name the protocol it is about (KIP-559).
-PROTOCOL_NAMED_FROM = 5
+from ottla.protocol.versions import SYNC_GROUP_PROTOCOL_NAME_SINCE
 
 
 class ClassicProtocol:
@@ -94,7 +92,7 @@ class ClassicProtocol:
         """What is wrong whatever the group is like."""
         if not request.group_id:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        if ctx.api_version >= PROTOCOL_NAMED_FROM and (
+        if ctx.api_version >= SYNC_GROUP_PROTOCOL_NAME_SINCE and (
             request.protocol_type is None or request.protocol_name is None
         ):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -7,7 +7,7 @@ can get more, its heartbeats call for a rebalance, as it knows them: it joins ag
 
 from __future__ import annotations
 
-from ottla.groups.classic.join import MEMBER_ID_REQUIRED_FROM, protocols_of, rebalance_timeout_ms
+from ottla.groups.classic.join import protocols_of, rebalance_timeout_ms
 from ottla.groups.classic.leave import leave_response, leaving
 from ottla.groups.classic.protocol import ClassicProtocol
 from ottla.groups.classic.rebalance import refused_join
@@ -49,6 +49,7 @@ from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, Membe
 from ottla.protocol.messages.leave_group_response import MemberResponse
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
+from ottla.protocol.versions import JOIN_GROUP_MEMBER_ID_REQUIRED_SINCE
 
 
 class ClassicMembers:
@@ -94,7 +95,7 @@ class ClassicMembers:
         member_id = request.member_id
         if not member_id:
             member_id = f"{request.group_instance_id or ctx.client_id}-{context.new_uuid()}"
-            if request.group_instance_id is None and ctx.api_version >= MEMBER_ID_REQUIRED_FROM:
+            if request.group_instance_id is None and ctx.api_version >= JOIN_GROUP_MEMBER_ID_REQUIRED_SINCE:
                 outcome.reply = refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
                 return outcome
         old = self._make_way(outcome, group, member_id, request, now_ms)

@@ -36,12 +36,11 @@ from ottla.protocol.messages.consumer_group_heartbeat_response import (
 )
 from ottla.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from ottla.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from ottla.protocol.versions import CONSUMER_GROUP_HEARTBEAT_CLIENT_MEMBER_ID_SINCE
 
 if TYPE_CHECKING:
     from ottla.groups.consumer.migration import Migration
 
-# From this version on members make their own ids.
-_OWN_MEMBER_ID_VERSION = 1
 
 # What fits into the key of a record in any encoding.
 ID_LENGTH_MAX = 8000
@@ -133,7 +132,9 @@ class Heartbeats:
             if value is not None and not value.strip():
                 raise Refused(ErrorCode.INVALID_REQUEST, f"the {name} is empty")
         epoch = request.member_epoch
-        if not request.member_id and (epoch != JOINING or ctx.api_version >= _OWN_MEMBER_ID_VERSION):
+        if not request.member_id and (
+            epoch != JOINING or ctx.api_version >= CONSUMER_GROUP_HEARTBEAT_CLIENT_MEMBER_ID_SINCE
+        ):
             raise Refused(ErrorCode.INVALID_REQUEST, "the member id is empty")
         if epoch == JOINING:
             _check_joining(request)

@@ -37,11 +37,7 @@ from ottla.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.protocol.uuids import ZERO_UUID
-
-# From this version on topics are named by their ids.
-TOPIC_IDS_FROM = 10
-# From this version on clients know the error of a group that is not there.
-GROUP_NOT_FOUND_FROM = 9
+from ottla.protocol.versions import OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE, OFFSET_COMMIT_TOPIC_IDS_SINCE
 
 
 class Commit:
@@ -92,13 +88,13 @@ class Commit:
             )
         if generation < 0:
             return ErrorCode.NONE  # the first commit of a consumer that assigns partitions by itself
-        if ctx.api_version >= GROUP_NOT_FOUND_FROM:
+        if ctx.api_version >= OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
 
     def _topic(self, topic: OffsetCommitRequestTopic, ctx: RequestContext) -> tuple[str, bytes, ErrorCode]:
         """Name and id of the topic, and what is wrong with it."""
-        if ctx.api_version >= TOPIC_IDS_FROM:
+        if ctx.api_version >= OFFSET_COMMIT_TOPIC_IDS_SINCE:
             topic_id = bytes(topic.topic_id)
             name = self.context.topics.topic_name(topic_id)
             if name is None:

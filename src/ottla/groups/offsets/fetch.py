@@ -19,18 +19,16 @@ from ottla.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 from ottla.protocol.uuids import ZERO_UUID
-
-# From this version on a request is about several groups.
-GROUPS_FROM = 8
-# From this version on topics are named by their ids.
-TOPIC_IDS_FROM = 10
-# From this version on an error of the whole group has a place of its own.
-GROUP_ERROR_FROM = 2
+from ottla.protocol.versions import (
+    OFFSET_FETCH_GROUP_ERROR_SINCE,
+    OFFSET_FETCH_GROUPS_SINCE,
+    OFFSET_FETCH_TOPIC_IDS_SINCE,
+)
 
 
 def groups_of(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
     """The groups that are asked for, in the form of the newer versions."""
-    if api_version >= GROUPS_FROM:
+    if api_version >= OFFSET_FETCH_GROUPS_SINCE:
         return request.groups
     topics = None
     if request.topics is not None:
@@ -42,7 +40,7 @@ def groups_of(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetch
 
 
 def response_of(groups: list[OffsetFetchResponseGroup], api_version: int) -> OffsetFetchResponse:
-    if api_version >= GROUPS_FROM:
+    if api_version >= OFFSET_FETCH_GROUPS_SINCE:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
     topics = [
@@ -69,7 +67,7 @@ def refused_fetch(
 ) -> OffsetFetchResponseGroup:
     """The error for the whole group; every partition carries it where the version has no other place."""
     response = OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
-    if api_version < GROUP_ERROR_FROM:
+    if api_version < OFFSET_FETCH_GROUP_ERROR_SINCE:
         response.topics = [
             OffsetFetchResponseTopics(
                 name=topic.name, partitions=[_answer(index, None, code) for index in topic.partition_indexes]
@@ -100,7 +98,7 @@ class Fetch:
             topics = self._all_topics(offsets, require_stable, api_version)
         else:
             topics = [
-                self._topic(offsets, topic, require_stable, api_version >= TOPIC_IDS_FROM)
+                self._topic(offsets, topic, require_stable, api_version >= OFFSET_FETCH_TOPIC_IDS_SINCE)
                 for topic in request.topics
             ]
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
@@ -137,7 +135,7 @@ class Fetch:
     def _all_topics(
         self, offsets: GroupOffsets, require_stable: bool, api_version: int
     ) -> list[OffsetFetchResponseTopics]:
-        by_id = api_version >= TOPIC_IDS_FROM
+        by_id = api_version >= OFFSET_FETCH_TOPIC_IDS_SINCE
         topics = []
         for name, committed in offsets.topics.items():
             topic_id = self.context.topics.topic_id(name)
