@@ -49,13 +49,11 @@ from ottla.broker.replicas.partition_table import PartitionTable
 from ottla.broker.replicas.read_replica import ReadReplicaSelector
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
-from ottla.controller.image import ClusterImage
-from ottla.protocol.errors import ErrorCode
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata.raft_driver import RaftDriver
+    pass
 
 log = logging.getLogger("ottla.broker")
 
@@ -367,38 +365,6 @@ class Node:
         self.controller.close()
         self.logs.abandon()
         self._executor.shutdown(wait=False)
-
-    # -- aliases, until every part takes what it uses
-
-    @property
-    def node_id(self) -> int:
-        return self.identity.node_id
-
-    @property
-    def cluster_id(self) -> str:
-        return self.identity.cluster_id
-
-    @property
-    def broker_epoch(self) -> int:
-        return self.identity.broker_epoch
-
-    @property
-    def image(self) -> ClusterImage:
-        return self.metadata.image
-
-    @property
-    def image_offset(self) -> int:
-        return self.metadata.offset
-
-    @property
-    def quorum(self) -> RaftDriver:
-        return self.quorum_node.raft
-
-    def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
-        return self.partitions.missing_error(topic, index)
-
-    def random_uuid(self) -> bytes:
-        return self.randomness.uuid()
 
 
 def _exit_now(error: BaseException) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.replicas.pending_commits import PendingCommits
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from ottla.protocol.messages.write_txn_markers_response import (
@@ -32,8 +31,6 @@ COMMIT_TIMEOUT_MS = 5000
 
 log = logging.getLogger("ottla.coordinators")
 
-_Waiting = list[tuple[asyncio.Future[None], WritableTxnMarkerPartitionResult]]
-
 
 class MarkerWriter:
     """`group_shards` must know of the markers in their partitions."""
@@ -47,20 +44,24 @@ class MarkerWriter:
 
     def write(self, message: WriteTxnMarkersRequest) -> Reply[WriteTxnMarkersResponse]:
         """Return the response; a future of it if a marker is not committed yet."""
-        waiting: _Waiting = []
         response = WriteTxnMarkersResponse()
+        pending = PendingCommits(response)
         for marker in message.markers:
             result = WritableTxnMarkerResult(producer_id=marker.producer_id)
             response.markers.append(result)
             for topic in marker.topics:
                 partitions = [
-                    self._write(marker, topic.name, index, waiting) for index in topic.partition_indexes
+                    self._write(marker, topic.name, index, pending) for index in topic.partition_indexes
                 ]
                 result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-        return _when_committed(response, waiting) if waiting else response
+        return pending.future(COMMIT_TIMEOUT_MS) if pending else response
 
     def _write(
-        self, marker: WritableTxnMarker, topic: str, index: int, waiting: _Waiting
+        self,
+        marker: WritableTxnMarker,
+        topic: str,
+        index: int,
+        pending: PendingCommits[WriteTxnMarkersResponse],
     ) -> WritableTxnMarkerPartitionResult:
         result = WritableTxnMarkerPartitionResult(partition_index=index)
         partition = self._partitions.by_name(topic, index)
@@ -76,9 +77,7 @@ class MarkerWriter:
             log.error("marker not written: partition=%s-%d error=%s", topic, index, error)
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         if not result.error_code:
-            committed = asyncio.get_running_loop().create_future()
-            if partition.when_committed(partition.log.log_end_offset, committed):
-                waiting.append((committed, result))
+            pending.add(partition, partition.log.log_end_offset, result)
         return result
 
     def _append(self, partition: Partition, marker: WritableTxnMarker) -> ErrorCode:
@@ -104,32 +103,3 @@ class MarkerWriter:
         if partition.verification_guards is not None:
             partition.verification_guards.ended(producer_id, producer_epoch)
         return ErrorCode.NONE
-
-
-def _when_committed(
-    answer: WriteTxnMarkersResponse, waiting: _Waiting
-) -> asyncio.Future[WriteTxnMarkersResponse]:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[WriteTxnMarkersResponse] = loop.create_future()
-    left = len(waiting)
-
-    def one_done(result: WritableTxnMarkerPartitionResult, committed: asyncio.Future[None]) -> None:
-        nonlocal left
-        left -= 1
-        if not committed.cancelled() and (error := committed.exception()) is not None:
-            result.error_code = getattr(error, "code", ErrorCode.KAFKA_STORAGE_ERROR)
-        if left == 0 and not done.done():
-            done.set_result(answer)
-
-    def timed_out() -> None:
-        for committed, result in waiting:
-            if not committed.done():
-                result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        if not done.done():
-            done.set_result(answer)
-
-    timer = loop.call_later(COMMIT_TIMEOUT_MS / 1000, timed_out)
-    done.add_done_callback(lambda _: timer.cancel())
-    for committed, result in waiting:
-        committed.add_done_callback(partial(one_done, result))
-    return done
