@@ -23,6 +23,7 @@ from ottla.client import (
 from ottla.client.core import transaction_api as module
 from ottla.client.errors import RecordTooLargeError, UnknownTopicError
 from ottla.testing import Cluster
+from tests.support.waiting import wait_until
 
 TWO_PHASES = {"transaction.two.phase.commit.enable": True}
 
@@ -62,11 +63,7 @@ def seen(brokers, topic: str, read_committed: bool = True) -> list[int]:
 
 def wait_until_seen(brokers, topic: str, wanted: list[int]) -> None:
     """Markers follow the end of a transaction."""
-    for _ in range(200):
-        if seen(brokers, topic) == wanted:
-            return
-        time.sleep(0.02)
-    assert seen(brokers, topic) == wanted
+    wait_until(lambda: seen(brokers, topic) == wanted, lambda: seen(brokers, topic))
 
 
 def test_several_transactions_of_one_writer(brokers, topic, version):
@@ -140,9 +137,7 @@ def test_prepared_transactions_outlive_their_time_only_in_two_phases(brokers, to
         end_transactions(cluster, [handle], commit=True)
         wait_until_seen(brokers, topic, list(range(10)))
     else:
-        deadline = time.monotonic() + 30
-        while transactions.open_ids(prefix) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: not transactions.open_ids(prefix), "the transaction times out")
         with pytest.raises(BrokerError, match=handle.transactional_id):
             end_transactions(cluster, [handle], commit=True)
         assert seen(brokers, topic) == []
@@ -178,9 +173,7 @@ def test_a_transaction_that_timed_out_is_not_prepared(brokers, topic):
     writer.write(rows(0, 10))
     writer.flush()
     transactions = SyncTransactions(cluster)
-    deadline = time.monotonic() + 30
-    while transactions.open_ids(f"{topic}-slow") and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: not transactions.open_ids(f"{topic}-slow"), "the transaction times out")
     with pytest.raises(BrokerError, match="before it was prepared"):
         writer.prepare()
     cluster.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from ottla.testing import Cluster
 from ottla.testing.files import FaultyFiles
 from tests.support.interop.memory_broker import memory_broker
 from tests.support.interop.wire import Wire, batch_of, fetch_request
+from tests.support.waiting import wait_until
 
 MEGABYTE = 1_048_576
 
@@ -258,10 +258,11 @@ def test_a_full_disk_can_be_emptied_by_deleting_records_and_topics(tmp_path, sma
         (here,) = [partition for partition, path in where(wire, "t").items() if path == full]
         count = fill(wire, "t", here)
         wire.alter("t", **{"retention.bytes": 2 * MEGABYTE})
-        deadline = time.monotonic() + 20
-        while wire.produce("t", batch_of(b"x" * 200_000), partition=here).error_code:
-            assert time.monotonic() < deadline, "no room was made"
-            time.sleep(0.05)
+        wait_until(
+            lambda: not wire.produce("t", batch_of(b"x" * 200_000), partition=here).error_code,
+            "retention frees space",
+            20,
+        )
         assert wire.list_offsets("t", -1, partition=here).offset == count + 1
 
 
@@ -298,10 +299,9 @@ def test_a_node_whose_only_disk_is_full_lives_on(small_disk):
         assert wire.produce("t", batch_of(b"room again")).base_offset == count
         wire.create_topic("room")
         for name in [*created, "room"]:
-            deadline = time.monotonic() + 10
-            while codes(wire, name, 0) != {0}:
-                assert time.monotonic() < deadline, f"{name} of {created} is not served though there is room"
-                time.sleep(0.05)
+            wait_until(
+                lambda name=name: codes(wire, name, 0) == {0}, f"{name} of {created} is served again", 10
+            )
         cluster.restart()
         with Wire(cluster.bootstrap_servers) as again:
             assert len(again.records("t")) == count + 1

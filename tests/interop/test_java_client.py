@@ -10,6 +10,7 @@ import pytest
 from ottla.testing.topics import topic_name_for
 from tests.support.interop.clients import CODECS, Row
 from tests.support.interop.java import JavaError, why_no_java
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.skipif(bool(why_no_java()), reason=str(why_no_java()))]
 
@@ -32,9 +33,7 @@ def test_an_idempotent_producer_with_many_batches_in_flight(java_client, wire, t
 def test_every_kind_of_acknowledgement(java_client, wire, topic, acks):
     rows = [Row(None, b"%d" % n, (), START_MS) for n in range(50)]
     java_client.write(topic, 0, rows, acks=acks, enable_idempotence=str(acks == "all").lower())
-    deadline = time.monotonic() + 5
-    while wire.list_offsets(topic, -1).offset < 50 and time.monotonic() < deadline:
-        time.sleep(0.02)  # acks=0 is not waited for
+    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 50)  # acks=0 is not waited for
     assert [record.value for record in wire.records(topic)] == [row.value for row in rows]
 
 

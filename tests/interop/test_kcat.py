@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.interop.clients import KCAT, Row, kcat_read
 from tests.support.interop.wire import batch_of
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed")
 
@@ -41,9 +42,7 @@ def test_it_produces_lines_and_reads_them_back(servers, topic):
 @pytest.mark.parametrize("acks", ["0", "1", "-1"])
 def test_every_kind_of_acknowledgement(servers, wire, topic, acks):
     kcat("-P", "-b", servers, "-t", topic, "-X", f"acks={acks}", stdin=b"x\ny\n")
-    deadline = time.monotonic() + 5
-    while wire.list_offsets(topic, -1).offset < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 2)
     assert [record.value for record in wire.records(topic)] == [b"x", b"y"]
 
 

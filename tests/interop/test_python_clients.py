@@ -17,6 +17,7 @@ import pytest
 from tests.support.interop.clients import PYTHON_CLIENTS, Row, codecs_of, confluent_consumer
 from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import batch_of
+from tests.support.waiting import wait_until
 
 START_MS = int(time.time()) * 1000 - 60_000
 EVERY_CLIENT = pytest.mark.parametrize("client", PYTHON_CLIENTS)
@@ -76,9 +77,7 @@ def confluent_deliveries(
 def test_confluent_acknowledgements(servers, wire, topic, acks):
     values = [b"%d" % n for n in range(100)]
     assert set(confluent_deliveries(servers, {"acks": acks}, topic, values)) == {None}
-    deadline = time.monotonic() + 5
-    while wire.list_offsets(topic, -1).offset < 100 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 100)
     assert [record.value for record in wire.records(topic)] == values
 
 
@@ -272,9 +271,8 @@ def test_kafka_python_acknowledgements_and_idempotence(servers, wire, topic):
         finally:
             producer.close()
         expected += values
-        deadline = time.monotonic() + 5
-        while wire.list_offsets(topic, -1).offset < len(expected) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        count = len(expected)
+        wait_until(lambda count=count: wire.list_offsets(topic, -1).offset >= count)
     assert [record.value for record in wire.records(topic)] == expected
 
 
@@ -334,9 +332,7 @@ def test_aiokafka_acknowledgements(servers, wire, topic, options):
             await producer.stop()
 
     asyncio.run(write())
-    deadline = time.monotonic() + 5
-    while wire.list_offsets(topic, -1).offset < 300 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 300)
     assert [record.value for record in wire.records(topic)] == values
 
 

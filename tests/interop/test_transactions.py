@@ -14,6 +14,7 @@ from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 from tests.support.interop import transactions
 from tests.support.interop.transactions import Failed, Fenced, Java, TxnProducer, read_committed
+from tests.support.waiting import wait_until
 
 PARTITIONS = 3
 QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
@@ -53,26 +54,25 @@ class Bench:
 
     def assert_reads(self, topic: str, wanted: list[str], within_s: float = 15) -> None:
         """Markers are written after the commit was answered; what is seen on the way is a part of it."""
-        limit = time.monotonic() + within_s
-        while True:
-            found = self.read(topic)
+        found: list[str] = []
+
+        def complete() -> bool:
+            found[:] = self.read(topic)
             assert len(found) == len(set(found)), found
             assert set(found) <= set(wanted), set(found) - set(wanted)
-            if len(found) == len(wanted):
-                return
-            assert time.monotonic() < limit, set(wanted) - set(found)
-            time.sleep(0.05)
+            return len(found) == len(wanted)
+
+        wait_until(complete, lambda: set(wanted) - set(found), within_s)
 
     def wait_for_stable_offsets(self, topic: str, wanted: int, within_s: float = 15) -> None:
         """Until the last stable offset of every partition is there."""
         settings = {"bootstrap.servers": self.servers, "group.id": "watcher", "log_level": 0}
         consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
-        limit = time.monotonic() + within_s
         for index in range(self.topics[topic]):
             place = confluent_kafka.TopicPartition(topic, index)
-            while (found := consumer.get_watermark_offsets(place, 10)[1]) != wanted:
-                assert time.monotonic() < limit, (index, found)
-                time.sleep(0.05)
+            wait_until(
+                lambda place=place: consumer.get_watermark_offsets(place, 10)[1] == wanted, place, within_s
+            )
         consumer.close()
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int:

@@ -15,6 +15,7 @@ from tests.support.interop import transactions
 from tests.support.interop.transacting import ABORT, COMMIT, Transacting
 from tests.support.interop.transactions import TxnProducer, read_committed
 from tests.support.interop.wire import Wire
+from tests.support.waiting import wait_until
 
 PARTITIONS = 3
 TRANSACTION = 1
@@ -46,11 +47,13 @@ class Writer(Transacting[int]):
         )
 
     def moves_on(self, count: int = 5, within_s: float = 30) -> None:
-        wanted, limit = len(self.committed) + count, time.monotonic() + within_s
-        while len(self.committed) < wanted:
+        wanted = len(self.committed) + count
+
+        def reached() -> bool:
             assert self.crash is None, self.crash
-            assert time.monotonic() < limit, (len(self.committed), self.failures[-5:])
-            time.sleep(0.05)
+            return len(self.committed) >= wanted
+
+        wait_until(reached, lambda: (len(self.committed), self.failures[-5:]), within_s)
 
 
 def coordinator(cluster: Cluster, key: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 from tests.support.interop import transactions
 from tests.support.interop.transactions import Failed, Fenced, read_committed
+from tests.support.waiting import wait_until
 
 FORGETFUL = {
     "transactional.id.expiration.ms": 1500,
@@ -49,10 +49,7 @@ def test_ids_that_nobody_uses_are_forgotten(
     busy.begin()
     busy.send(name, [(0, "open")], wait=True)
     assert name in states(servers)
-    limit = time.monotonic() + 20
-    while name in states(servers):
-        assert time.monotonic() < limit, "never forgotten"
-        time.sleep(0.1)
+    wait_until(lambda: name not in states(servers), "the idle id expires", 20)
     assert states(servers)[f"{name}-busy"] == "Ongoing", "who has an open transaction is not idle"
     busy.commit()
     with pytest.raises((Fenced, Failed)):
@@ -63,9 +60,10 @@ def test_ids_that_nobody_uses_are_forgotten(
     heir.begin()
     heir.send(name, [(0, "second")])
     heir.commit()
-    limit = time.monotonic() + 10
-    while read_committed(servers, name, 1) != ["first", "open", "second"]:
-        assert time.monotonic() < limit, read_committed(servers, name, 1)
-        time.sleep(0.1)
+    wait_until(
+        lambda: read_committed(servers, name, 1) == ["first", "open", "second"],
+        lambda: read_committed(servers, name, 1),
+        10,
+    )
     for producer in (idle, busy, heir):
         producer.close()

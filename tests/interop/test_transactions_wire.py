@@ -24,6 +24,7 @@ from ottla.protocol.messages.list_transactions_request import ListTransactionsRe
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.testing import Cluster
 from tests.support.interop.wire import Wire, batch_of
+from tests.support.waiting import wait_until
 
 V1_PRODUCE, V2_PRODUCE = 10, 12
 READ_COMMITTED = 1
@@ -116,11 +117,10 @@ class Txn:
         return found
 
     def until_complete(self) -> str:
-        limit = time.monotonic() + 10
-        while (state := self.state().transaction_state) not in ("CompleteCommit", "CompleteAbort"):
-            assert time.monotonic() < limit, state
-            time.sleep(0.005)
-        return str(state)
+        wait_until(
+            lambda: self.state().transaction_state in ("CompleteCommit", "CompleteAbort"), self.state, 10
+        )
+        return str(self.state().transaction_state)
 
     def read(self) -> list[bytes | None]:
         """All that is not aborted, up to the last stable offset."""

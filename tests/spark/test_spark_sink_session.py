@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+
+from tests.support.waiting import wait_until
 
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
@@ -32,10 +32,11 @@ def seen(brokers, topic: str) -> list[int]:
     """When nothing is open in the topic any more: markers follow the answer to a commit."""
     cluster = shared_cluster(brokers.bootstrap_servers)
     latest = dict.fromkeys(((topic, number) for number in cluster.topic(topic).partitions), LATEST)
-    until = time.monotonic() + 90
-    while cluster.list_offsets(latest, read_committed=True) != cluster.list_offsets(latest):
-        assert time.monotonic() < until, "a transaction stays open"
-        time.sleep(0.05)
+    wait_until(
+        lambda: cluster.list_offsets(latest, read_committed=True) == cluster.list_offsets(latest),
+        "all transactions are ended",
+        90,
+    )
     table = read_arrow(topic, bootstrap_servers=brokers.bootstrap_servers).read_all()
     return sorted(int(value) for value in table["value"].to_pylist())
 

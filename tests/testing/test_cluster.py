@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 
 import pytest
 
 from ottla.client import Admin, Consumer, Producer
 from ottla.testing import BrokerError, Cluster
+from tests.support.waiting import wait_until
 
 
 def produce(cluster: Cluster, topic: str, *values: bytes) -> None:
@@ -138,7 +138,4 @@ def test_a_broker_does_not_outlive_its_parent():
         process.stdin.close()
         process.wait(10)
         assert process.returncode == 0
-        deadline = time.monotonic() + 5
-        while cluster.running and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not cluster.running
+        wait_until(lambda: not cluster.running, "the broker ends", 5)

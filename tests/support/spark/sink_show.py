@@ -18,6 +18,7 @@ import pyarrow as pa
 from ottla.client import read_arrow, write_arrow
 from ottla.testing import Cluster
 from tests.support.processes import ROOT, python_module
+from tests.support.waiting import wait_until
 
 STEP_S = 0.02
 
@@ -116,10 +117,7 @@ class Show:
         self._until(lambda: self.batches >= count or not self.runs, timeout_s, f"{count} batches")
 
     def _until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            assert time.monotonic() < deadline, f"no {what} in {timeout_s} s: {self.tail()}"
-            time.sleep(STEP_S)
+        wait_until(done, lambda: f"{what}: {self.tail()}", timeout_s)
 
     def kill_jvm(self) -> None:
         """The JVM, SIGKILL; its Python processes find out by themselves."""

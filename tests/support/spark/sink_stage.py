@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from ottla.client import SyncTransactions, read_arrow, shared_cluster
 from ottla.testing import Cluster
 from pyspark_ottla.sink import writers
 from pyspark_ottla.sink.exactly_once import commit_log, task_writer
+from tests.support.waiting import wait_until
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
@@ -94,10 +94,7 @@ class Stage:
     def check(self, numbers: Iterable[int]) -> None:
         """Each number is there exactly once, and no transaction is left that would hold readers up."""
         wanted = sorted(numbers)
-        deadline = time.monotonic() + 10
-        while self.seen() != wanted and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert self.seen() == wanted
+        wait_until(lambda: self.seen() == wanted, self.seen, 10)
         assert self.open_ids() == []
 
     def open_ids(self) -> list[str]:
