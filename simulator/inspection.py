@@ -99,7 +99,7 @@ def quorum_epoch_of(node: Node) -> int:
 def has_voted_since(node: Node, epoch: int) -> bool:
     """Return whether the node has voted for another node in an epoch after `epoch`."""
     driver = raft_of(node)
-    voted = None if driver is None else driver.machine._voted
+    voted = None if driver is None else driver.machine.node.voted
     return voted is not None and voted[0] != node.id and quorum_epoch_of(node) > epoch
 
 

@@ -12,11 +12,11 @@ from hypothesis import settings
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as fx
-from ottla.quorum.raft import fetch_service
-from ottla.quorum.raft.fetch_service import find_misfit
+from ottla.quorum.raft import leader_fetches
 from ottla.quorum.raft.follower import Follower
 from ottla.quorum.raft.leader import Leader
-from ottla.quorum.raft.machine import RaftMachine
+from ottla.quorum.raft.leader_fetches import find_misfit
+from ottla.quorum.raft.node import RaftNode
 from ottla.quorum.snapshot import SnapshotId
 from tests.support.quorum.raft_cluster import Cluster, Node, add_request, remove_request
 
@@ -58,7 +58,7 @@ class Checker:
 
     def check(self) -> None:
         for node in self.cluster.nodes.values():
-            if not node.is_up or node.machine.log_is_stale:
+            if not node.is_up or node.machine.node.log_is_stale:
                 continue
             offset = node.machine.high_watermark
             assert offset <= max(node.log.end_offset, node.log.start), "committed but not there"
@@ -308,7 +308,7 @@ def commit_earlier_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keep_diverged_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that is told where it diverges goes on as if nothing was wrong."""
-    monkeypatch.setattr(fetch_service, "find_misfit", _misfit_only_beyond_the_end)
+    monkeypatch.setattr(leader_fetches, "find_misfit", _misfit_only_beyond_the_end)
 
 
 def _misfit_only_beyond_the_end(log: Any, offset: int, last_epoch: int) -> Any:
@@ -318,7 +318,7 @@ def _misfit_only_beyond_the_end(log: Any, offset: int, last_epoch: int) -> Any:
 
 def count_unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader counts what it has only written."""
-    monkeypatch.setattr(Leader, "own_offset", property(lambda self: self.machine.log.end_offset))
+    monkeypatch.setattr(Leader, "own_offset", property(lambda self: self.node.log.end_offset))
 
 
 def fetch_unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def fetch_unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vote_for_shorter_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a candidate is not looked at."""
-    monkeypatch.setattr(RaftMachine, "is_up_to_date", lambda self, last_epoch, last_offset: True)
+    monkeypatch.setattr(RaftNode, "is_up_to_date", lambda self, last_epoch, last_offset: True)
 
 
 PLANTED = [

@@ -107,7 +107,7 @@ def test_nobody_stands_while_its_log_is_being_replaced() -> None:
     leader, late, _ = with_snapshot(cluster)
     cluster._install = lambda node, wanted: None  # type: ignore[method-assign]
     cluster.restart(late)
-    cluster.run_until(lambda: late.machine.installing is not None)
+    cluster.run_until(lambda: late.machine.node.installing is not None)
     cluster.crash(leader)
     cluster.run(20_000)
     assert late.machine.role in ("follower", "unattached")

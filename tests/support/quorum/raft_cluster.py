@@ -298,7 +298,7 @@ class Cluster:
             self.on_effect(node, effect)
         wake_ms = node.machine.next_wake_ms
         is_later = wake_ms is None or wake_ms > self.now_ms
-        assert is_later or node.machine.log_is_stale, f"would spin: {self.describe()}"
+        assert is_later or node.machine.node.log_is_stale, f"would spin: {self.describe()}"
 
     def _do(self, node: Node, effect: fx.Effect) -> None:
         if isinstance(effect, fx.Persist):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.quorum.raft.election import Election
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
 class Candidate(Election):
@@ -16,20 +16,20 @@ class Candidate(Election):
     name = "candidate"
     __slots__ = ("_backoff_until_ms",)
 
-    def __init__(self, machine: RaftMachine, now_ms: int) -> None:
-        super().__init__(machine, now_ms)
+    def __init__(self, node: RaftNode, now_ms: int) -> None:
+        super().__init__(node, now_ms)
         self._backoff_until_ms: int | None = None
 
     def poll(self, now_ms: int) -> None:
-        machine = self.machine
+        node = self.node
         if self.is_won:
-            machine.become_leader(now_ms, sorted(self.granted))
+            node.transitions.become_leader(now_ms, sorted(self.granted))
             return
         if self.is_lost and self._backoff_until_ms is None:
             # The others voted for somebody, who should have the time to be heard.
-            self._backoff_until_ms = now_ms + 1 + machine.draw(max(1, machine.config.election_backoff_max_ms))
+            self._backoff_until_ms = now_ms + 1 + node.draw(max(1, node.config.election_backoff_max_ms))
         if now_ms >= self._end_ms:
-            machine.become_prospective(now_ms)
+            node.transitions.become_prospective(now_ms)
         elif self._backoff_until_ms is None:
             self.ask_voters(now_ms)
 

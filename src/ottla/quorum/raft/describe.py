@@ -20,28 +20,26 @@ from ottla.quorum.raft.replicas import Replica
 from ottla.quorum.raft.requests import TOPIC, only_partition
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
-def describe_quorum(
-    machine: RaftMachine, request: DescribeQuorumRequest, now_ms: int
-) -> DescribeQuorumResponse:
+def describe_quorum(node: RaftNode, request: DescribeQuorumRequest, now_ms: int) -> DescribeQuorumResponse:
     """The whole answer; an error unless this node leads and is asked for the metadata partition."""
-    role = machine.role_state
+    role = node.role
     if not isinstance(role, Leader):
         return DescribeQuorumResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message=None)
     if only_partition(request.topics, "topic_name") is None:
         unknown = [_unknown_topic(topic.topic_name, topic.partitions) for topic in request.topics]
         return DescribeQuorumResponse(topics=unknown, error_message=None)
-    voters = machine.voters
+    voters = node.voters
     partition = PartitionData(
         error_message=None,
-        leader_id=machine.config.node_id,
-        leader_epoch=machine.epoch,
-        high_watermark=machine.high_watermark,
+        leader_id=node.config.node_id,
+        leader_epoch=node.epoch,
+        high_watermark=node.high_watermark,
         current_voters=[
-            _leader_state(machine, now_ms)
-            if voter.node_id == machine.config.node_id
+            _leader_state(node, now_ms)
+            if voter.node_id == node.config.node_id
             else _state(role.replicas.of_voter(voter) or Replica(voter.node_id, voter.directory_id))
             for voter in sorted(voters)
         ],
@@ -73,12 +71,12 @@ def _unknown_topic(name: str, partitions: list[AskedPartition]) -> TopicData:
     )
 
 
-def _leader_state(machine: RaftMachine, now_ms: int) -> ReplicaState:
-    voter = machine.voters.by_id[machine.config.node_id]
+def _leader_state(node: RaftNode, now_ms: int) -> ReplicaState:
+    voter = node.voters.by_id[node.config.node_id]
     return ReplicaState(
         replica_id=voter.node_id,
         replica_directory_id=voter.directory_id,
-        log_end_offset=machine.log.end_offset,
+        log_end_offset=node.log.end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )

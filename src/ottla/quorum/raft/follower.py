@@ -11,15 +11,15 @@ from ottla.protocol.messages.update_raft_voter_request import UpdateRaftVoterReq
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.raft.effects import BeginSnapshot, InstallSnapshot, WriteSnapshot
 from ottla.quorum.raft.fetched import check_fetched
+from ottla.quorum.raft.node import Role
 from ottla.quorum.raft.peers import Sent
 from ottla.quorum.raft.requests import fetch_request, fetch_snapshot_request, update_voter_request
 from ottla.quorum.raft.responses import Answer
-from ottla.quorum.raft.role import Role
 from ottla.quorum.raft.voters import Endpoint
 from ottla.quorum.snapshot import SnapshotId
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
 class Follower(Role):
@@ -38,11 +38,11 @@ class Follower(Role):
         "has_fetched",
     )
 
-    def __init__(self, machine: RaftMachine, now_ms: int, leader_id: int, endpoint: Endpoint) -> None:
-        super().__init__(machine)
+    def __init__(self, node: RaftNode, now_ms: int, leader_id: int, endpoint: Endpoint) -> None:
+        super().__init__(node)
         self._leader_id = leader_id
         self._endpoint = endpoint
-        self.deadline_ms = now_ms + machine.config.fetch_timeout_ms
+        self.deadline_ms = now_ms + node.config.fetch_timeout_ms
         # Whoever has fetched knows that the leader is alive, and supports no election against it.
         self.has_fetched = False
         self._lost_ms: int | None = None
@@ -62,49 +62,49 @@ class Follower(Role):
     # -- time ------------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> None:
-        machine = self.machine
+        node = self.node
         if now_ms >= self._give_up_ms:
-            if machine.may_stand:
-                machine.become_prospective(now_ms, self._leader_id, self._endpoint)
+            if node.may_stand:
+                node.transitions.become_prospective(now_ms, self._leader_id, self._endpoint)
                 return
-            if not machine.is_voter:
-                machine.probe(now_ms)
-        is_changing = machine.log_is_stale or machine.installing is not None
+            if not node.is_voter:
+                node.probe(now_ms)
+        is_changing = node.log_is_stale or node.installing is not None
         busy = is_changing or self._has_left or self._waits_for_disk
-        if not busy and machine.peers.is_ready(self._leader_id, now_ms):
-            machine.send(self._leader_id, self._endpoint, self._next_request(now_ms), now_ms)
+        if not busy and node.peers.is_ready(self._leader_id, now_ms):
+            node.send(self._leader_id, self._endpoint, self._next_request(now_ms), now_ms)
 
     @property
     def _waits_for_disk(self) -> bool:
         """The leader takes the offset of a fetch for a promise that all before it is kept."""
-        return self.machine.log.flushed_offset < self.machine.log.end_offset
+        return self.node.log.flushed_offset < self.node.log.end_offset
 
     @property
     def _give_up_ms(self) -> int:
         return self.deadline_ms if self._lost_ms is None else min(self.deadline_ms, self._lost_ms)
 
     def wake_ms(self, now_ms: int) -> int | None:
-        machine = self.machine
+        node = self.node
         wakes = []
-        if machine.may_stand or (not machine.is_voter and self._give_up_ms > now_ms):
+        if node.may_stand or (not node.is_voter and self._give_up_ms > now_ms):
             wakes.append(self._give_up_ms)
-        if machine.probe_due_ms > now_ms >= self._give_up_ms:
-            wakes.append(machine.probe_due_ms)
+        if node.probe_due_ms > now_ms >= self._give_up_ms:
+            wakes.append(node.probe_due_ms)
         return min(wakes, default=None)
 
     def leader_leaves(self, place: int | None, places: int, now_ms: int) -> None:
         """The leader has resigned; `place` is this node's among the `places` it would like to succeed it."""
         self.has_fetched = False
         self._has_left = True
-        timeout_ms = self.machine.config.election_timeout_ms
+        timeout_ms = self.node.config.election_timeout_ms
         if place is None:
-            self.deadline_ms = now_ms + self.machine.election_timeout_ms()
+            self.deadline_ms = now_ms + self.node.election_timeout_ms()
         elif place == 0:
             # A moment for the others to hear it too: until then they refuse pre-votes.
-            self.deadline_ms = now_ms + self.machine.config.retry_backoff_ms
+            self.deadline_ms = now_ms + self.node.config.retry_backoff_ms
         else:
             spread_ms = max(1, timeout_ms // places)
-            self.deadline_ms = now_ms + spread_ms * place + self.machine.draw(spread_ms)
+            self.deadline_ms = now_ms + spread_ms * place + self.node.draw(spread_ms)
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
         if pre_vote:
@@ -114,24 +114,24 @@ class Follower(Role):
     # -- asking ----------------------------------------------------------------------------------------------
 
     def _next_request(self, now_ms: int) -> FetchRequest | FetchSnapshotRequest | UpdateRaftVoterRequest:
-        machine = self.machine
-        config = machine.config
-        if now_ms >= self._update_due_ms and machine.is_listed_wrongly:
+        node = self.node
+        config = node.config
+        if now_ms >= self._update_due_ms and node.is_listed_wrongly:
             self._update_due_ms = now_ms + config.fetch_timeout_ms
-            return update_voter_request(config, machine.epoch)
+            return update_voter_request(config, node.epoch)
         if self._snapshot is not None:
-            return fetch_snapshot_request(config, machine.epoch, self._snapshot, self._snapshot_position)
+            return fetch_snapshot_request(config, node.epoch, self._snapshot, self._snapshot_position)
         return fetch_request(
             config,
-            machine.epoch,
-            offset=machine.log.end_offset,
-            last_epoch=machine.log.last_epoch,
-            high_watermark=machine.high_watermark,
+            node.epoch,
+            offset=node.log.end_offset,
+            last_epoch=node.log.last_epoch,
+            high_watermark=node.high_watermark,
             max_wait_ms=config.fetch_max_wait_ms,
         )
 
     def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
-        grace_ms = self.machine.config.disconnect_grace_ms
+        grace_ms = self.node.config.disconnect_grace_ms
         if (
             disconnected
             and grace_ms is not None
@@ -139,7 +139,7 @@ class Follower(Role):
             and self._lost_ms is None
         ):
             # Not all at once: the first to ask should be the only one.
-            self._lost_ms = now_ms + grace_ms + self.machine.draw(max(1, grace_ms // 2))
+            self._lost_ms = now_ms + grace_ms + self.node.draw(max(1, grace_ms // 2))
 
     # -- being answered --------------------------------------------------------------------------------------
 
@@ -153,21 +153,21 @@ class Follower(Role):
             not_found = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
             if answer.error in not_found and isinstance(sent.request, FetchSnapshotRequest):
                 self._snapshot = None
-            self.machine.peers.failed(sent.node_id, now_ms)
+            self.node.peers.failed(sent.node_id, now_ms)
             return
         if not self._has_left:  # an answer may come later than the news that there will be no more
             self.has_fetched = True
-            self.machine.is_starting = False
+            self.node.is_starting = False
             self._lost_ms = None
-            self.deadline_ms = now_ms + self.machine.config.fetch_timeout_ms
+            self.deadline_ms = now_ms + self.node.config.fetch_timeout_ms
         if isinstance(sent.request, FetchSnapshotRequest):
             self._take_chunk(answer.partition, sent.node_id, now_ms)
         else:
             self._take_fetched(sent.request, answer.partition, now_ms)
 
     def _take_fetched(self, request: Any, partition: Any, now_ms: int) -> None:
-        machine = self.machine
-        if request.topics[0].partitions[0].fetch_offset != machine.log.end_offset:
+        node = self.node
+        if request.topics[0].partitions[0].fetch_offset != node.log.end_offset:
             return
         diverging, snapshot_id = partition.diverging_epoch, partition.snapshot_id
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
@@ -178,42 +178,42 @@ class Follower(Role):
             self._append(partition, now_ms)
 
     def _cut(self, epoch: int, end_offset: int) -> None:
-        log = self.machine.log
+        log = self.node.log
         own_epoch, own_end = log.end_offset_for_epoch(epoch)
         offset = min(own_end, end_offset) if own_epoch == epoch else min(own_end, log.end_offset)
         if epoch == 0:
             offset = min(end_offset, log.end_offset)
-        if offset < self.machine.high_watermark:
+        if offset < self.node.high_watermark:
             raise QuorumError(
-                f"the leader {self._leader_id} of epoch {self.machine.epoch} lacks what is committed here "
-                f"from {offset} to {self.machine.high_watermark}"
+                f"the leader {self._leader_id} of epoch {self.node.epoch} lacks what is committed here "
+                f"from {offset} to {self.node.high_watermark}"
             )
-        self.machine.truncate(max(offset, log.start_offset))
+        self.node.truncate(max(offset, log.start_offset))
 
     def _append(self, partition: Any, now_ms: int) -> None:
-        machine = self.machine
-        end_offset = machine.log.end_offset
+        node = self.node
+        end_offset = node.log.end_offset
         if partition.records is not None and len(partition.records):
-            batches = check_fetched(partition.records, end_offset, machine.log.last_epoch, machine.epoch)
+            batches = check_fetched(partition.records, end_offset, node.log.last_epoch, node.epoch)
             if batches is None:
-                machine.peers.failed(self._leader_id, now_ms)
+                node.peers.failed(self._leader_id, now_ms)
                 return
             end_offset = batches.end_offset
-            machine.append_fetched(batches)
-        machine.raise_high_watermark(min(partition.high_watermark, end_offset))
+            node.append_fetched(batches)
+        node.raise_high_watermark(min(partition.high_watermark, end_offset))
 
     # -- snapshots -------------------------------------------------------------------------------------------
 
     def _begin_snapshot(self, snapshot_id: SnapshotId) -> None:
-        machine = self.machine
-        if snapshot_id.end_offset < machine.high_watermark:
+        node = self.node
+        if snapshot_id.end_offset < node.high_watermark:
             raise QuorumError(
                 f"the leader {self._leader_id} sends {snapshot_id}, before what is committed: "
-                f"{machine.high_watermark}"
+                f"{node.high_watermark}"
             )
         self._snapshot = snapshot_id
         self._snapshot_position = 0
-        machine.emit(BeginSnapshot(snapshot_id))
+        node.emit(BeginSnapshot(snapshot_id))
 
     def _take_chunk(self, partition: Any, node_id: int, now_ms: int) -> None:
         snapshot_id = self._snapshot
@@ -224,11 +224,11 @@ class Follower(Role):
         nbytes = 0 if data is None else len(data)
         if nbytes == 0 or self._snapshot_position + nbytes > partition.size:
             self._snapshot = None
-            self.machine.peers.failed(node_id, now_ms)
+            self.node.peers.failed(node_id, now_ms)
             return
-        self.machine.emit(WriteSnapshot(snapshot_id, self._snapshot_position, data))
+        self.node.emit(WriteSnapshot(snapshot_id, self._snapshot_position, data))
         self._snapshot_position += nbytes
         if self._snapshot_position == partition.size:
             self._snapshot = None
-            self.machine.installing = snapshot_id
-            self.machine.emit(InstallSnapshot(snapshot_id))
+            self.node.installing = snapshot_id
+            self.node.emit(InstallSnapshot(snapshot_id))

@@ -9,18 +9,18 @@ from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ottla.protocol.messages.leader_change_message import LeaderChangeMessage
 from ottla.protocol.messages.leader_change_message import Voter as ChangeVoter
 from ottla.quorum.raft.effects import BecameLeader, LostLeadership
-from ottla.quorum.raft.fetch_service import FetchService
+from ottla.quorum.raft.leader_fetches import LeaderFetches
+from ottla.quorum.raft.node import Role
 from ottla.quorum.raft.peers import Sent
 from ottla.quorum.raft.replicas import UNKNOWN_OFFSET, Replicas
 from ottla.quorum.raft.requests import begin_request
 from ottla.quorum.raft.responses import Answer
-from ottla.quorum.raft.role import Role
 from ottla.quorum.raft.voter_changes import VoterChanges
 from ottla.quorum.raft.voters import BEFORE_THE_LOG, Endpoint, Voter, VoterSet
 from ottla.records.control import QuorumMessage, quorum_batch
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
 class Leader(Role):
@@ -38,13 +38,13 @@ class Leader(Role):
         "start_offset",
     )
 
-    def __init__(self, machine: RaftMachine, now_ms: int, granting: Sequence[int]) -> None:
-        super().__init__(machine)
+    def __init__(self, node: RaftNode, now_ms: int, granting: Sequence[int]) -> None:
+        super().__init__(node)
         self.start_ms = now_ms
-        self.start_offset = machine.log.end_offset
+        self.start_offset = node.log.end_offset
         self.replicas = Replicas()
-        self.fetches = FetchService(machine, self)
-        self.changes = VoterChanges(machine, self)
+        self.fetches = LeaderFetches(node, self.replicas, self.update_high_watermark)
+        self.changes = VoterChanges(node, self, self.replicas)
         # A record of this epoch is committed, and with it everything of earlier ones.
         self.is_established = False
         self._granting = tuple(granting)
@@ -52,64 +52,64 @@ class Leader(Role):
 
     @property
     def leader_id(self) -> int:
-        return self.machine.config.node_id
+        return self.node.config.node_id
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        listeners = self.machine.config.listeners
-        return listeners[0] if listeners else self.machine.voters.endpoint_of(self.leader_id)
+        listeners = self.node.config.listeners
+        return listeners[0] if listeners else self.node.voters.endpoint_of(self.leader_id)
 
     # -- beginning and ending --------------------------------------------------------------------------------
 
     def enter(self, now_ms: int) -> None:
-        machine = self.machine
-        history = machine.history
+        node = self.node
+        history = node.history
         version = 1 if history.kraft_version else 0
-        by_id = machine.voters.by_id
+        by_id = node.voters.by_id
         messages: list[QuorumMessage] = [
             LeaderChangeMessage(
                 version=version,
-                leader_id=machine.config.node_id,
+                leader_id=node.config.node_id,
                 voters=[_change_voter(by_id[node_id], version) for node_id in sorted(by_id)],
                 granting_voters=[
                     _change_voter(by_id[node_id], version) for node_id in self._granting if node_id in by_id
                 ],
             )
         ]
-        machine.emit(BecameLeader(machine.epoch, self.start_offset))
+        node.emit(BecameLeader(node.epoch, self.start_offset))
         if history.kraft_version and history.voters_offset == BEFORE_THE_LOG:
             # The voters were only in the snapshot that formatting made, which nobody else can have.
-            kraft_version, voters = history.kraft_version, machine.voters
+            kraft_version, voters = history.kraft_version, node.voters
             messages += [KRaftVersionRecord(kraft_version=kraft_version), voters.to_record()]
-            machine.change_voters(self.start_offset + 1, kraft_version)
-            machine.change_voters(self.start_offset + 2, voters)
-        machine.append_control(quorum_batch(messages, now_ms, leader_epoch=machine.epoch))
+            node.change_voters(self.start_offset + 1, kraft_version)
+            node.change_voters(self.start_offset + 2, voters)
+        node.append_control(quorum_batch(messages, now_ms, leader_epoch=node.epoch))
 
     def leave(self, now_ms: int) -> None:
         self.fetches.dismiss()
         self.changes.dismiss()
-        self.machine.emit(LostLeadership(self.machine.epoch))
+        self.node.emit(LostLeadership(self.node.epoch))
 
     def append_voters(self, voters: VoterSet, now_ms: int) -> int:
         """The new voters count from now on; the offset of their record."""
-        machine = self.machine
-        offset = machine.log.end_offset
-        machine.change_voters(offset, voters)
-        machine.append_control(quorum_batch([voters.to_record()], now_ms, leader_epoch=machine.epoch))
+        node = self.node
+        offset = node.log.end_offset
+        node.change_voters(offset, voters)
+        node.append_control(quorum_batch([voters.to_record()], now_ms, leader_epoch=node.epoch))
         return offset
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> None:
-        machine = self.machine
-        if not machine.log_is_stale:
+        node = self.node
+        if not node.log_is_stale:
             self.update_high_watermark()
         self.fetches.poll(now_ms)
         self.changes.poll(now_ms)
-        is_removed = self.is_established and not machine.is_voter and self.changes.are_committed
+        is_removed = self.is_established and not node.is_voter and self.changes.are_committed
         give_up_ms = self.quorum_lost_ms
         if is_removed or (give_up_ms is not None and now_ms >= give_up_ms):
-            machine.become_resigned(self.successors(), now_ms)
+            node.transitions.become_resigned(self.successors(), now_ms)
             return
         self._tell_voters(now_ms)
 
@@ -120,28 +120,26 @@ class Leader(Role):
 
     def _tell_voters(self, now_ms: int) -> None:
         """Voters that do not fetch are told, again and again, who leads."""
-        machine = self.machine
-        period_ms = max(1, machine.config.fetch_timeout_ms // 2)
+        node = self.node
+        period_ms = max(1, node.config.fetch_timeout_ms // 2)
         self._begin_due_ms = {
-            node_id: due_ms
-            for node_id, due_ms in self._begin_due_ms.items()
-            if node_id in machine.voters.by_id
+            node_id: due_ms for node_id, due_ms in self._begin_due_ms.items() if node_id in node.voters.by_id
         }
-        for voter in machine.voters:
+        for voter in node.voters:
             node_id = voter.node_id
-            if node_id == machine.config.node_id or now_ms < self._begin_due_ms.get(node_id, now_ms):
+            if node_id == node.config.node_id or now_ms < self._begin_due_ms.get(node_id, now_ms):
                 continue
             replica = self.replicas.of_voter(voter)
             if replica is not None and now_ms - replica.fetched_ms < period_ms:
                 self._begin_due_ms[node_id] = replica.fetched_ms + period_ms
-            elif machine.peers.is_ready(node_id, now_ms):
+            elif node.peers.is_ready(node_id, now_ms):
                 self._begin_due_ms[node_id] = now_ms + period_ms
-                request = begin_request(machine.config, machine.epoch, voter)
-                machine.send(node_id, machine.voters.endpoint_of(node_id), request, now_ms)
+                request = begin_request(node.config, node.epoch, voter)
+                node.send(node_id, node.voters.endpoint_of(node_id), request, now_ms)
 
     def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
         if answer.error:
-            self.machine.peers.failed(sent.node_id, now_ms)
+            self.node.peers.failed(sent.node_id, now_ms)
 
     def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
         if not self.changes.on_failure(sent):
@@ -150,9 +148,9 @@ class Leader(Role):
     @property
     def quorum_lost_ms(self) -> int | None:
         """When it will be too long that a majority has been heard of; None: this node is a majority."""
-        voters = self.machine.voters
-        own = self.machine.config.node_id
-        needed = voters.majority - (1 if self.machine.is_voter else 0)
+        voters = self.node.voters
+        own = self.node.config.node_id
+        needed = voters.majority - (1 if self.node.is_voter else 0)
         if needed <= 0:
             return None
         heard_ms = []
@@ -161,29 +159,29 @@ class Leader(Role):
             if voter.node_id != own:
                 heard_ms.append(self.start_ms if replica is None else max(self.start_ms, replica.fetched_ms))
         heard_ms.sort(reverse=True)
-        return heard_ms[needed - 1] + self.machine.config.fetch_timeout_ms * 3 // 2
+        return heard_ms[needed - 1] + self.node.config.fetch_timeout_ms * 3 // 2
 
     # -- what is committed -----------------------------------------------------------------------------------
 
     @property
     def own_offset(self) -> int:
         """What this node itself can promise not to lose."""
-        return self.machine.log.flushed_offset
+        return self.node.log.flushed_offset
 
     def update_high_watermark(self) -> None:
         """What a majority has on disk is committed once that reaches into this epoch: a record of an earlier
         one could still be replaced, even when most have it.
         """
-        machine = self.machine
+        node = self.node
         offsets = [
-            self.own_offset if voter.node_id == machine.config.node_id else self._offset_of(voter)
-            for voter in machine.voters
+            self.own_offset if voter.node_id == node.config.node_id else self._offset_of(voter)
+            for voter in node.voters
         ]
         offsets.sort(reverse=True)
-        offset = offsets[machine.voters.majority - 1]
+        offset = offsets[node.voters.majority - 1]
         if offset > self.start_offset:
             self.is_established = True
-            machine.raise_high_watermark(offset)
+            node.raise_high_watermark(offset)
 
     def _offset_of(self, voter: Voter) -> int:
         replica = self.replicas.of_voter(voter)
@@ -191,8 +189,8 @@ class Leader(Role):
 
     def successors(self) -> list[Voter]:
         """The other voters, the one that has most first."""
-        own = self.machine.config.node_id
-        others = [voter for voter in self.machine.voters if voter.node_id != own]
+        own = self.node.config.node_id
+        others = [voter for voter in self.node.voters if voter.node_id != own]
         return sorted(others, key=lambda voter: (-self._offset_of(voter), voter.node_id))
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:

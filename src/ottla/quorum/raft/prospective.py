@@ -8,7 +8,7 @@ from ottla.quorum.raft.election import Election
 from ottla.quorum.raft.voters import Endpoint
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
 class Prospective(Election):
@@ -19,9 +19,9 @@ class Prospective(Election):
     __slots__ = ("_leader_endpoint", "_leader_id")
 
     def __init__(
-        self, machine: RaftMachine, now_ms: int, leader_id: int = -1, leader_endpoint: Endpoint | None = None
+        self, node: RaftNode, now_ms: int, leader_id: int = -1, leader_endpoint: Endpoint | None = None
     ) -> None:
-        super().__init__(machine, now_ms)
+        super().__init__(node, now_ms)
         self._leader_id = leader_id
         self._leader_endpoint = leader_endpoint
 
@@ -34,14 +34,14 @@ class Prospective(Election):
         return self._leader_endpoint
 
     def poll(self, now_ms: int) -> None:
-        machine = self.machine
-        if not machine.may_stand or self.is_lost or now_ms >= self.deadline_ms:
+        node = self.node
+        if not node.may_stand or self.is_lost or now_ms >= self.deadline_ms:
             if self._leader_endpoint is not None:
-                machine.become_follower(machine.epoch, self._leader_id, self._leader_endpoint, now_ms)
+                node.transitions.become_follower(node.epoch, self._leader_id, self._leader_endpoint, now_ms)
             else:
-                machine.become_unattached(machine.epoch, now_ms, self._leader_id)
+                node.transitions.become_unattached(node.epoch, now_ms, self._leader_id)
         elif self.is_won:
-            machine.become_candidate(now_ms)
+            node.transitions.become_candidate(now_ms)
         else:
             self.ask_voters(now_ms)
 

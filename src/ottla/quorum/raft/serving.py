@@ -41,14 +41,14 @@ from ottla.quorum.raft.responses import (
 from ottla.quorum.raft.voters import Endpoint
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
 
 
-def on_vote(machine: RaftMachine, token: object, request: VoteRequest, now_ms: int) -> None:
+def on_vote(node: RaftNode, token: object, request: VoteRequest, now_ms: int) -> None:
     partition: Any = only_partition(request.topics, "topic_name")
-    top_error = _wrong_cluster_or_partition(machine, request, partition)
+    top_error = _wrong_cluster_or_partition(node, request, partition)
     if top_error:
-        machine.emit(Reply(token, VoteResponse(error_code=top_error)))
+        node.emit(Reply(token, VoteResponse(error_code=top_error)))
         return
     epoch, last_epoch = partition.replica_epoch, partition.last_offset_epoch
     # A real vote is asked for in a new epoch, of which no log can have anything yet.
@@ -56,143 +56,135 @@ def on_vote(machine: RaftMachine, token: object, request: VoteRequest, now_ms: i
     error = ErrorCode.NONE
     if not is_possible or last_epoch < 0 or partition.last_offset < 0 or partition.replica_id < 0:
         error = ErrorCode.INVALID_REQUEST
-    elif epoch < machine.epoch:
+    elif epoch < node.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
     granted = False
     if not error:
-        if epoch > machine.epoch:
-            machine.become_unattached(epoch, now_ms)
-        if _is_for_another(machine, request.voter_id, partition.voter_directory_id):
+        if epoch > node.epoch:
+            node.transitions.become_unattached(epoch, now_ms)
+        if _is_for_another(node, request.voter_id, partition.voter_directory_id):
             error = ErrorCode.INVALID_VOTER_KEY
         else:
-            granted = _grant(machine, partition, now_ms)
-    machine.emit(Reply(token, vote_response(error, machine.leader_info, granted=granted)))
+            granted = _grant(node, partition, now_ms)
+    node.emit(Reply(token, vote_response(error, node.leader_info, granted=granted)))
 
 
-def _grant(machine: RaftMachine, partition: Any, now_ms: int) -> bool:
+def _grant(node: RaftNode, partition: Any, now_ms: int) -> bool:
     candidate = (partition.replica_id, partition.replica_directory_id)
-    granted = machine.config.can_vote and machine.grants(
+    granted = node.config.can_vote and node.grants(
         candidate,
         last_epoch=partition.last_offset_epoch,
         last_offset=partition.last_offset,
         pre_vote=partition.pre_vote,
     )
     if granted and not partition.pre_vote:
-        machine.vote_for(candidate, now_ms)
+        node.transitions.vote_for(candidate, now_ms)
     return granted
 
 
-def on_begin_epoch(
-    machine: RaftMachine, token: object, request: BeginQuorumEpochRequest, now_ms: int
-) -> None:
+def on_begin_epoch(node: RaftNode, token: object, request: BeginQuorumEpochRequest, now_ms: int) -> None:
     partition: Any = only_partition(request.topics, "topic_name")
-    top_error = _wrong_cluster_or_partition(machine, request, partition)
+    top_error = _wrong_cluster_or_partition(node, request, partition)
     if top_error:
-        machine.emit(Reply(token, BeginQuorumEpochResponse(error_code=top_error)))
+        node.emit(Reply(token, BeginQuorumEpochResponse(error_code=top_error)))
         return
-    error = _leader_claim(machine, partition, request.leader_endpoints, now_ms)
-    role = machine.role_state
+    error = _leader_claim(node, partition, request.leader_endpoints, now_ms)
+    role = node.role
     if not error and isinstance(role, Prospective) and role.leader_endpoint is not None:
         # The leader that it had given up lives after all.
-        machine.become_follower(machine.epoch, role.leader_id, role.leader_endpoint, now_ms)
-    if not error and _is_for_another(machine, request.voter_id, partition.voter_directory_id):
+        node.transitions.become_follower(node.epoch, role.leader_id, role.leader_endpoint, now_ms)
+    if not error and _is_for_another(node, request.voter_id, partition.voter_directory_id):
         error = ErrorCode.INVALID_VOTER_KEY
-    machine.emit(Reply(token, begin_response(error, machine.leader_info)))
+    node.emit(Reply(token, begin_response(error, node.leader_info)))
 
 
-def on_end_epoch(machine: RaftMachine, token: object, request: EndQuorumEpochRequest, now_ms: int) -> None:
+def on_end_epoch(node: RaftNode, token: object, request: EndQuorumEpochRequest, now_ms: int) -> None:
     partition: Any = only_partition(request.topics, "topic_name")
-    top_error = _wrong_cluster_or_partition(machine, request, partition)
+    top_error = _wrong_cluster_or_partition(node, request, partition)
     if top_error:
-        machine.emit(Reply(token, EndQuorumEpochResponse(error_code=top_error)))
+        node.emit(Reply(token, EndQuorumEpochResponse(error_code=top_error)))
         return
-    error = _leader_claim(machine, partition, request.leader_endpoints, now_ms)
-    role = machine.role_state
+    error = _leader_claim(node, partition, request.leader_endpoints, now_ms)
+    role = node.role
     if not error and isinstance(role, Follower) and role.leader_id == partition.leader_id:
         names = [each.candidate_id for each in partition.preferred_candidates]
         names = names or list(partition.preferred_successors)
-        own = machine.config.node_id
+        own = node.config.node_id
         role.leader_leaves(names.index(own) if own in names else None, max(1, len(names)), now_ms)
-    machine.emit(Reply(token, end_response(error, machine.leader_info)))
+    node.emit(Reply(token, end_response(error, node.leader_info)))
 
 
-def _leader_claim(machine: RaftMachine, partition: Any, listeners: Any, now_ms: int) -> ErrorCode:
+def _leader_claim(node: RaftNode, partition: Any, listeners: Any, now_ms: int) -> ErrorCode:
     """A node says that it leads (or did); it is followed if that can be."""
     epoch, leader_id = partition.leader_epoch, partition.leader_id
-    if epoch < machine.epoch:
+    if epoch < node.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if leader_id < 0 or leader_id == machine.config.node_id:
+    if leader_id < 0 or leader_id == node.config.node_id:
         return ErrorCode.INVALID_REQUEST
-    known_id = machine.role_state.leader_id
-    if epoch == machine.epoch and known_id >= 0 and known_id != leader_id:
+    known_id = node.role.leader_id
+    if epoch == node.epoch and known_id >= 0 and known_id != leader_id:
         # No epoch has two leaders: who says so is wrong, or not one of us.
         return ErrorCode.INVALID_REQUEST
     endpoints = [Endpoint(each.name, each.host, each.port) for each in listeners]
-    machine.learn_leader(leader_id, epoch, machine.pick_endpoint(endpoints), now_ms)
+    node.transitions.learn_leader(leader_id, epoch, node.pick_endpoint(endpoints), now_ms)
     return ErrorCode.NONE
 
 
-def on_fetch(machine: RaftMachine, token: object, request: FetchRequest, now_ms: int) -> None:
+def on_fetch(node: RaftNode, token: object, request: FetchRequest, now_ms: int) -> None:
     partition: Any = only_partition(request.topics, "topic")
-    top_error = _wrong_cluster_or_partition(machine, request, partition)
+    top_error = _wrong_cluster_or_partition(node, request, partition)
     if top_error:
-        machine.emit(Reply(token, FetchResponse(error_code=top_error)))
+        node.emit(Reply(token, FetchResponse(error_code=top_error)))
         return
-    error = _not_leader_in(machine, partition.current_leader_epoch)
-    role = machine.role_state
+    error = _not_leader_in(node, partition.current_leader_epoch)
+    role = node.role
     if error or not isinstance(role, Leader):
-        machine.emit(Reply(token, fetch_response(error, machine.leader_info)[0]))
+        node.emit(Reply(token, fetch_response(error, node.leader_info)[0]))
     else:
         role.fetches.on_fetch(token, request, partition, now_ms)
 
 
-def on_fetch_snapshot(
-    machine: RaftMachine, token: object, request: FetchSnapshotRequest, now_ms: int
-) -> None:
+def on_fetch_snapshot(node: RaftNode, token: object, request: FetchSnapshotRequest, now_ms: int) -> None:
     partition: Any = only_partition(request.topics, "name")
-    top_error = _wrong_cluster_or_partition(machine, request, partition)
+    top_error = _wrong_cluster_or_partition(node, request, partition)
     if top_error:
-        machine.emit(Reply(token, FetchSnapshotResponse(error_code=top_error)))
+        node.emit(Reply(token, FetchSnapshotResponse(error_code=top_error)))
         return
-    error = _not_leader_in(machine, partition.current_leader_epoch)
-    role = machine.role_state
+    error = _not_leader_in(node, partition.current_leader_epoch)
+    role = node.role
     if error or not isinstance(role, Leader):
-        machine.emit(Reply(token, fetch_snapshot_response(error, machine.leader_info)))
+        node.emit(Reply(token, fetch_snapshot_response(error, node.leader_info)))
     else:
         role.fetches.on_fetch_snapshot(token, request, partition, now_ms)
 
 
-def on_describe(machine: RaftMachine, token: object, request: DescribeQuorumRequest, now_ms: int) -> None:
-    machine.emit(Reply(token, describe_quorum(machine, request, now_ms)))
+def on_describe(node: RaftNode, token: object, request: DescribeQuorumRequest, now_ms: int) -> None:
+    node.emit(Reply(token, describe_quorum(node, request, now_ms)))
 
 
-def on_add_voter(machine: RaftMachine, token: object, request: AddRaftVoterRequest, now_ms: int) -> None:
-    error = _not_leader_now(machine, request)
-    role = machine.role_state
+def on_add_voter(node: RaftNode, token: object, request: AddRaftVoterRequest, now_ms: int) -> None:
+    error = _not_leader_now(node, request)
+    role = node.role
     if error or not isinstance(role, Leader):
-        machine.emit(Reply(token, AddRaftVoterResponse(error_code=error, error_message=None)))
+        node.emit(Reply(token, AddRaftVoterResponse(error_code=error, error_message=None)))
     else:
         role.changes.on_add(token, request, now_ms)
 
 
-def on_remove_voter(
-    machine: RaftMachine, token: object, request: RemoveRaftVoterRequest, now_ms: int
-) -> None:
-    error = _not_leader_now(machine, request)
-    role = machine.role_state
+def on_remove_voter(node: RaftNode, token: object, request: RemoveRaftVoterRequest, now_ms: int) -> None:
+    error = _not_leader_now(node, request)
+    role = node.role
     if error or not isinstance(role, Leader):
-        machine.emit(Reply(token, RemoveRaftVoterResponse(error_code=error, error_message=None)))
+        node.emit(Reply(token, RemoveRaftVoterResponse(error_code=error, error_message=None)))
     else:
         role.changes.on_remove(token, request, now_ms)
 
 
-def on_update_voter(
-    machine: RaftMachine, token: object, request: UpdateRaftVoterRequest, now_ms: int
-) -> None:
-    error = _wrong_cluster(machine, request) or _not_leader_in(machine, request.current_leader_epoch)
-    role = machine.role_state
+def on_update_voter(node: RaftNode, token: object, request: UpdateRaftVoterRequest, now_ms: int) -> None:
+    error = _wrong_cluster(node, request) or _not_leader_in(node, request.current_leader_epoch)
+    role = node.role
     if error or not isinstance(role, Leader):
-        machine.emit(Reply(token, update_voter_response(error, machine.leader_info)))
+        node.emit(Reply(token, update_voter_response(error, node.leader_info)))
     else:
         role.changes.on_update(token, request, now_ms)
 
@@ -200,40 +192,40 @@ def on_update_voter(
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def _wrong_cluster(machine: RaftMachine, request: Any) -> ErrorCode:
+def _wrong_cluster(node: RaftNode, request: Any) -> ErrorCode:
     """A request may leave the cluster's id out, but not name another."""
-    if request.cluster_id is not None and request.cluster_id != machine.config.cluster_id:
+    if request.cluster_id is not None and request.cluster_id != node.config.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return ErrorCode.NONE
 
 
-def _wrong_cluster_or_partition(machine: RaftMachine, request: Any, partition: object) -> ErrorCode:
-    error = _wrong_cluster(machine, request)
+def _wrong_cluster_or_partition(node: RaftNode, request: Any, partition: object) -> ErrorCode:
+    error = _wrong_cluster(node, request)
     return error if error or partition is not None else ErrorCode.INVALID_REQUEST
 
 
-def _is_for_another(machine: RaftMachine, voter_id: int, directory_id: bytes) -> bool:
-    config = machine.config
+def _is_for_another(node: RaftNode, voter_id: int, directory_id: bytes) -> bool:
+    config = node.config
     if voter_id < 0:
         return False
     return voter_id != config.node_id or directory_id not in (ZERO_UUID, config.directory_id)
 
 
-def _not_leader_in(machine: RaftMachine, epoch: int) -> ErrorCode:
-    if epoch < machine.epoch:
+def _not_leader_in(node: RaftNode, epoch: int) -> ErrorCode:
+    if epoch < node.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if epoch > machine.epoch:
+    if epoch > node.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(machine.role_state, Leader):
+    if not isinstance(node.role, Leader):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 
 
-def _not_leader_now(machine: RaftMachine, request: Message) -> ErrorCode:
-    return _wrong_cluster(machine, request) or _not_leader_in(machine, machine.epoch)
+def _not_leader_now(node: RaftNode, request: Message) -> ErrorCode:
+    return _wrong_cluster(node, request) or _not_leader_in(node, node.epoch)
 
 
-HANDLERS: dict[type[Message], Callable[[RaftMachine, object, Any, int], None]] = {
+HANDLERS: dict[type[Message], Callable[[RaftNode, object, Any, int], None]] = {
     VoteRequest: on_vote,
     BeginQuorumEpochRequest: on_begin_epoch,
     EndQuorumEpochRequest: on_end_epoch,

@@ -1,7 +1,8 @@
-"""The leader's side of Fetch and FetchSnapshot: what is wrong, what is new, and who has to wait for it."""
+"""The leader's side of Fetch and FetchSnapshot: checks, responses, and fetches that wait for records."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import ErrorCode
@@ -15,14 +16,14 @@ from ottla.quorum.raft.responses import fetch_response, fetch_snapshot_response
 from ottla.quorum.snapshot import SnapshotId
 
 if TYPE_CHECKING:
-    from ottla.quorum.raft.leader import Leader
-    from ottla.quorum.raft.machine import RaftMachine
+    from ottla.quorum.raft.node import RaftNode
+    from ottla.quorum.raft.replicas import Replicas
 
 BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
 
 
 class ParkedFetch:
-    """A fetch that has nothing to get yet."""
+    """A fetch that waits for new records or a new high watermark."""
 
     __slots__ = ("deadline_ms", "high_watermark", "max_bytes", "offset", "token")
 
@@ -36,24 +37,25 @@ class ParkedFetch:
         self.deadline_ms = deadline_ms
 
 
-class FetchService:
-    """Answers the fetches of one epoch."""
+class LeaderFetches:
+    """Answers the fetches of one epoch. `on_progress` is called when a replica has more than before."""
 
-    __slots__ = ("_leader", "_machine", "_parked")
+    __slots__ = ("_node", "_on_progress", "_parked", "_replicas")
 
-    def __init__(self, machine: RaftMachine, leader: Leader) -> None:
-        self._machine = machine
-        self._leader = leader
+    def __init__(self, node: RaftNode, replicas: Replicas, on_progress: Callable[[], None]) -> None:
+        self._node = node
+        self._replicas = replicas
+        self._on_progress = on_progress
         self._parked: dict[object, ParkedFetch] = {}
 
     def on_fetch(self, token: object, request: FetchRequest, partition: Any, now_ms: int) -> None:
-        """A fetch of this epoch; who sends it has everything before its offset, if that fits this log."""
-        machine = self._machine
-        log = machine.log
+        """Handle a fetch of this epoch. If its offset fits this log, the sender has everything before it."""
+        node = self._node
+        log = node.log
         offset, last_epoch = partition.fetch_offset, partition.last_fetched_epoch
         if offset < 0 or last_epoch < 0 or last_epoch > partition.current_leader_epoch:
-            response, _ = fetch_response(ErrorCode.INVALID_REQUEST, machine.leader_info)
-            machine.emit(Reply(token, response))
+            response, _ = fetch_response(ErrorCode.INVALID_REQUEST, node.leader_info)
+            node.emit(Reply(token, response))
             return
         misfit = find_misfit(log, offset, last_epoch)
         if misfit is not None:
@@ -63,40 +65,40 @@ class FetchService:
             else:
                 answer.diverging_epoch = EpochEndOffset(epoch=misfit[0], end_offset=misfit[1])
             self._heard_of(request, partition.replica_directory_id, now_ms)
-            machine.emit(Reply(token, response))
+            node.emit(Reply(token, response))
             return
         node_id = replica_id(request)
         if node_id >= 0:
-            replica = self._leader.replicas.touch(node_id, partition.replica_directory_id, machine.voters)
+            replica = self._replicas.touch(node_id, partition.replica_directory_id, node.voters)
             replica.fetch(offset, log.end_offset, now_ms)
-            self._leader.update_high_watermark()
-        wait_ms = min(max(0, request.max_wait_ms), machine.config.fetch_max_wait_ms)
-        max_bytes = min(max(0, request.max_bytes), machine.config.fetch_max_bytes)
+            self._on_progress()
+        wait_ms = min(max(0, request.max_wait_ms), node.config.fetch_max_wait_ms)
+        max_bytes = min(max(0, request.max_bytes), node.config.fetch_max_bytes)
         parked = ParkedFetch(token, offset, max_bytes, partition.high_watermark, now_ms + wait_ms)
         self._parked[token] = parked
 
     def _heard_of(self, request: FetchRequest, directory_id: bytes, now_ms: int) -> None:
-        """It lives, though nothing is known of what it has."""
+        """Note that the replica is alive, although its end offset is not known."""
         node_id = replica_id(request)
         if node_id >= 0:
-            replica = self._leader.replicas.touch(node_id, directory_id, self._machine.voters)
+            replica = self._replicas.touch(node_id, directory_id, self._node.voters)
             replica.fetched_ms = max(replica.fetched_ms, now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Answers those for whom there is something, or who have waited long enough."""
-        machine = self._machine
-        end_offset = machine.log.end_offset
+        """Answer fetches that have something to return, or have waited long enough."""
+        node = self._node
+        end_offset = node.log.end_offset
         for parked in list(self._parked.values()):
             has_records = end_offset > parked.offset
-            is_behind = parked.high_watermark < machine.high_watermark
+            is_behind = parked.high_watermark < node.high_watermark
             if not has_records and not is_behind and now_ms < parked.deadline_ms:
                 continue
             del self._parked[parked.token]
             response, _ = self._response()
             if has_records:
-                machine.emit(ReplyWithRecords(parked.token, response, parked.offset, parked.max_bytes))
+                node.emit(ReplyWithRecords(parked.token, response, parked.offset, parked.max_bytes))
             else:
-                machine.emit(Reply(parked.token, response))
+                node.emit(Reply(parked.token, response))
 
     @property
     def wake_ms(self) -> int | None:
@@ -106,50 +108,48 @@ class FetchService:
         self._parked.pop(token, None)
 
     def dismiss(self) -> None:
-        """This node leads no longer: whoever waits has to look for another."""
+        """Refuse all waiting fetches: this node no longer leads."""
         for token in self._parked:
-            response, _ = fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._machine.leader_info)
-            self._machine.emit(Reply(token, response))
+            response, _ = fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._node.leader_info)
+            self._node.emit(Reply(token, response))
         self._parked.clear()
 
     def _response(self) -> tuple[FetchResponse, Any]:
-        machine = self._machine
+        node = self._node
         return fetch_response(
             ErrorCode.NONE,
-            machine.leader_info,
-            high_watermark=machine.high_watermark,
-            log_start_offset=machine.log.start_offset,
+            node.leader_info,
+            high_watermark=node.high_watermark,
+            log_start_offset=node.log.start_offset,
         )
 
     def on_fetch_snapshot(
         self, token: object, request: FetchSnapshotRequest, partition: Any, now_ms: int
     ) -> None:
-        machine = self._machine
+        node = self._node
         snapshot_id = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
-        # What formatting has made stands in the log as well, and differs from node to node.
-        size = None if snapshot_id == BOOTSTRAP_SNAPSHOT else machine.log.snapshot_bytes(snapshot_id)
+        # The snapshot that formatting wrote differs from node to node; its records are in the log as well.
+        size = None if snapshot_id == BOOTSTRAP_SNAPSHOT else node.log.snapshot_bytes(snapshot_id)
         error = ErrorCode.NONE
         if size is None:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif not 0 <= partition.position < size:
             error = ErrorCode.POSITION_OUT_OF_RANGE
         if error or size is None:
-            machine.emit(Reply(token, fetch_snapshot_response(error, machine.leader_info)))
+            node.emit(Reply(token, fetch_snapshot_response(error, node.leader_info)))
             return
         if request.replica_id >= 0:
             directory_id = partition.replica_directory_id
-            replica = self._leader.replicas.touch(request.replica_id, directory_id, machine.voters)
+            replica = self._replicas.touch(request.replica_id, directory_id, node.voters)
             replica.fetched_ms = max(replica.fetched_ms, now_ms)
         position = partition.position
-        response = fetch_snapshot_response(
-            error, machine.leader_info, snapshot_id, size=size, position=position
-        )
-        max_bytes = max(1, min(request.max_bytes, machine.config.snapshot_chunk_bytes, size - position))
-        machine.emit(ReplyWithSnapshot(token, response, snapshot_id, position, max_bytes))
+        response = fetch_snapshot_response(error, node.leader_info, snapshot_id, size=size, position=position)
+        max_bytes = max(1, min(request.max_bytes, node.config.snapshot_chunk_bytes, size - position))
+        node.emit(ReplyWithSnapshot(token, response, snapshot_id, position, max_bytes))
 
 
 def replica_id(request: FetchRequest) -> int:
-    """Who fetches; later versions say it in another place."""
+    """The id of the fetching node; later versions have it in another field."""
     return request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
 
 
