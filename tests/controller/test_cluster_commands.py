@@ -26,6 +26,7 @@ from ottla.controller import configs as configs_module
 from ottla.controller import elections
 from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_records import image_records
 from ottla.controller.partition_rules import PartitionRules
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -271,7 +272,7 @@ class Failures(RuleBasedStateMachine):
 
     @invariant()
     def the_log_gives_the_same_image(self) -> None:
-        for records in (self.harness.log, list(self.harness.image.to_records())):
+        for records in (self.harness.log, list(image_records(self.harness.image))):
             replayed = ClusterImage()
             for record in records:
                 replayed.apply(record)

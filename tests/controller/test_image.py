@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.controller.image import ClusterImage, ImageError
 from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image_records import image_records
 from ottla.protocol.api import message_class
 from ottla.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from ottla.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -133,7 +134,7 @@ class Commands(RuleBasedStateMachine):
             replayed.apply(record)
         assert replayed == image
         restored = ClusterImage()
-        for record in image.to_records():
+        for record in image_records(image):
             restored.apply(record)
         assert restored == image
 
@@ -233,11 +234,11 @@ def test_what_is_only_kept_is_in_the_snapshot() -> None:
     controller = RegisterControllerRecord(controller_id=1)
     for record in (entry, quota, controller, NoOpRecord()):
         image.apply(record)
-    assert list(image.to_records()) == [controller, entry, quota]
+    assert list(image_records(image)) == [controller, entry, quota]
     image.apply(RemoveAccessControlEntryRecord(id=b"1" * 16))
     quota_gone = ClientQuotaRecord(entity=quota.entity, key="k", remove=True)
     image.apply(quota_gone)
-    assert list(image.to_records()) == [controller]
+    assert list(image_records(image)) == [controller]
 
 
 def test_metadata_transactions_count_when_they_end() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ottla.groups.assignors import MemberSpec, TopicSpec, assign_uniform
-from ottla.groups.consumer.embedded import by_topic_id, read_subscription
 from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.embedded_protocol import by_topic_id, read_subscription
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse

@@ -10,6 +10,7 @@ import pytest
 from ottla.config.load import broker_config
 from ottla.controller.features import bootstrap_records
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_records import image_records
 from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings
@@ -69,7 +70,7 @@ class Node:
 
     def snapshot(self) -> None:
         self.quorum.sync(self.now_ms)
-        job = self.quorum.maybe_snapshot(self.image.to_records, self.now_ms, force=True)
+        job = self.quorum.maybe_snapshot(lambda: image_records(self.image), self.now_ms, force=True)
         assert job is not None
         job.run()
         self.quorum.finish_snapshot(job, self.now_ms)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.controller.image_records import image_records
 from ottla.protocol.messages.leader_change_message import LeaderChangeMessage
 from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.uuids import METADATA_TOPIC_ID
@@ -238,11 +239,11 @@ def test_snapshots_are_due_by_bytes_and_by_time(new_node: Any, files: FaultyFile
     )
     quorum = node.quorum
     quorum.sync(0)
-    assert quorum.maybe_snapshot(node.image.to_records, node.now_ms) is None
+    assert quorum.maybe_snapshot(lambda: image_records(node.image), node.now_ms) is None
     node.create("a", "b", "c", "d", "e", "f")
     assert not quorum.wants_snapshot(node.now_ms), "not committed yet"
     quorum.sync(0)
-    job = quorum.maybe_snapshot(node.image.to_records, node.now_ms)
+    job = quorum.maybe_snapshot(lambda: image_records(node.image), node.now_ms)
     assert job is not None
     assert not quorum.wants_snapshot(node.now_ms), "one at a time"
     job.run()
@@ -256,7 +257,7 @@ def test_snapshots_are_due_by_bytes_and_by_time(new_node: Any, files: FaultyFile
 
 def test_a_snapshot_that_cannot_be_written_is_tried_again(files: FaultyFiles, node: Any) -> None:
     node.quorum.sync(0)
-    job = node.quorum.maybe_snapshot(node.image.to_records, 0, force=True)
+    job = node.quorum.maybe_snapshot(lambda: image_records(node.image), 0, force=True)
     files.room_bytes = 10
     job.run()
     node.quorum.finish_snapshot(job, 0)
@@ -360,18 +361,18 @@ def test_a_snapshot_that_was_overtaken_by_the_leaders_is_dropped(files: FaultyFi
     node.create("a")
     node.quorum.sync(0)
     raft_log = node.quorum.raft_log
-    job = node.quorum.maybe_snapshot(node.image.to_records, 0, force=True)
+    job = node.quorum.maybe_snapshot(lambda: image_records(node.image), 0, force=True)
     job.run()
     newer = SnapshotId(100, 5)
-    raft_log.write_snapshot(newer, 0, b"".join(snapshot_batches(node.image.to_records(), newer, 0, 0)))
+    raft_log.write_snapshot(newer, 0, b"".join(snapshot_batches(image_records(node.image), newer, 0, 0)))
     raft_log.install_snapshot(newer)
     raft_log.finish_snapshot(job, 0)
     assert raft_log.latest_snapshot == newer
     assert not files.exists(f"{DIRECTORY}/{job.snapshot_id.file_name}")
     old_image_end = job.snapshot_id.end_offset
-    assert raft_log.maybe_snapshot(node.image.to_records, old_image_end, 10**12, force=True) is None, (
-        "an image of before the leader's snapshot is worth none"
-    )
+    assert (
+        raft_log.maybe_snapshot(lambda: image_records(node.image), old_image_end, 10**12, force=True) is None
+    ), "an image of before the leader's snapshot is worth none"
 
 
 def test_only_what_is_applied_asks_for_a_snapshot(new_node: Any, files: FaultyFiles) -> None:
@@ -379,7 +380,7 @@ def test_only_what_is_applied_asks_for_a_snapshot(new_node: Any, files: FaultyFi
     node.quorum.sync(0)
     node.create(*"abcdef")
     node.quorum.sync(0)
-    job = node.quorum.maybe_snapshot(node.image.to_records, 0)
+    job = node.quorum.maybe_snapshot(lambda: image_records(node.image), 0)
     node.create(*"ghijklmnopqrst")
     node.quorum.sync(0)
     job.run()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.hosting.host import MachineHost
-from ottla.groups.offsets.table import GroupOffsets
+from ottla.groups.offset_table import GroupOffsets
 from ottla.storage.log import PartitionLog
 from ottla.storage.producers.state import ProducerState
 from ottla.transactions import init as init_module

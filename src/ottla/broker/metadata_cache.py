@@ -6,6 +6,7 @@ Lowest layer of `ottla.broker`: every other layer may import it.
 from __future__ import annotations
 
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_records import image_records
 
 
 class MetadataCache:
@@ -23,6 +24,6 @@ class MetadataCache:
     def copy_image(self) -> ClusterImage:
         """Return the committed metadata as an independent image."""
         copy = ClusterImage()
-        for record in self.image.to_records():
+        for record in image_records(self.image):
             copy.apply(record)
         return copy

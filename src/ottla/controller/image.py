@@ -6,7 +6,7 @@ identity, so that a snapshot written by this node loses none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ottla.controller.image_parts import (
@@ -100,12 +100,6 @@ class ClusterImage:
 
     def active_brokers(self) -> list[int]:
         return [broker_id for broker_id, broker in self.brokers.items() if broker.active]
-
-    def to_records(self) -> Iterator[Message]:
-        """The records from which an equal image can be built again."""
-        from ottla.controller.image_records import image_records
-
-        return image_records(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClusterImage):

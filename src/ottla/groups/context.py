@@ -8,7 +8,7 @@ from typing import TypeAlias
 from ottla.groups.config import GroupsConfig
 from ottla.groups.group import Group
 from ottla.groups.history import RebalanceHistory
-from ottla.groups.offsets.table import GroupOffsets
+from ottla.groups.offset_table import GroupOffsets
 from ottla.groups.topics_view import TopicsView
 from ottla.machines.outcome import Outcome
 from ottla.machines.timers import Timers

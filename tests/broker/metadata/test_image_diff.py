@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.metadata.image_diff import difference
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_records import image_records
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -44,7 +45,7 @@ BEFORE: list[Message] = [
 
 
 def test_equal_images_have_no_difference() -> None:
-    assert not difference(image(*BEFORE), image(*image(*BEFORE).to_records()))
+    assert not difference(image(*BEFORE), image(*image_records(image(*BEFORE))))
 
 
 def test_every_change_is_in_the_delta() -> None:

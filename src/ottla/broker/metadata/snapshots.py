@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.controller.image_records import image_records
 from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class MetadataSnapshots:
         end_offset = self._metadata.offset + 1
         version, voters = raft.machine.history.at(end_offset)
         job = raft.log.maybe_snapshot(
-            self._metadata.image.to_records,
+            partial(image_records, self._metadata.image),
             end_offset,
             self._clock(),
             kraft_version=KRaftVersionRecord(kraft_version=version) if version else None,

@@ -29,13 +29,13 @@ def is_left_behind(group: ClassicGroup, member: ClassicMember) -> bool:
 
 
 def _owned(metadata: bytes) -> list[tuple[str, int]]:
-    from ottla.groups.consumer.embedded import read_subscription
+    from ottla.groups.embedded_protocol import read_subscription
 
     return _pairs({each.topic: each.partitions for each in read_subscription(metadata).owned_partitions})
 
 
 def _assigned(assignment: bytes) -> list[tuple[str, int]]:
-    from ottla.groups.consumer.embedded import read_assigned
+    from ottla.groups.embedded_protocol import read_assigned
 
     return _pairs(read_assigned(assignment))
 

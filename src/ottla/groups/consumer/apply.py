@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ottla.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import (
     LEAVING,
     STABLE,
@@ -16,6 +16,7 @@ from ottla.groups.consumer.member import (
     UNRELEASED_PARTITIONS,
     Assigned,
     Member,
+    ResolvedRegex,
 )
 from ottla.groups.context import Applier, ShardContext
 from ottla.protocol.message import Message

@@ -11,19 +11,20 @@ from ottla.groups.classic.join import protocols_of, rebalance_timeout_ms
 from ottla.groups.classic.leave import leave_response, leaving
 from ottla.groups.classic.protocol import ClassicProtocol
 from ottla.groups.classic.rebalance import refused_join
-from ottla.groups.consumer.embedded import (
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.heartbeat import ID_LENGTH_MAX, refuse_group_full
+from ottla.groups.consumer.member import UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS, Member
+from ottla.groups.consumer.membership import Membership, trigger_of
+from ottla.groups.consumer.migration import Migration, shared_protocols
+from ottla.groups.consumer.records import member_value
+from ottla.groups.consumer.refused import Refused
+from ottla.groups.embedded_protocol import (
     PROTOCOL_TYPE,
     by_topic_id,
     read_subscription,
     read_version,
     write_assignment,
 )
-from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.heartbeat import ID_LENGTH_MAX, Refused, refuse_group_full
-from ottla.groups.consumer.member import UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS, Member
-from ottla.groups.consumer.membership import Membership, trigger_of
-from ottla.groups.consumer.migration import Migration, shared_protocols
-from ottla.groups.consumer.records import member_value
 from ottla.groups.history import (
     MEMBER_JOINED,
     MEMBER_LEFT,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.member import Member, Partitions
+from ottla.groups.consumer.member import Member
 from ottla.groups.consumer.membership import Membership
+from ottla.groups.embedded_protocol import Partitions
 from ottla.groups.topics_view import TopicsView
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe_response import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.groups.consumer.member import Member
+from ottla.groups.consumer.member import Member, ResolvedRegex, Target
 from ottla.groups.consumer.records import group_tombstones
 from ottla.groups.group import CONSUMER, Group
 from ottla.groups.history import RebalanceHistory
@@ -19,16 +19,6 @@ STABLE: Final = "Stable"
 
 # From this version on a commit says the member's epoch by name.
 OFFSET_COMMIT_WITH_EPOCH: Final = 9
-
-Target = dict[bytes, tuple[int, ...]]
-
-
-class ResolvedRegex(NamedTuple):
-    """The topics that a pattern stands for, and the epoch of the topics and the time of finding them."""
-
-    topics: tuple[str, ...]
-    version: int
-    timestamp_ms: int
 
 
 class ConsumerGroup(Group):
@@ -145,7 +135,7 @@ class ConsumerGroup(Group):
         return commit_ms if self.members else max(commit_ms, self.epoch_since_ms)
 
     def tombstones(self) -> list[Record]:
-        return group_tombstones(self)
+        return group_tombstones(self.group_id, self.members, self.regexes)
 
     def discard(self) -> None:
         for member in self.members.values():

@@ -19,6 +19,7 @@ from ottla.groups.consumer.member import (
 from ottla.groups.consumer.membership import Membership, trigger_of
 from ottla.groups.consumer.pattern_syntax import PatternError
 from ottla.groups.consumer.records import member_value
+from ottla.groups.consumer.refused import Refused
 from ottla.groups.consumer.settings import (
     WAITING_HEARTBEAT_INTERVAL_MS,
     heartbeat_interval_ms,
@@ -46,14 +47,6 @@ if TYPE_CHECKING:
 ID_LENGTH_MAX = 8000
 
 Owned = dict[bytes, frozenset[int]]
-
-
-class Refused(Exception):
-    """The request gets an error and changes nothing."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def refuse_group_full(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:

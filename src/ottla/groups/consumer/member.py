@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from ottla.groups.embedded_protocol import Partitions
 from ottla.machines.timers import Timer
 from ottla.protocol.messages.consumer_group_member_metadata_value import ClassicMemberMetadata
 
@@ -22,8 +22,16 @@ LEAVING_STATIC: Final = -2  # for a restart: keeps its partitions until its sess
 
 # Partitions by topic id, each with the epoch in which the member got it.
 Assigned = dict[bytes, dict[int, int]]
-# Partitions by topic id, in whatever collection.
-Partitions = Mapping[bytes, Collection[int]]
+# What a member is to have: partitions by topic id.
+Target = dict[bytes, tuple[int, ...]]
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that match a pattern, with the epoch of the topics view and the time of the match."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
 
 
 class Member:

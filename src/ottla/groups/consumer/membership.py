@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ottla.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from ottla.groups.consumer.member import LEAVING_STATIC, STABLE, UNREVOKED_PARTITIONS, Member, Partitions
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.member import LEAVING_STATIC, STABLE, UNREVOKED_PARTITIONS, Member, ResolvedRegex
 from ottla.groups.consumer.pattern_syntax import PatternError
 from ottla.groups.consumer.patterns import Patterns
 from ottla.groups.consumer.reconcile import next_step
@@ -21,6 +21,7 @@ from ottla.groups.consumer.records import (
 from ottla.groups.consumer.settings import assignment_interval_ms, session_timeout_ms
 from ottla.groups.consumer.target import compute_targets, metadata_hash, supported_assignors, topic_hashes
 from ottla.groups.context import ShardContext
+from ottla.groups.embedded_protocol import Partitions
 from ottla.groups.history import REBALANCE_TIMED_OUT, SESSION_TIMED_OUT, TOPICS_CHANGED, Trigger
 from ottla.machines.outcome import Outcome, Record
 from ottla.machines.timers import Action

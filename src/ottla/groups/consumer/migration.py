@@ -11,17 +11,8 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.protocol import ClassicProtocol
 from ottla.groups.classic.records import group_record as classic_group_record
-from ottla.groups.consumer.embedded import (
-    PROTOCOL_TYPE,
-    by_topic_id,
-    read_assignment,
-    read_subscription,
-    read_version,
-    write_assignment,
-)
 from ottla.groups.consumer.group import ConsumerGroup
-from ottla.groups.consumer.heartbeat import Refused
-from ottla.groups.consumer.member import STABLE, Member, Partitions
+from ottla.groups.consumer.member import STABLE, Member
 from ottla.groups.consumer.records import (
     current_record,
     group_record,
@@ -29,7 +20,17 @@ from ottla.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
+from ottla.groups.consumer.refused import Refused
 from ottla.groups.context import ShardContext
+from ottla.groups.embedded_protocol import (
+    PROTOCOL_TYPE,
+    Partitions,
+    by_topic_id,
+    read_assignment,
+    read_subscription,
+    read_version,
+    write_assignment,
+)
 from ottla.groups.group import Group
 from ottla.groups.history import PROTOCOL_CHANGED, Trigger
 from ottla.machines.outcome import Outcome, Record

@@ -23,12 +23,12 @@ from ottla.groups.consumer.member import (
     UNREVOKED_PARTITIONS,
     Assigned,
     Member,
-    Partitions,
     overlap,
 )
+from ottla.groups.embedded_protocol import Partitions
 
 if TYPE_CHECKING:
-    from ottla.groups.consumer.group import Target
+    from ottla.groups.consumer.member import Target
 
 
 class Step(NamedTuple):

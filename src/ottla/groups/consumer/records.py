@@ -39,8 +39,9 @@ from ottla.protocol.messages.consumer_group_target_assignment_metadata_value imp
 )
 
 if TYPE_CHECKING:
-    from ottla.groups.consumer.group import ConsumerGroup, ResolvedRegex, Target
-    from ottla.groups.consumer.member import Member
+    from collections.abc import Iterable
+
+    from ottla.groups.consumer.member import Member, ResolvedRegex, Target
 
 
 def group_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
@@ -183,11 +184,11 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     ]
 
 
-def group_tombstones(group: ConsumerGroup) -> list[Record]:
+def group_tombstones(group_id: str, member_ids: Iterable[str], patterns: Iterable[str]) -> list[Record]:
     records: list[Record] = []
-    for member_id in group.members:
-        records += member_tombstones(group.group_id, member_id)
-    records += [regex_record(group.group_id, pattern, None) for pattern in group.regexes]
-    records.append((ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None))
-    records.append((ConsumerGroupMetadataKey(group_id=group.group_id), None))
+    for member_id in member_ids:
+        records += member_tombstones(group_id, member_id)
+    records += [regex_record(group_id, pattern, None) for pattern in patterns]
+    records.append((ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None))
+    records.append((ConsumerGroupMetadataKey(group_id=group_id), None))
     return records

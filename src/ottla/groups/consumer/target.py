@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ottla.groups.assignors import ASSIGNORS, MemberSpec, TopicSpec
-from ottla.groups.consumer.group import ConsumerGroup, Target
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.member import Target
 from ottla.groups.topics_view import TopicsView
 
 _HASH_MASK = (1 << 63) - 1

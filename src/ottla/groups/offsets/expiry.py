@@ -11,8 +11,8 @@ from collections import deque
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.context import ShardContext
 from ottla.groups.group import Group
+from ottla.groups.offset_table import COMMIT_MS, EXPIRE_MS, CommittedOffset, GroupOffsets
 from ottla.groups.offsets.commit import Commit
-from ottla.groups.offsets.table import COMMIT_MS, EXPIRE_MS, CommittedOffset, GroupOffsets
 from ottla.machines.outcome import Outcome
 from ottla.machines.timers import Timer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.groups.context import ShardContext
-from ottla.groups.offsets.table import TOPIC_ID, CommittedOffset, GroupOffsets
+from ottla.groups.offset_table import TOPIC_ID, CommittedOffset, GroupOffsets
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,

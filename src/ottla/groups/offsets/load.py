@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
+from ottla.groups.offset_table import CommittedOffset
 from ottla.groups.offsets.records import OffsetRecords, committed_of
-from ottla.groups.offsets.table import CommittedOffset
 from ottla.groups.record_codec import GROUP, OFFSET_VERSION, OFFSET_VERSION_WITH_TOPIC_ID, offset_key
 from ottla.protocol.coordinator_frame import decode_coordinator_value
 from ottla.protocol.errors import DecodeError

@@ -6,7 +6,7 @@ from sys import intern
 
 from ottla.groups.classic.records import classic_group
 from ottla.groups.context import ShardContext
-from ottla.groups.offsets.table import CommittedOffset, GroupOffsets
+from ottla.groups.offset_table import CommittedOffset, GroupOffsets
 from ottla.protocol.message import Message
 from ottla.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from ottla.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue

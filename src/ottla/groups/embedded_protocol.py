@@ -6,11 +6,10 @@ stands before the message; later versions begin like the newest one known, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
-from ottla.groups.consumer.member import Partitions
 from ottla.groups.topics_view import TopicsView
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages.consumer_protocol_assignment import (
@@ -18,6 +17,9 @@ from ottla.protocol.messages.consumer_protocol_assignment import (
     TopicPartition,
 )
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+# Partitions by topic id, in any collection.
+Partitions = Mapping[bytes, Collection[int]]
 
 PROTOCOL_TYPE = "consumer"
 

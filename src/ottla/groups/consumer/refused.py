@@ -1,0 +1,13 @@
+"""The exception with which a request of a consumer group is refused."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import ErrorCode
+
+
+class Refused(Exception):
+    """The request gets an error and changes nothing."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
