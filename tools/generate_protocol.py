@@ -66,7 +66,7 @@ def load(path: Path) -> Definition:
 
 
 def add_fields(definition: Definition, additions: Definition) -> None:
-    """Put our own fields behind those of Kafka, in the structs that they belong to."""
+    """Append our own fields to those of Kafka, in the structs that they belong to."""
     wanted: Definition = dict(additions.get(definition["name"], {}))
 
     def visit(name: str, specs: list[Definition]) -> None:

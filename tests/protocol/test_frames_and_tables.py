@@ -1,4 +1,4 @@
-"""Frames of requests, responses and internal records; uuids; the table of APIs; what importing them costs."""
+"""Frames of requests, responses and internal records; uuids; the table of APIs; lazy imports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fields(head: RequestHead) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("client_id", [None, "", "me", "\u4e2d" * 100])
 @pytest.mark.parametrize("version", [0, 8, 9, 13])
-def test_request_there_and_back(client_id: str | None, version: int) -> None:
+def test_request_round_trip(client_id: str | None, version: int) -> None:
     frame = encode_request(version, 77, client_id, MetadataRequest())
     assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
     for buffer in (frame, bytearray(frame), memoryview(frame)):
@@ -66,7 +66,7 @@ def test_request_header_by_hand() -> None:
     assert fields(read_request_header(data)) == (18, 3, 7, "ab", 17)
 
 
-def test_unknown_apis_and_versions_have_a_header_too() -> None:
+def test_headers_of_unknown_apis_and_versions() -> None:
     assert fields(read_request_header(struct.pack(">hhih", 999, 5, 1, -1))) == (999, 5, 1, None, 10)
     assert fields(read_request_header(struct.pack(">hhihb", 18, 99, 1, -1, 0))) == (18, 99, 1, None, 11)
     assert read_request_header(struct.pack(">hhih", -1, -1, -1, -1)).api_key == -1
@@ -91,13 +91,13 @@ def test_bad_request_headers(data: bytes) -> None:
         read_request_header(data)
 
 
-def test_too_long_a_client_id() -> None:
+def test_client_id_too_long() -> None:
     with pytest.raises(EncodeError):
         encode_request(1, 1, "x" * 32768, MetadataRequest())
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-def test_response_there_and_back(version: int) -> None:
+def test_response_round_trip(version: int) -> None:
     (frame,) = encode_response(12, version, 5, HeartbeatResponse(error_code=27))
     assert isinstance(frame, bytes)
     assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
@@ -106,7 +106,7 @@ def test_response_there_and_back(version: int) -> None:
     assert HeartbeatResponse.decode(version, frame, pos) == HeartbeatResponse(error_code=27)
 
 
-def test_api_versions_response_has_the_oldest_header_always() -> None:
+def test_api_versions_response_always_has_header_version_0() -> None:
     (frame,) = encode_response(18, 3, 5, ApiVersionsResponse())
     assert frame == struct.pack(
         ">ii", 4 + len(ApiVersionsResponse().encode(3)), 5
@@ -117,7 +117,7 @@ def test_api_versions_response_has_the_oldest_header_always() -> None:
     assert (request_header_version(3, 9), response_header_version(3, 9)) == (2, 1)
 
 
-def test_size_of_a_response_counts_what_is_not_copied() -> None:
+def test_size_of_a_response_includes_parts_that_are_not_copied() -> None:
     class Region:
         def __len__(self) -> int:
             return 5000
@@ -259,7 +259,7 @@ def test_importing_the_table_imports_no_message() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_compiled_functions_are_kept() -> None:
+def test_compiled_functions_are_cached() -> None:
     ApiVersionsRequest().encode(3)
     assert ApiVersionsRequest.WRITERS[3] is ApiVersionsRequest.WRITERS[3]
     assert 3 not in MetadataRequest.__mro__[1].WRITERS  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Bytes from anybody: the outcome is a message or a DecodeError, and memory stays in proportion to them."""
+"""Arbitrary bytes: the result is a message or a DecodeError, with memory in proportion to their length."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_mutated_messages(name: str) -> None:
                 found = decode_or_refuse(cls, version, bytes(mutated))
                 decode_or_refuse(cls, version, memoryview(mutated))
                 if found is not None:
-                    # What was accepted can be said again, and means the same.
+                    # What was accepted can be encoded, and decodes to the same.
                     again = found.encode(version)
                     assert cls.decode(version, again).encode(version) == again
 
@@ -117,11 +117,11 @@ def test_huge_counts_allocate_nothing(cls: type[Message], version: int, data: by
     assert peak_bytes < 20_000
 
 
-def test_too_many_elements_though_the_frame_has_them() -> None:
+def test_too_many_elements_in_a_large_frame() -> None:
     assert len(MetadataRequest.decode(0, struct.pack(">i", 1000) + bytes(2000)).topics or []) == 1000
     with pytest.raises(DecodeError, match="too many elements"):
         MetadataRequest.decode(0, struct.pack(">i", 1_000_001) + bytes(2_000_002))
-    # In many small arrays as in a big one.
+    # In many small arrays, and in a large one.
     forgotten = struct.pack(">hi", 0, 250_000) + bytes(1_000_000)
     head = struct.pack(">iiiibiiii", -1, 0, 0, 0, 0, 0, -1, 0, 4)
     with pytest.raises(DecodeError, match="too many elements"):

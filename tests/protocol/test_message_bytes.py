@@ -1,4 +1,4 @@
-"""Messages whose bytes were worked out by hand, and what a message may and may not hold when written."""
+"""Messages with bytes worked out by hand, and the values that a message accepts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_metadata_request() -> None:
         MetadataRequest(topics=None).encode(0)
 
 
-def test_null_name_of_a_topic_is_only_there_since_version_10() -> None:
+def test_topic_names_may_be_null_since_version_10() -> None:
     message = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=b"0123456789abcdef")])
     assert MetadataRequest.decode(12, message.encode(12)) == message
     with pytest.raises(EncodeError):
@@ -115,7 +115,7 @@ def test_default_of_a_nullable_tagged_struct_is_not_null() -> None:
     assert ConsumerGroupMemberMetadataValue.decode(0, null.encode(0)) == null
 
 
-def test_field_that_the_version_lacks() -> None:
+def test_field_missing_in_the_version() -> None:
     message = FetchRequest(replica_id=3)
     with pytest.raises(EncodeError, match="FetchRequest v15 has no replica_id, but it is 3"):
         message.encode(15)
@@ -124,7 +124,7 @@ def test_field_that_the_version_lacks() -> None:
         FetchRequest(replica_state=ReplicaState(replica_id=3)).encode(14)
 
 
-def test_ignorable_field_that_the_version_lacks() -> None:
+def test_ignorable_field_missing_in_the_version() -> None:
     message = FetchRequest(rack_id="r", session_id=4, cluster_id="c")
     assert FetchRequest.decode(4, message.encode(4)) == FetchRequest()
 
@@ -183,13 +183,13 @@ def test_records_are_a_view_of_the_input() -> None:
 
 
 class Region:
-    """A stretch of a file that nobody has read."""
+    """A region of a file that was not read."""
 
     def __len__(self) -> int:
         return 1000
 
 
-def test_records_are_handed_on_without_a_copy() -> None:
+def test_records_are_passed_on_without_a_copy() -> None:
     regions = [Region(), Region()]
     partitions = [PartitionData(partition_index=i, records=region) for i, region in enumerate(regions)]
     message = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)])

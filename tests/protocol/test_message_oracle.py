@@ -104,7 +104,7 @@ def test_every_message_is_covered() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MESSAGE_NAMES if name not in NOT_IN_KIO])
-def test_kio_reads_what_we_write_and_we_read_what_kio_writes(name: str) -> None:
+def test_round_trips_with_kio(name: str) -> None:
     cls = message_class(name)
     for version in versions_of(cls):
         entity = kio_class(cls, version)
@@ -120,7 +120,7 @@ def test_kio_reads_what_we_write_and_we_read_what_kio_writes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGE_NAMES)
-def test_compiled_codec_does_what_the_slow_one_does(name: str) -> None:
+def test_compiled_codec_equals_the_interpreted_one(name: str) -> None:
     cls = message_class(name)
     for version in versions_of(cls):
         sampler = Sampler(f"{name} {version}")
@@ -136,6 +136,6 @@ def test_compiled_codec_does_what_the_slow_one_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_IN_KIO))
-def test_messages_without_an_oracle_are_indeed_unknown_to_it(name: str) -> None:
+def test_messages_without_an_oracle_are_unknown_to_it(name: str) -> None:
     cls = message_class(name)
     assert all(kio_class(cls, version) is None for version in versions_of(cls))

@@ -1,4 +1,4 @@
-"""The generator: its rules on small definitions, and that what is committed is what it writes."""
+"""The generator: its rules on small definitions, and that the committed files equal its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are shown of a cluster in which brokers are fenced, unreachable or without a disk."""
+"""The view of clients on a cluster with fenced, unreachable or failed brokers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_only_brokers_with_this_listener_that_are_not_fenced(image: ClusterImage
     assert nodes(image, "NOWHERE") == []
 
 
-def test_any_live_broker_can_be_called_the_controller(image: ClusterImage) -> None:
+def test_any_live_broker_can_be_given_as_the_controller(image: ClusterImage) -> None:
     found = nodes(image, "OUTSIDE", lambda _: True)
     assert any_live_node(found, 2) == 2
     assert any_live_node(found, 3) == 1, "a fenced broker names another"
@@ -120,7 +120,7 @@ def test_leaders(image: ClusterImage) -> None:
     assert outside.leader(partitions[4]) == (-1, ErrorCode.LISTENER_NOT_FOUND)
     assert inside.leader(partitions[4]) == (4, ErrorCode.NONE)
     gone = PartitionView(image, "OUTSIDE", lambda broker_id: broker_id == 1)
-    assert gone.leader(partitions[1]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), "nobody listens there"
+    assert gone.leader(partitions[1]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), "it stopped listening"
     image.apply(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=-1))
     assert outside.leader(partitions[1]) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -131,7 +131,7 @@ def test_offline_replicas(image: ClusterImage) -> None:
     assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[3]) == [3, 4]
     assert PartitionView(image, "INSIDE").offline_replicas(partitions[3]) == [3]
     partitions[1].replicas = (1, 9)
-    assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [9], "nobody knows it"
+    assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [9], "an unknown broker"
     partitions[1].directories = (bytes(15) + b"\x01", bytes(16))
     partitions[1].replicas = (1, 2)
     assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [1], "its directory is lost"
@@ -168,7 +168,7 @@ def test_metadata_for_old_clients(image: ClusterImage) -> None:
     assert (found[3].error_code, found[3].isr_nodes) == (ErrorCode.LEADER_NOT_AVAILABLE, [])
 
 
-def test_describe_topic_partitions_tells_who_may_lead(image: ClusterImage) -> None:
+def test_describe_topic_partitions_has_eligible_leaders(image: ClusterImage) -> None:
     image.apply(
         PartitionChangeRecord(
             partition_id=2,

@@ -36,14 +36,14 @@ def offsets_of(context: FetchContext) -> dict[int, int]:
     return {state.key.partition: state.fetch_offset for state in context.partitions}
 
 
-def test_sessionless_requests_leave_nothing_behind() -> None:
+def test_sessionless_requests_create_no_session() -> None:
     sessions = cache()
     context = sessions.open(request(0, -1, {0: 5}), True, 0)
     assert (context.session_id, context.incremental, offsets_of(context)) == (0, False, {0: 5})
     assert len(sessions) == 0
 
 
-def test_a_session_accumulates_and_forgets() -> None:
+def test_a_session_adds_and_removes_partitions() -> None:
     sessions = cache()
     first = sessions.open(request(0, 0, {0: 5, 1: 6}), True, 0)
     assert first.session_id == 1 and not first.incremental
@@ -53,7 +53,7 @@ def test_a_session_accumulates_and_forgets() -> None:
     assert offsets_of(third) == {1: 7, 2: 0}
 
 
-def test_what_was_told_is_kept_when_the_wish_changes() -> None:
+def test_what_was_sent_is_kept_when_the_request_changes() -> None:
     sessions = cache()
     opened = sessions.open(request(0, 0, {0: 5}), True, 0)
     opened.partitions[0].high_watermark = 42
@@ -69,9 +69,7 @@ def test_what_was_told_is_kept_when_the_wish_changes() -> None:
         (request(1, 1), False, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_sessions_that_are_not_what_the_client_thinks(
-    asked: FetchRequest, by_id: bool, code: ErrorCode
-) -> None:
+def test_requests_that_do_not_match_their_session(asked: FetchRequest, by_id: bool, code: ErrorCode) -> None:
     sessions = cache()
     sessions.open(request(0, 0, {0: 5}), True, 0)
     with pytest.raises(SessionError) as caught:
@@ -98,13 +96,13 @@ def test_a_new_full_fetch_and_a_final_epoch_close_the_old_session() -> None:
     assert len(sessions) == 0
 
 
-def test_full_cache_evicts_only_what_has_been_quiet() -> None:
+def test_a_full_cache_evicts_only_idle_sessions() -> None:
     sessions = cache(slots=2, eviction_ms=1000)
     for _ in range(2):
         sessions.open(request(0, 0, {0: 5}), True, 0)
     assert sessions.open(request(0, 0, {0: 5}), True, 999).session_id == 0  # served, without a session
     sessions.open(request(1, 1), True, 1500)
     assert sessions.open(request(0, 0, {0: 5}), True, 1600).session_id == 3
-    sessions.open(request(1, 2), True, 1700)  # the one that was used lives
+    sessions.open(request(1, 2), True, 1700)  # the session in use stays
     with pytest.raises(SessionError):
         sessions.open(request(2, 1), True, 1700)

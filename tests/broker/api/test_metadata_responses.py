@@ -1,4 +1,4 @@
-"""Large cache to Metadata are encoded once, and never told when they are not true any more."""
+"""Large Metadata responses are encoded once, and never sent after the metadata has changed."""
 
 from __future__ import annotations
 

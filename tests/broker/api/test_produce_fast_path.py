@@ -32,7 +32,7 @@ from ottla.storage.log.flush_job import FlushJob
 
 
 class Collector:
-    """In the place of the socket."""
+    """Replaces the socket."""
 
     busy = False
 
@@ -147,7 +147,7 @@ def answer_of(version: int, data: bytes) -> tuple[int, PartitionProduceResponse]
 
 @pytest.mark.parametrize("client", ["tester", None, "x" * 200])
 @pytest.mark.parametrize("version", range(3, 14))
-def test_both_ways_answer_alike(tmp_path: Any, version: int, client: str | None) -> None:
+def test_fast_path_and_handler_respond_alike(tmp_path: Any, version: int, client: str | None) -> None:
     async def scene(bench: Bench) -> None:
         long = await bench.send(bench.frame(version, "t", client=client))
         assert len(bench.fast_path) == (version >= FIRST_VERSION)
@@ -164,7 +164,7 @@ def test_both_ways_answer_alike(tmp_path: Any, version: int, client: str | None)
     run(tmp_path, scene)
 
 
-def test_what_goes_wrong_is_answered_by_the_long_way_and_nothing_is_appended(tmp_path: Any) -> None:
+def test_the_handler_responds_to_failures_and_nothing_is_appended(tmp_path: Any) -> None:
     async def scene(bench: Bench) -> None:
         good = bench.frame(9, "t")
         await bench.send(good)
@@ -183,7 +183,7 @@ def test_what_goes_wrong_is_answered_by_the_long_way_and_nothing_is_appended(tmp
     run(tmp_path, scene)
 
 
-def test_a_duplicate_gets_its_first_offset_again(tmp_path: Any) -> None:
+def test_a_duplicate_gets_its_original_offset(tmp_path: Any) -> None:
     async def scene(bench: Bench) -> None:
         frames = [
             bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
@@ -211,7 +211,7 @@ def test_partitions_are_not_confused(tmp_path: Any) -> None:
     run(tmp_path, scene)
 
 
-def test_acknowledgements_wait_for_the_disk_on_the_short_way_too(tmp_path: Any) -> None:
+def test_acknowledgements_wait_for_the_flush_on_the_fast_path(tmp_path: Any) -> None:
     async def scene(bench: Bench) -> None:
         await bench.create("durable", {"flush.messages": "1"})
         partition = bench.broker.partitions.by_name("durable", 0)
@@ -237,7 +237,9 @@ def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
     run(tmp_path, scene)
 
 
-def test_requests_of_one_read_are_appended_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_received_together_are_appended_together(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene(bench: Bench) -> None:
         for index in (0, 1):
             await bench.send(bench.frame(9, "t", index=index))
@@ -262,7 +264,7 @@ def test_requests_of_one_read_are_appended_together(tmp_path: Any, monkeypatch: 
     run(tmp_path, scene)
 
 
-def test_a_group_with_repetitions_and_gaps(tmp_path: Any) -> None:
+def test_a_group_with_duplicates_and_gaps(tmp_path: Any) -> None:
     async def scene(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:
             return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
@@ -276,9 +278,7 @@ def test_a_group_with_repetitions_and_gaps(tmp_path: Any) -> None:
     run(tmp_path, scene)
 
 
-def test_a_group_that_finds_no_room_leaves_nothing_behind(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_on_a_full_disk_appends_nothing(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:
             return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
@@ -294,7 +294,7 @@ def test_a_group_that_finds_no_room_leaves_nothing_behind(
             full.setattr(OsFile, "append_many", no_room)
             full.setattr(OsFile, "append", no_room)
             answers = [answer_of(9, data)[1] for data in await bench.send_together(frames)]
-            # Without the first the others are out of order: the producer sends all of them again.
+            # Without the first the others are out of order: the producer resends all of them.
             assert [answer.error_code for answer in answers] == [56, 45, 45]
             assert log.log_end_offset == 1
         answers = [answer_of(9, data)[1] for data in await bench.send_together(frames)]
@@ -303,7 +303,7 @@ def test_a_group_that_finds_no_room_leaves_nothing_behind(
     run(tmp_path, scene)
 
 
-def test_a_group_waits_for_the_disk(tmp_path: Any) -> None:
+def test_a_group_waits_for_the_flush(tmp_path: Any) -> None:
     async def scene(bench: Bench) -> None:
         await bench.create("durable", {"flush.messages": "1"})
         partition = bench.broker.partitions.by_name("durable", 0)
@@ -317,10 +317,10 @@ def test_a_group_waits_for_the_disk(tmp_path: Any) -> None:
     run(tmp_path, scene)
 
 
-def test_a_repetition_at_the_end_of_a_group_acknowledges_nothing_early(
+def test_a_duplicate_at_the_end_of_a_group_acknowledges_nothing_early(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last answer of a group is old and committed; the others are not on the disk yet and must wait."""
+    """The last batch of a group is old and committed; the others are not flushed yet and must wait."""
 
     async def scene(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:

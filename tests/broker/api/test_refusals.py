@@ -1,4 +1,4 @@
-"""Every request that the controller or the quorum answers can be refused, in every version."""
+"""Every request that the controller or the quorum decides can be refused, in every version."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_elections_are_refused_one_by_one_or_all() -> None:
     assert adapted(answer, 0).error_code == 0  # version 0 has no field for it
 
 
-def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
+def test_a_heartbeat_succeeds_while_the_group_is_loaded() -> None:
     beat = HeartbeatRequest(group_id="g")
     assert refuse(beat, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS).error_code == ErrorCode.NONE
     assert refuse(beat, ErrorCode.NOT_COORDINATOR).error_code == ErrorCode.NOT_COORDINATOR

@@ -99,7 +99,7 @@ async def closed(reader: asyncio.StreamReader) -> bool:
 
 
 def run(main: Callable[[], Any]) -> None:
-    """On uvloop, where the broker normally lives, and on the standard loop, where it must live too."""
+    """Run on uvloop, which the broker normally uses, and on the standard loop."""
     for factory in (uvloop.new_event_loop, asyncio.new_event_loop):
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(main())
@@ -126,7 +126,7 @@ def test_responses_keep_the_order_of_requests() -> None:
     run(main)
 
 
-def test_a_late_answer_is_made_when_it_is_its_turn() -> None:
+def test_a_deferred_response_is_built_when_it_is_next() -> None:
     async def main() -> None:
         first: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         made: list[int] = []
@@ -144,7 +144,7 @@ def test_a_late_answer_is_made_when_it_is_its_turn() -> None:
             writer.write(b"".join(request_frame(n) for n in range(4)))
             while len(dispatcher.seen) < 4:
                 await asyncio.sleep(0.001)
-            assert made == [0], "the others stand behind what is not answered yet"
+            assert made == [0], "the others wait for the response before them"
             first.set_result(answer())
             assert [await next_correlation_id(reader) for _ in range(4)] == [0, 1, 2, 3]
             assert made == [0, 2, 3]
@@ -173,7 +173,7 @@ def test_a_coroutine_holds_the_next_request_back() -> None:
     run(main)
 
 
-def test_too_many_unanswered_requests_stop_the_reading() -> None:
+def test_too_many_pending_requests_pause_reading() -> None:
     async def main() -> None:
         futures: list[asyncio.Future[Any]] = []
 
@@ -195,7 +195,7 @@ def test_too_many_unanswered_requests_stop_the_reading() -> None:
     run(main)
 
 
-def test_a_reader_that_does_not_read_stops_its_own_requests_only() -> None:
+def test_a_client_that_does_not_read_pauses_only_its_own_requests() -> None:
     async def main() -> None:
         def script(request: Request) -> Any:
             return answer(20_000)  # 120 KB
@@ -207,7 +207,7 @@ def test_a_reader_that_does_not_read_stops_its_own_requests_only() -> None:
             await asyncio.get_running_loop().run_in_executor(None, slow.sendall, frames)
             await asyncio.sleep(0.1)
             handled = len(dispatcher.seen)
-            assert handled < 200  # what the kernel's buffers take, not a thousand answers in memory
+            assert handled < 200  # as many as fit the kernel's buffers, not a thousand in memory
             async with client(listener) as (reader, writer):
                 writer.write(request_frame(7777))
                 assert await next_correlation_id(reader) == 7777
@@ -286,7 +286,7 @@ def test_garbage_closes_the_connection_and_nothing_else(
     assert any("connection closed" in record.getMessage() for record in caplog.records)
 
 
-def test_a_failing_handler_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_handler_closes_one_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async def broken() -> Any:
             raise RuntimeError("broken on purpose")
@@ -386,7 +386,7 @@ def test_large_requests_share_a_budget_and_small_ones_do_not_wait() -> None:
             assert dispatcher.seen == [77]
             w0.write(large[0][-1:])
             assert [await next_correlation_id(r0), await next_correlation_id(r1)] == [0, 1]
-            # One that leaves in the middle gives its part back.
+            # A client that disconnects in the middle returns its share.
             w0.write(large[2][:-1])
             await wait_until_async(lambda: budget.free_bytes < 1_500_000 - len(large[0]) + 100)
             w0.close()
@@ -397,7 +397,7 @@ def test_large_requests_share_a_budget_and_small_ones_do_not_wait() -> None:
     run(main)
 
 
-def test_socket_buffers_are_as_asked() -> None:
+def test_socket_buffers_have_the_configured_size() -> None:
     async def main() -> None:
         limits = {"receive_buffer_bytes": 20_000, "send_buffer_bytes": 30_000}
         async with (
@@ -409,7 +409,7 @@ def test_socket_buffers_are_as_asked() -> None:
             (connection,) = listener.connections
             sender = connection._sender
             assert isinstance(sender, SocketSender)
-            # The kernel doubles what it is asked for, to have room for its own books.
+            # The kernel doubles the requested size, for its own bookkeeping.
             assert sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 60_000
             assert sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 40_000
 

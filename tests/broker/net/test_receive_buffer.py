@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the network cuts them, and memory follows what arrived."""
+"""Frames are complete however the network splits them, and memory follows the received bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def framed(frames: list[bytes]) -> bytes:
     cuts=st.lists(st.integers(1, 70_000), min_size=1, max_size=5),
     seed=st.integers(0, 2**32),
 )
-def test_every_cut_gives_the_same_frames(sizes: list[int], cuts: list[int], seed: int) -> None:
+def test_any_split_of_the_bytes_gives_the_same_frames(sizes: list[int], cuts: list[int], seed: int) -> None:
     rng = random.Random(seed)
     frames = [rng.randbytes(size) for size in sizes]
     data = framed(frames)
@@ -56,20 +56,20 @@ def test_every_cut_gives_the_same_frames(sizes: list[int], cuts: list[int], seed
     assert feed(ReceiveBuffer(1_000_000), data, cuts) == frames
 
 
-def test_large_frame_grows_and_is_given_back() -> None:
+def test_a_large_frame_grows_the_buffer_and_releases_it() -> None:
     buffer = ReceiveBuffer(100_000_000)
     big = bytes(KEEP_BYTES + 1000)
     assert feed(buffer, framed([big, b"x"]), [65536]) == [big, b"x"]
     assert buffer.capacity_bytes <= COMFORT_BYTES
 
 
-def test_a_promise_costs_nothing() -> None:
+def test_an_announced_size_allocates_nothing() -> None:
     buffer = ReceiveBuffer(100_000_000)
     feed(buffer, struct.pack(">i", 100_000_000) + b"tiny", [100])
     assert buffer.capacity_bytes == INITIAL_BYTES
 
 
-def test_memory_stays_within_a_factor_of_what_arrived() -> None:
+def test_memory_is_bounded_by_the_received_bytes() -> None:
     buffer = ReceiveBuffer(100_000_000)
     feed(buffer, struct.pack(">i", 90_000_000) + bytes(3_000_000), [65536])
     assert buffer.capacity_bytes <= 4 * 3_000_004 + COMFORT_BYTES

@@ -1,4 +1,4 @@
-"""A reader so slow that the file it reads was removed: its connection ends, and it asks again."""
+"""A client so slow that its file was removed: the connection is closed, and the client retries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Transport:
         self.aborted = True
 
 
-def test_through_a_transport(tmp_path: Path) -> None:
+def test_transport_sender(tmp_path: Path) -> None:
     transport = Transport()
     sender = TransportSender(transport, lambda: None)  # type: ignore[arg-type]
     sender.send([b"size", removed(tmp_path), b"rest"])
@@ -41,7 +41,7 @@ def test_through_a_transport(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [100, JOIN_MAX_BYTES, SENDFILE_MIN_BYTES])
-def test_on_a_socket(tmp_path: Path, nbytes: int) -> None:
+def test_socket_sender(tmp_path: Path, nbytes: int) -> None:
     async def scene() -> list[OSError]:
         here, there = socket.socketpair()
         errors: list[OSError] = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.net.listener import Limits, Listener
 from ottla.protocol.frames import SIZE_BYTES
 
 if TYPE_CHECKING:
     from ottla.broker.net.receive_budget import ReceiveBudget
+    from ottla.broker.net.request import Dispatcher
     from ottla.config.listeners import Endpoint
     from ottla.config.load import BrokerConfig
 
@@ -20,7 +21,7 @@ class ListenerGroup:
         self,
         config: BrokerConfig,
         endpoints: tuple[Endpoint, ...],
-        dispatcher: Any,
+        dispatcher: Dispatcher,
         budget: ReceiveBudget,
         *,
         is_controller: bool = False,
@@ -54,7 +55,7 @@ class ListenerGroup:
         return {listener.name: listener.port for listener in self._listeners}
 
     async def bind(self) -> None:
-        """Take the ports; connections are accepted from `serve` on."""
+        """Bind the ports; `serve` starts to accept connections."""
         for listener in self._listeners:
             await listener.bind()
 

@@ -52,7 +52,7 @@ class DeleteRecords:
             topics=[
                 DeleteRecordsTopicResult(
                     name=topic.name,
-                    partitions=[deletion.delete(topic.name, asked) for asked in topic.partitions],
+                    partitions=[deletion.delete(topic.name, wanted) for wanted in topic.partitions],
                 )
                 for topic in message.topics
             ]
@@ -73,17 +73,17 @@ class _Deletion:
         self._response: DeleteRecordsResponse
         self._done: asyncio.Future[DeleteRecordsResponse]
 
-    def delete(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    def delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         context = self._context
-        result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
-        partition = context.partitions.by_name(topic, asked.partition_index)
+        result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
+        partition = context.partitions.by_name(topic, wanted.partition_index)
         if partition is None:
-            result.error_code = context.partitions.missing_error(topic, asked.partition_index)
+            result.error_code = context.partitions.missing_error(topic, wanted.partition_index)
             return result
         if not partition.is_leader:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return result
-        offset = partition.high_watermark if asked.offset == TO_HIGH_WATERMARK else asked.offset
+        offset = partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset
         if not partition.log.config.cleanup_delete:
             # The start of a compacted log belongs to the cleaner.
             result.error_code = ErrorCode.POLICY_VIOLATION
@@ -95,7 +95,7 @@ class _Deletion:
                 self._finish(partition, offset, result)
             except StorageError as error:
                 log.error(
-                    "delete records failed: partition=%s-%d error=%s", topic, asked.partition_index, error
+                    "delete records failed: partition=%s-%d error=%s", topic, wanted.partition_index, error
                 )
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result

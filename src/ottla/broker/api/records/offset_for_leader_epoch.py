@@ -33,28 +33,28 @@ class OffsetForLeaderEpoch:
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[self._end_offset(topic.topic, asked) for asked in topic.partitions],
+                    partitions=[self._end_offset(topic.topic, wanted) for wanted in topic.partitions],
                 )
                 for topic in message.topics
             ]
         )
 
-    def _end_offset(self, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-        partition = self._partitions.by_name(topic, asked.partition)
+    def _end_offset(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self._partitions.by_name(topic, wanted.partition)
         if partition is None:
-            code = self._partitions.missing_error(topic, asked.partition)
-            return EpochEndOffset(error_code=code, partition=asked.partition)
+            code = self._partitions.missing_error(topic, wanted.partition)
+            return EpochEndOffset(error_code=code, partition=wanted.partition)
         if not partition.is_leader:
-            return EpochEndOffset(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, partition=asked.partition)
-        wrong_epoch = partition.check_leader_epoch(asked.current_leader_epoch)
+            return EpochEndOffset(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, partition=wanted.partition)
+        wrong_epoch = partition.check_leader_epoch(wanted.current_leader_epoch)
         if wrong_epoch:
-            return EpochEndOffset(error_code=wrong_epoch, partition=asked.partition)
+            return EpochEndOffset(error_code=wrong_epoch, partition=wanted.partition)
         log = partition.log
-        if asked.leader_epoch == partition.leader_epoch:
-            epoch, end_offset = asked.leader_epoch, log.log_end_offset
+        if wanted.leader_epoch == partition.leader_epoch:
+            epoch, end_offset = wanted.leader_epoch, log.log_end_offset
         else:
-            epoch, end_offset = log.leader_epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
-        return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+            epoch, end_offset = log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
+        return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
 def create(parts: ApiParts) -> Handler:

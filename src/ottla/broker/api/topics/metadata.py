@@ -145,7 +145,7 @@ class Metadata:
             return [_topic(view, topic, version) for topic in image.topics_by_name.values()]
         found = []
         # A repeated topic is described once: the response could be a thousand times the request.
-        for topic_id, asked_name in dict.fromkeys((asked.topic_id, asked.name) for asked in message.topics):
+        for topic_id, wanted_name in dict.fromkeys((named.topic_id, named.name) for named in message.topics):
             if topic_id != ZERO_UUID:
                 topic = image.topics_by_id.get(topic_id)
                 missing = MetadataResponseTopic(
@@ -154,7 +154,7 @@ class Metadata:
                     topic_id=topic_id,
                 )
             else:
-                name = asked_name or ""
+                name = wanted_name or ""
                 topic = image.topics_by_name.get(name)
                 bad_name = topic is None and topic_name_problem(name) is not None
                 code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -179,8 +179,8 @@ def _is_large(image: ClusterImage, message: MetadataRequest) -> bool:
     if not message.topics:
         return len(image.topics_by_id) >= LARGE_RESPONSE
     total = 0
-    for asked in message.topics:
-        topic = image.topics_by_id.get(asked.topic_id) or image.topics_by_name.get(asked.name or "")
+    for named in message.topics:
+        topic = image.topics_by_id.get(named.topic_id) or image.topics_by_name.get(named.name or "")
         if topic is None:
             return False
         total += len(topic.partitions)
