@@ -4,8 +4,9 @@
 
 The brokers run in this process, and librdkafka sends the requests, so that no client code in Python runs. A
 function counts if it runs in most repetitions between the request and its response, on any of the three
-brokers. A hop is a call from one class (or module) to another, counted once. Codecs (`protocol`, `records`)
-do not count, nor does work that happens once (imports, compiled messages) or without a request (timers).
+brokers. A hop is such a function that calls another class or module: a place where a reader has to open
+another file or scroll to another class. Codecs (`protocol`, `records`) do not count, nor does work that
+happens once (imports, compiled messages) or without a request (timers).
 """
 
 from __future__ import annotations
@@ -76,13 +77,12 @@ def unit(code: CodeType) -> str:
     return f"{code.co_filename.rpartition('/ottla/')[2]}:{code.co_qualname.rpartition('.')[0]}"
 
 
-def hops(calls: set[Call]) -> set[tuple[str, str]]:
-    found = set()
-    for caller, called in calls:
-        source = unit(caller) if caller is not None and counts(caller) else "event loop"
-        if source != unit(called):
-            found.add((source, unit(called)))
-    return found
+def hops(calls: set[Call]) -> set[CodeType]:
+    return {caller for caller, called in calls if caller and counts(caller) and unit(caller) != unit(called)}
+
+
+def listed(code: CodeType) -> str:
+    return f"    {code.co_filename.rpartition('/ottla/')[2]}:{code.co_firstlineno} {code.co_qualname}"
 
 
 def measure(recorder: Recorder, cluster: Cluster) -> dict[str, set[Call]]:
@@ -124,11 +124,9 @@ def main() -> None:
         background = recorder.usual_calls(lambda number: time.sleep(0.02))
     for name, calls in paths.items():
         own = calls - background
-        found = hops(own)
-        units = {target for _, target in found}
-        print(f"{name}: {len({code for _, code in own})} functions, {len(units)} classes, {len(found)} hops")
+        print(f"{name}: {len({called for _, called in own})} functions, {len(hops(own))} hops")
         if show:
-            print("".join(f"    {source} -> {target}\n" for source, target in sorted(found)), end="")
+            print("\n".join(sorted(map(listed, hops(own)))))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,17 @@ def test_files_that_are_mentioned_exist(page: Path) -> None:
     assert not missing
 
 
+def test_files_and_classes_in_the_diagrams_exist() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    diagrams = "\n".join(re.findall(r"^ {4}.*$", text, re.MULTILINE))
+    bases = [*BASES, ROOT / "src/ottla/storage", ROOT / "src/pyspark_ottla"]
+    files = re.findall(r"\b[\w/]+\.py\b", diagrams)
+    assert [name for name in files if not any((base / name).exists() for base in bases)] == []
+    source = "\n".join(path.read_text() for path in ROOT.glob("src/**/*.py"))
+    names = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", diagrams)) - {"SipHash"}
+    assert {name for name in names if not re.search(rf"\b{name}(?:Request)?\b", source)} == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_modules_that_are_mentioned_exist(page: Path) -> None:
     if page.name == "CHANGELOG.md":
