@@ -144,6 +144,19 @@ def test_who_does_not_sync_in_time_is_out() -> None:
     ]
 
 
+def test_a_late_sync_starts_a_new_session() -> None:
+    desk = Desk(group_initial_rebalance_delay_ms="100")
+    desk.arrive("a", rebalance_ms=30_000)
+    desk.arrive("b", rebalance_ms=30_000)
+    desk.wait(200)
+    desk.sync("a", {"a": "a", "b": "b"})
+    desk.wait(9_000)
+    assert desk.heartbeat("a") == ErrorCode.NONE
+    desk.sync("b")
+    desk.wait(9_000)
+    assert desk.heartbeat("a") == desk.heartbeat("b") == ErrorCode.NONE
+
+
 def test_a_sync_that_waits_is_told_of_the_next_rebalance() -> None:
     desk = Desk(group_initial_rebalance_delay_ms="100")
     desk.arrive("a")

@@ -65,6 +65,8 @@ class ClassicProtocol:
         if not group.pending_sync and group.sync_timer is not None:
             group.sync_timer.clear()
         if group.state != COMPLETING:
+            # The response gives the member its partitions: its session must not end right after.
+            self.rebalancing.extend_session(group, member, now_ms)
             return Outcome(sync_response(ErrorCode.NONE, group, member))
         outcome = Outcome()
         self.rebalancing.park_sync(outcome, member, ctx)
