@@ -16,6 +16,7 @@ from ottla.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
+from ottla.records.build import build_batch
 from ottla.storage.errors import DiskFull
 from ottla.storage.log import PartitionLog
 from tests.support.broker.replicated import FOLLOWER, LEADER, OTHER, Trio, play
@@ -191,6 +192,35 @@ def test_a_new_leader_answers_no_offsets_before_its_high_watermark_is_settled() 
         assert await list_offsets(latest) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
         assert await list_offsets(earliest) == (0, 0)
         assert await list_offsets(latest, FOLLOWER) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    play(scene)
+
+
+def test_a_new_leader_reports_no_stable_offset_before_a_readers_position() -> None:
+    """A marker that the new leader does not know to be committed leaves its transaction open there, and a
+    reader that has read past it must not see the stable offset go back."""
+
+    async def scene(trio: Trio) -> None:
+        await trio.create(SAFE)
+        partition = trio.partition(LEADER)
+        leader = partition.leader
+        assert leader is not None
+        batch = build_batch(
+            [(trio.world.now_ms, None, b"open", ())],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        partition.append_internal(batch, trio.world.now_ms)
+        await trio.until(lambda: partition.high_watermark == 1)
+        settled = await trio.fetch(LEADER, 1, read_committed=True)
+        assert (settled.error_code, settled.last_stable_offset) == (0, 0)
+        leader.epoch_start_offset = 5
+        data = await trio.fetch(LEADER, 1, read_committed=True)
+        assert data.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert not (await trio.fetch(LEADER, 1)).error_code
+        assert not (await trio.fetch(LEADER, 0, read_committed=True)).error_code
 
     play(scene)
 

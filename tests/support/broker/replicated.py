@@ -121,7 +121,7 @@ class Trio:
         return answer.responses[0].partition_responses[0]
 
     async def fetch(
-        self, node_id: int, offset: int = 0, *, rack: str = "", wait_ms: int = 0
+        self, node_id: int, offset: int = 0, *, rack: str = "", wait_ms: int = 0, read_committed: bool = False
     ) -> PartitionData:
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
@@ -129,6 +129,7 @@ class Trio:
             min_bytes=1,
             topics=[FetchTopic(topic_id=self.topic_id, partitions=[wanted])],
             rack_id=rack,
+            isolation_level=int(read_committed),
         )
         answer = await self.ask(node_id, request, FetchResponse)
         return answer.responses[0].partitions[0]

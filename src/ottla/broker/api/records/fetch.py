@@ -191,8 +191,10 @@ class _Fetch:
             and self._is_redirected(partition, state, data)
         ):
             return data
+        # On a follower an open transaction may hold the stable offset back for long: no reason to refuse.
+        known_end = upper if partition.is_leader else high_watermark
         if (
-            high_watermark < state.fetch_offset <= partition.log.log_end_offset
+            known_end < state.fetch_offset <= partition.log.log_end_offset
             and not partition.offsets_are_settled
         ):
             # The reader has the offset from a broker that knew more: an end before it would be wrong.
