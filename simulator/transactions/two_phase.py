@@ -44,10 +44,14 @@ class TxnPreparer(TxnWriter):
         """Take over, and end the transaction of the previous instance as the resource has decided."""
         resource = self.resource
         resource.owner = self.instance
+        before = resource.prepared
         answer = await self.init(keep_prepared=True)
         ongoing = (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         entry = resource.prepared
-        if entry is not None and ongoing != entry.pair and not resource.is_end_sent:
+        # The response may be older than what the next instance has prepared since: only a transaction that
+        # was prepared when the request was sent, and still is, must be in it.
+        is_due = entry is before and not resource.is_end_sent
+        if entry is not None and is_due and ongoing != entry.pair:
             self.ledger.prepared_lost.append(f"{entry} was prepared, {self.instance} finds {ongoing}")
         if entry is not None and ongoing == entry.pair:
             self._decide(entry)
