@@ -92,7 +92,7 @@ def test_cluster_ids_are_uuids():
         (["--brokers", "101"], "--brokers 101"),
         (["--base-port", "65500"], "--base-port 65500: expected 1 to 65433"),
         (["--base-port", "0"], "--base-port 0"),
-        (["--set", "node.id=3"], "--set node.id=...: every member has its own"),
+        (["--set", "node.id=3"], "--set node.id=...: differs between brokers"),
         (["--set", "log.dirs=/x"], "--set log.dirs"),
         (["--set", "oops"], "expected KEY=VALUE"),
     ],
@@ -164,20 +164,20 @@ def test_a_directory_keeps_its_cluster(tmp_path):
 
 def test_a_directory_of_something_else_is_refused(tmp_path):
     (tmp_path / "meta.properties").write_text("node.id=1\n")
-    with pytest.raises(ClusterDirError, match="holds the data of a single `ottla serve`"):
+    with pytest.raises(ClusterDirError, match="contains the data of a single `ottla serve`"):
         opened(tmp_path, 3)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ClusterDirError, match="file: cannot be used"):
+    with pytest.raises(ClusterDirError, match="file: File exists"):
         opened(tmp_path / "file", 3)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "cluster.json").write_text("{}")
-    with pytest.raises(ClusterDirError, match=r"cluster\.json: cannot be understood"):
+    with pytest.raises(ClusterDirError, match=r"cluster\.json: invalid file"):
         opened(tmp_path / "broken", 3)
 
 
 def test_one_supervisor_at_a_time(tmp_path):
     directory = ClusterDir(str(tmp_path), 3)
-    with pytest.raises(ClusterDirError, match=rf"another `ottla cluster` \(pid {os.getpid()}\) runs it"):
+    with pytest.raises(ClusterDirError, match=rf"another `ottla cluster` \(pid {os.getpid()}\) uses it"):
         ClusterDir(str(tmp_path), 3)
     directory.close()
     assert opened(tmp_path, 3) == directory.cluster_id

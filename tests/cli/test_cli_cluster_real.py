@@ -54,7 +54,7 @@ def test_status_of_a_healthy_cluster(ottla, three):
     code, out, _ = ottla("cluster", "status")
     assert code == 0
     assert out.startswith("healthy\n")
-    assert "more: --all shows them" in out
+    assert "more; use --all to show them" in out
     assert f"active controller {found['controller']}" in out
 
 
@@ -104,7 +104,7 @@ def test_describe_shows_epochs_and_eligible_leaders(ottla, three):
         three.start()
     wait_until(lambda: len(partitions_of(ottla, "told")[0]["isr"]) == 3)
     code, out, _ = ottla("partition", "elect", "preferred", "--topic", "told", "--partition", "0")
-    assert (code, out) == (0, f"told-0 is led by {leader}\n")
+    assert (code, out) == (0, f"told-0 has leader {leader}\n")
     code, out, _ = ottla("partition", "elect", "preferred", "--topic", "told", "--json")
     assert json.loads(out)["not_needed"] == [{"topic": "told", "partition": 0}]
     assert code == 0
@@ -120,7 +120,7 @@ def test_a_reassignment_from_options_to_its_end(ottla, three):
 
     code, out, _ = ottla(*move, "--throttle", "1000000")
     assert code == 0
-    assert "Began to move 2 partitions, throttled to 1000000 bytes per second" in out
+    assert "Started to move 2 partitions, throttled to 1000000 bytes per second" in out
     back = json.loads(re.search(r"\{.*\}", out)[0])
     assert {row["partition"]: row["replicas"] for row in back["partitions"]} == before
 

@@ -45,7 +45,7 @@ def test_a_topic_from_its_creation_to_its_end(ottla):
     assert code == 1
     assert err.startswith("ottla: topic 'life': TOPIC_ALREADY_EXISTS (36)")
     code, out, _ = ottla("topic", "create", "life", "--if-not-exists")
-    assert (code, out) == (0, "Topic life exists already\n")
+    assert (code, out) == (0, "Topic life already exists\n")
 
     code, out, _ = ottla(
         "topic", "alter", "life", "--set", "retention.ms=8000", "--unset", "segment.bytes", "-p", "5"
@@ -63,7 +63,7 @@ def test_a_topic_from_its_creation_to_its_end(ottla):
     assert code == 1
     assert "topic 'life'" in err
     code, out, _ = ottla("topic", "delete", "life", "--yes", "--if-exists")
-    assert (code, out) == (0, "There is no topic life\n")
+    assert (code, out) == (0, "Topic life does not exist\n")
 
 
 def test_json_everywhere(ottla):
@@ -172,7 +172,7 @@ def test_keys_headers_partitions_and_binary(shell, ottla_topic):
 
 def test_bad_lines_are_numbered(shell, ottla_topic):
     err = shell("produce", ottla_topic, "--key-separator", ":", stdin=b"a:b\nnokey\n", expect=1)
-    assert b"line 2 of stdin: there is no key separator ':'" in err
+    assert b"line 2 of stdin: it does not contain the key separator ':'" in err
     err = shell("produce", ottla_topic, "--format", "json", stdin=b'{"value": "v"}\n[]\n', expect=1)
     assert b"line 2 of stdin: expected an object" in err
 

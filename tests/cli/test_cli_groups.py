@@ -174,11 +174,11 @@ def test_reset_shows_first_and_does_it_when_told(ottla, groups_broker, topic):
     code, out, _ = ottla("group", "reset", left_group, "--to", "earliest")
     assert code == 0
     assert out.splitlines()[1].split() == [left_group, "0", "10", "0", "10"]
-    assert out.endswith("Nothing was changed: this was a dry run\n")
+    assert out.endswith("Dry run: nothing was changed; use --execute to apply\n")
     assert committed(ottla, left_group) == {0: 10, 1: 10, 2: 10}
 
     code, out, _ = ottla("group", "reset", left_group, "--to", "earliest", "--execute")
-    assert (code, out.splitlines()[-1]) == (0, f"Group {left_group} goes on there: 3 partitions set")
+    assert (code, out.splitlines()[-1]) == (0, f"Changed the offsets of group {left_group} in 3 partitions")
     assert committed(ottla, left_group) == {0: 0, 1: 0, 2: 0}
     assert described(ottla, left_group)["lag"] == RECORDS
 
@@ -221,7 +221,7 @@ def test_seek_moves_one_partition(ottla, left_group):
 def test_a_reset_can_make_a_group(ottla, topic):
     group = f"{topic}-new"
     code, _, err = ottla("group", "reset", group, "--to", "earliest")
-    assert (code, "has committed no offsets: say with --topic" in err) == (1, True)
+    assert (code, "has no committed offsets: select partitions with --topic" in err) == (1, True)
     code, _, _ = ottla("group", "reset", group, "--to", "5", "--topic", topic, "--execute")
     assert code == 0
     found = described(ottla, group)
@@ -243,8 +243,8 @@ def test_an_active_group_is_left_alone(ottla, groups_broker, topic, protocol):
             assert "stop them first" in err
         code, out, err = ottla("group", "reset", topic, "--to", "earliest")
         assert code == 0
-        assert "dry run" in out
-        assert err.startswith("ottla: --execute would refuse: it is Stable, with busy on 127.0.0.1")
+        assert "Dry run" in out
+        assert err.startswith("ottla: --execute would fail: it is Stable, with busy on 127.0.0.1")
         code, _, err = ottla("group", "delete", topic, "--json")
         assert json.loads(err)["code"] == "NON_EMPTY_GROUP"
         assert committed(ottla, topic) == {0: 10, 1: 10, 2: 10}
@@ -258,7 +258,7 @@ def test_delete_and_unknown_groups(ottla, left_group):
     code, _, err = ottla("group", "delete", left_group, "--yes")
     assert (code, "GROUP_ID_NOT_FOUND (69)" in err) == (1, True)
     code, out, _ = ottla("group", "delete", left_group, "--yes", "--if-exists")
-    assert (code, out) == (0, f"There is no group {left_group}\n")
+    assert (code, out) == (0, f"Group {left_group} does not exist\n")
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_delete_and_unknown_groups(ottla, left_group):
         (["group", "reset", "g"], "--to POINT or --shift-by N"),
         (["group", "reset", "g", "--to", "1", "--shift-by", "1"], "--to POINT or --shift-by N"),
         (["group", "reset", "g", "--to", "yesterday"], "--to 'yesterday': expected beginning, end"),
-        (["group", "reset", "g", "--to", "1", "--partition", "1"], "say of which topic"),
-        (["consume", "t", "--group", "g", "--partition", "1"], "the group decides"),
-        (["consume", "t", "--group", "g", "--from=-5"], "the group decides"),
+        (["group", "reset", "g", "--to", "1", "--partition", "1"], "needs --topic"),
+        (["consume", "t", "--group", "g", "--partition", "1"], "the group assigns"),
+        (["consume", "t", "--group", "g", "--from=-5"], "the group assigns"),
     ],
 )
 def test_wrong_arguments_are_explained(ottla, arguments, complaint):
@@ -310,9 +310,9 @@ def test_consume_in_a_group_commits_what_it_printed_before_ctrl_c(groups_broker,
 
 def test_steps_outside_of_a_partition_are_noted():
     key = ("t", 0)
-    assert _step(key, 5, 2, 3, 9, 2)[3:] == (3, 3, 9, "2 is gone: the beginning")
-    assert _step(key, 5, 11, 3, 9, 11)[3:] == (9, 3, 9, "11 is not written yet: the end")
-    assert _step(key, -1, -1, 3, 9, Shift(4))[3:] == (3, 3, 9, "no offset to shift: the beginning")
+    assert _step(key, 5, 2, 3, 9, 2)[3:] == (3, 3, 9, "2 was deleted: set to the beginning")
+    assert _step(key, 5, 11, 3, 9, 11)[3:] == (9, 3, 9, "11 does not exist yet: set to the end")
+    assert _step(key, -1, -1, 3, 9, Shift(4))[3:] == (3, 3, 9, "no committed offset: set to the beginning")
     assert _step(key, 5, 7, 3, 9, 7).lag == 2
 
 

@@ -61,7 +61,7 @@ def test_bad_json_lines_are_value_errors(line):
 def test_lines_with_keys():
     assert parse_line(b"a:b:c", b":", InputFormat.LINES)[:2] == (b"a", b"b:c")
     assert parse_line(b"a:b", None, InputFormat.LINES)[:2] == (None, b"a:b")
-    with pytest.raises(ValueError, match="no key separator ':'"):
+    with pytest.raises(ValueError, match="not contain the key separator ':'"):
         parse_line(b"abc", b":", InputFormat.LINES)
 
 

@@ -60,7 +60,7 @@ def test_a_variable_that_is_not_there(file, capsys):
 
 def test_run_and_state_refuse_what_is_not_valid(file, capsys):
     assert main(["pipeline", "state", str(file), "nothing"]) == 1
-    assert "no step is called 'nothing'; there are none" in capsys.readouterr().err
+    assert "there is no step 'nothing'; the steps are none" in capsys.readouterr().err
     file.write_text(VALID.replace("sinks", "snks"))
     assert main(["pipeline", "run", str(file)]) == 1
     assert "unknown key 'snks'" in capsys.readouterr().err

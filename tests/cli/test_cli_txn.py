@@ -121,7 +121,7 @@ def test_describes_who_holds_up_readers(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic):
         code, out, _ = ottla("txn", "describe", topic)
         assert code == 0
-        assert f"Transactional id {topic}: Ongoing" in out and "time-out 60.0 s" in out
+        assert f"Transactional id {topic}: Ongoing" in out and "timeout 60.0 s" in out
         row = json.loads(ottla("txn", "describe", topic, "--json")[1])["transactions"][0]
         starts = {each["partition"]: each["start_offset"] for each in row["partitions"]}
         assert starts == {0: 2, 1: 0}, "behind the first transaction and its marker"
@@ -151,7 +151,7 @@ def test_what_may_be_prepared_is_not_aborted_by_the_way(ottla, txn_broker, topic
         await producer.close(flush=False)
 
     asyncio.run(prepare())
-    assert "no time-out (two-phase commit)" in ottla("txn", "describe", topic)[1]
+    assert "no timeout (two-phase commit)" in ottla("txn", "describe", topic)[1]
     code, _, err = ottla("txn", "abort", topic)
     assert code == 1 and "--force" in err and "two-phase" in err
     assert json.loads(ottla("txn", "describe", topic, "--json")[1])["transactions"][0]["state"] == "Ongoing"
@@ -177,7 +177,7 @@ def test_finds_and_ends_what_hangs(ottla, txn_broker, topic):
     assert command in [each["abort"] for each in row]
     code, out, err = ottla(*shlex.split(command)[1:])
     assert code == 0 and "producer 990001" in out, err
-    assert "No transaction hangs" in ottla("txn", "hanging", "--topic", topic, "--partition", "0")[1]
+    assert "No hanging transactions" in ottla("txn", "hanging", "--topic", topic, "--partition", "0")[1]
     with open_transaction(servers, topic, topic):
         assert readable(servers, topic) == [b"committed"], "readers go on behind it"
     code, _, err = ottla(*shlex.split(command)[1:])
@@ -203,7 +203,7 @@ def test_what_a_coordinator_knows_does_not_hang(ottla, txn_broker, topic):
     with open_transaction(servers, topic, topic):
         time.sleep(0.05)
         found = ottla("txn", "hanging", "-t", topic, "--max-transaction-timeout", "1ms")[1]
-        assert "No transaction hangs" in found
+        assert "No hanging transactions" in found
         place = ("--topic", topic, "--partition", "0", "--start-offset", "2")
         code, _, err = ottla("txn", "abort", *place)
         assert code == 1 and f"'ottla txn abort {topic}' aborts all of it" in err
@@ -212,7 +212,7 @@ def test_what_a_coordinator_knows_does_not_hang(ottla, txn_broker, topic):
 
 def test_young_ones_are_left_alone(ottla, txn_broker, topic):
     write_without_asking(txn_broker.bootstrap_servers, topic, producer_id=990_002, age_ms=0)
-    assert "No transaction hangs" in ottla("txn", "hanging", "-t", topic)[1]
+    assert "No hanging transactions" in ottla("txn", "hanging", "-t", topic)[1]
 
     async def end():
         async with Admin(txn_broker.bootstrap_servers) as admin:

@@ -87,16 +87,16 @@ def test_compaction_in_numbers(orders, capsys):
 def test_a_short_retention_needs_force(orders, capsys):
     assert run(["lake", "vacuum", orders.path, "--retention-hours", "0"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("ottla: 0 hours is less than the table keeps")
+    assert told.startswith("ottla: 0 hours is less than the table's retention")
     assert "--force" in told
     assert len(told.splitlines()) == 1
 
 
 def test_errors_in_one_line(tmp_path, capsys):
     assert run(["lake", "describe", str(tmp_path / "nowhere")]) == 1
-    assert capsys.readouterr().err == f"ottla: there is no Delta table at {tmp_path / 'nowhere'}\n"
+    assert capsys.readouterr().err == f"ottla: {tmp_path / 'nowhere'}: no Delta table found\n"
     assert run(["lake", "compact", str(tmp_path), "--json"]) == 1
-    assert "there is no Delta table" in json.loads(capsys.readouterr().err)["error"]
+    assert "no Delta table" in json.loads(capsys.readouterr().err)["error"]
     assert run(["lake", "vacuum", str(tmp_path), "--storage", "nonsense"]) == 2
 
 

@@ -1,4 +1,4 @@
-"""The typer application: everything but `serve` and `cluster`, which it only lists and hands on."""
+"""The typer application: all commands except `serve` and `cluster`, which it lists and delegates."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ app = typer.Typer(
     help=(
         "A distributed, replicated, append-only log that speaks Kafka's protocol.\n\n"
         "Start with `ottla serve` (one broker) or `ottla cluster` (three, replicated) in one terminal, then "
-        "`ottla topic create orders`, `ottla produce orders` and `ottla consume orders` in another. All but "
-        "`serve` and `cluster` work with any Kafka-compatible cluster, and so does `cluster status`."
+        "`ottla topic create orders`, `ottla produce orders` and `ottla consume orders` in another. All "
+        "commands except `serve` and `cluster` work with any Kafka-compatible cluster, and so does "
+        "`cluster status`."
     ),
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -44,12 +45,12 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""
 
 
 @app.command(
     "serve",
-    help="Run a broker on this machine (`ottla serve --help` for its options).",
+    help="Run a broker. See `ottla serve --help` for its options.",
     add_help_option=False,
     context_settings={
         "ignore_unknown_options": True,
@@ -58,7 +59,7 @@ def root(
     },
 )
 def serve(context: typer.Context) -> None:
-    """The one parser of `serve` lives where no rich import slows it down."""
+    """Delegate to the argparse parser of `serve`, which starts faster than typer."""
     from ottla.cli.broker.serve import main
 
     raise typer.Exit(main(context.args))
@@ -66,7 +67,7 @@ def serve(context: typer.Context) -> None:
 
 @app.command(
     "cluster",
-    help="Run a replicated cluster on this machine; `ottla cluster status` shows how one is.",
+    help="Run a replicated cluster on this machine, or show the state of a cluster: `ottla cluster status`.",
     add_help_option=False,
     context_settings={
         "ignore_unknown_options": True,
@@ -75,7 +76,7 @@ def serve(context: typer.Context) -> None:
     },
 )
 def cluster(context: typer.Context) -> None:
-    """As for `serve`."""
+    """Delegate to the argparse parser of `cluster`."""
     from ottla.cli.cluster.commands import main
 
     raise typer.Exit(main(context.args))
@@ -93,7 +94,7 @@ app.command("format", help=format.HELP)(format.format_node)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run and return the exit code: 0 done, 1 failed, 2 wrong arguments."""
+    """Run a command; return the exit code: 0 success, 1 failure, 2 invalid arguments."""
     try:
         app(args=list(arguments), prog_name="ottla")
     except SystemExit as end:

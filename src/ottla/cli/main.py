@@ -1,8 +1,7 @@
-"""The entry point of the `ottla` command: picks the light or the rich half.
+"""The entry point of the `ottla` command.
 
-`ottla serve` must be ready in a fraction of a second, and typer with rich alone would cost a third of that.
-So `serve` and `cluster` are parsed by argparse in modules of their own; everything else belongs to the typer
-application.
+`ottla serve` must start in a fraction of a second, and importing typer and rich would take a third of that.
+So `serve` and `cluster` use argparse; all other commands belong to the typer application.
 """
 
 from __future__ import annotations

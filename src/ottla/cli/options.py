@@ -1,4 +1,4 @@
-"""Options that every command shares, and the parsing of KEY=VALUE pairs."""
+"""Options shared by the commands, and parsing of KEY=VALUE pairs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT",
         envvar="OTTLA_BOOTSTRAP",
-        help="A broker of the cluster, or several with commas.",
+        help="Brokers to connect to, separated by commas.",
         rich_help_panel="Connection",
     ),
 ]
 Json = Annotated[
     bool,
-    typer.Option(
-        "--json", help="Print JSON for machines instead of text for people.", rich_help_panel="Output"
-    ),
+    typer.Option("--json", help="Print JSON instead of text.", rich_help_panel="Output"),
 ]
 
 
 def pairs(texts: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """`KEY=VALUE` arguments as a dict. Raises typer.BadParameter, which ends in exit code 2."""
+    """Parse `KEY=VALUE` arguments. Raises typer.BadParameter, which leads to exit code 2."""
     found = {}
     for text in texts:
         key, separator, value = text.partition("=")

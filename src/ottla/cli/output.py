@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, JSON for machines, errors on stderr with an exit code."""
+"""Output of the commands: tables or JSON on stdout, errors on stderr with an exit code."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ottla.client import ClusterClient
 from ottla.client.errors import BrokerError, ClientError, UnknownTopicError
 
 EXIT_FAILED = 1
-# A person waits: give up sooner than a service would.
+# Interactive use: shorter timeouts than a service would use.
 CONNECT_TIMEOUT_MS = 5_000
 RETRY_TIMEOUT_MS = 10_000
 
-# Whoever reads a pipe wants whole lines: only a terminal has a width to respect.
+# Output to a pipe is not wrapped: only a terminal has a width.
 WIDTH_OF_PIPES = 400
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH_OF_PIPES)
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout."""
+    """Print a JSON document on stdout."""
     print(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without vertical rules: easy on the eye, and a line of it can still be cut out."""
+    """Create a table without rules, so that its lines can be processed by other tools."""
     found = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         found.add_column(
@@ -59,7 +59,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def fail(message: str, *, as_json: bool = False, **details: object) -> NoReturn:
-    """One line on stderr and out."""
+    """Print one line on stderr and exit with code 1."""
     if as_json:
         print(json.dumps({"error": message, **details}, ensure_ascii=False), file=sys.stderr)
     else:
@@ -69,7 +69,8 @@ def fail(message: str, *, as_json: bool = False, **details: object) -> NoReturn:
 
 @asynccontextmanager
 async def connected(bootstrap: str) -> AsyncIterator[ClusterClient]:
-    """A client that is known to have reached a broker: a wrong address is told at once, not after retries."""
+    """Open a client that has reached a broker, so that a wrong address is reported at once, not after
+    retries."""
     try:
         cluster = ClusterClient(
             bootstrap,
@@ -88,21 +89,21 @@ async def connected(bootstrap: str) -> AsyncIterator[ClusterClient]:
 
 
 async def _with_suggestion(cluster: ClusterClient, error: UnknownTopicError) -> ClientError:
-    """The same error with the topic that was probably meant."""
+    """Add the most similar topic name to the error."""
     import difflib
 
     await cluster.refresh(None)
     if error.topic is None or error.topic in cluster.view.topics:
         return error
     near = difflib.get_close_matches(error.topic, cluster.view.topics, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "'ottla topic list' shows what exists"
+    hint = f"did you mean {near[0]!r}?" if near else "'ottla topic list' shows all topics"
     return UnknownTopicError(error.code, topic=error.topic, detail=f"there is no such topic; {hint}")
 
 
 def run_command(
     work: Callable[[], Awaitable[None]], *, as_json: bool, interrupted: int = EXIT_FAILED
 ) -> None:
-    """Run a command's coroutine; what goes wrong ends as one line and an exit code."""
+    """Run a command's coroutine; errors become one line on stderr and an exit code."""
 
     async def awaited() -> None:
         await work()
@@ -119,7 +120,7 @@ def run_command(
     except KeyboardInterrupt:
         raise typer.Exit(interrupted) from None
     except BrokenPipeError:
-        # Whoever read our output has had enough (`| head`): that is no failure, and there is no one to tell.
+        # The reader of the output has closed the pipe (`| head`), which is not an error.
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

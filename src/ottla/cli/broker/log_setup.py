@@ -1,6 +1,6 @@
-"""Log lines that a person can read on a terminal and a machine can cut apart.
+"""Format of log lines, readable and easy to parse.
 
-One line per event: time, level, room, what happened, then `name=value` pairs.
+One line per event: time, level, package, event, then `name=value` pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LineFormatter(logging.Formatter):
 
 
 def configure_logging(level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send the project's log lines to `stream` (stderr), once per process."""
+    """Send the log of this process to `stream` (default: stderr)."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(colour=stream.isatty()))
@@ -40,14 +40,14 @@ def configure_logging(level: str = "INFO", stream: TextIO | None = None) -> None
     root.handlers[:] = [handler]
     root.setLevel(level)
     root.propagate = False
-    # Bad luck inside the event loop must not go unseen either.
+    # Errors in the event loop are logged, too.
     asyncio_log = logging.getLogger("asyncio")
     asyncio_log.handlers[:] = [handler]
     asyncio_log.propagate = False
 
 
 def _one_line(text: str) -> str:
-    """Peers choose parts of some messages: a line break of theirs must not forge a line of ours."""
+    """Escape control characters: messages contain data from clients, which must not forge log lines."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

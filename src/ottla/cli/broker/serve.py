@@ -1,6 +1,6 @@
-"""`ottla serve`: parse the arguments, run one broker until a signal asks it to stop.
+"""`ottla serve`: parse the arguments and run a broker until it gets a signal.
 
-Only light imports here: this module is on the way to the first served request.
+Keep the imports light: they delay the start of the broker.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ examples:
       one broker on 127.0.0.1:9092, data in ./ottla-data
   ottla serve --data /var/lib/ottla --listen 0.0.0.0:9092 \\
               --set advertised.listeners=PLAINTEXT://kafka.example.org:9092
-      reachable from other machines
+      accepts connections from other machines
   ottla serve --config server.properties --set num.partitions=6
-      a Kafka server.properties (KRaft) works as it is; --set wins over the file
+      with a Kafka server.properties (KRaft); --set takes precedence over the file
 
-A member of a cluster names node.id, process.roles, cluster.id, controller.quorum.voters and a listener of
-controller.listener.names; `ottla cluster` runs several on one machine and writes such files.
+A node of a cluster needs node.id, process.roles, cluster.id, controller.quorum.voters and, if it is a
+controller, a listener in controller.listener.names. `ottla cluster` runs several nodes on one machine and
+writes such files.
 
-Point any Kafka client at the address in the ready line. SIGTERM or Ctrl-C stops cleanly.
+Kafka clients connect to the address in the ready line. SIGTERM or Ctrl-C stops the broker cleanly.
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ottla serve",
-        description="Run a broker: a Kafka-compatible log on this machine.",
+        description="Run a Kafka-compatible broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -55,12 +56,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data",
         metavar="DIR",
-        help=f"where the log lives, created if missing (default: log.dirs of --config, else {DEFAULT_DATA})",
+        help=f"data directory, created if missing (default: log.dirs of --config, else {DEFAULT_DATA})",
     )
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"where to listen, port 0: a free one (default: listeners of --config, else {DEFAULT_LISTEN})",
+        help=f"address to listen on, port 0 for any (default: listeners of --config, else {DEFAULT_LISTEN})",
     )
     parser.add_argument("--config", metavar="FILE", help="a Kafka properties file")
     parser.add_argument(
@@ -69,25 +70,25 @@ def build_parser() -> argparse.ArgumentParser:
         dest="settings",
         action="append",
         default=[],
-        help="set one property by its Kafka name; may be repeated, wins over --config",
+        help="set a Kafka property; may be repeated, takes precedence over --config",
     )
     parser.add_argument(
         "--log-level",
         choices=LOG_LEVELS,
         type=str.lower,
         default="info",
-        help="how much to tell on stderr: %(choices)s (default: info)",
+        help="log level: %(choices)s (default: info)",
         metavar="LEVEL",
     )
-    # For supervisors and tests: no orphan stays behind when the parent dies without a word.
+    # For supervisors and tests: the broker stops when its parent dies.
     parser.add_argument("--stop-on-stdin-eof", action="store_true", help=argparse.SUPPRESS)
-    # For tests: tells the members of a cluster apart by the address that their connections come from.
+    # For tests: distinguishes the nodes of a cluster by the source address of their connections.
     parser.add_argument("--connect-from", metavar="ADDRESS", help=argparse.SUPPRESS)
     return parser
 
 
 class UsageError(ValueError):
-    """The arguments cannot be right, whatever the machine looks like: exit code 2."""
+    """Invalid arguments: exit code 2."""
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
@@ -116,20 +117,20 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def property_names_in(path: str) -> set[str]:
-    """The keys a properties file sets: only to know whether our defaults may fill the gap."""
+    """Return the keys in a properties file, to decide whether the defaults of the command apply."""
     from ottla.config.properties import parse_properties
 
     try:
         with open(path, encoding="utf-8") as file:
             return set(parse_properties(file.read()))
     except OSError as error:
-        raise UsageError(f"--config {path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"--config {path}: cannot read the file: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"--config {path}: {error}") from error
 
 
 def overrides_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The command line as properties, with embedded defaults where neither it nor the file speaks."""
+    """Return the command line as properties, with defaults for what neither it nor the file sets."""
     overrides = parse_settings(arguments.settings)
     said = set(overrides)
     if arguments.config is not None:
@@ -143,7 +144,7 @@ def overrides_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def milliseconds_since_process_start() -> int:
-    """Since the kernel started the process (Linux, in steps of 10 ms), elsewhere the CPU time used so far."""
+    """Time since the process started (Linux, in steps of 10 ms); elsewhere the CPU time used so far."""
     try:
         with open("/proc/self/stat", "rb") as stat:
             start_ticks = int(stat.read().rpartition(b")")[2].split()[19])
@@ -161,7 +162,7 @@ def ready_line(broker: Node, node_id: object, data: str) -> str:
 
 
 def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """The parent is gone: stop, and end in any case, since nobody is left to lose patience."""
+    """Stop when the parent is gone, and exit even if the clean stop hangs."""
     descriptor = sys.stdin.fileno()
 
     def readable() -> None:
@@ -174,7 +175,7 @@ def stop_on_stdin_eof(loop: asyncio.AbstractEventLoop, stop: Callable[[], None])
 
 
 class StartError(Exception):
-    """The broker could not start for a reason that a person can do something about."""
+    """The broker could not start for a reason that the user can fix."""
 
     def __init__(self, code: int, reason: object) -> None:
         super().__init__(reason)
@@ -182,13 +183,13 @@ class StartError(Exception):
 
 
 async def start(broker: Node) -> None:
-    """Start the broker. Raises StartError; a bug is not one of those, and keeps its traceback."""
+    """Start the broker. Raises StartError for expected failures; other exceptions keep their traceback."""
     from ottla.storage.errors import StorageError
 
     try:
         await broker.start()
     except OSError as error:
-        # The number of a system error tells people nothing that its words do not.
+        # Omit the number of a system error.
         reason = str(error) if error.filename or not error.strerror else error.strerror
         raise StartError(EXIT_FAILED, reason) from error
     except StorageError as error:
@@ -198,7 +199,7 @@ async def start(broker: Node) -> None:
 
 
 async def start_unless(broker: Node, asked_to_stop: asyncio.Event) -> bool:
-    """Start; a start that waits for others, as a member of a cluster may, is given up when asked to stop."""
+    """Start the broker; abort a start that waits for other nodes when `stop` is set."""
     starting = asyncio.create_task(start(broker))
     stopping = asyncio.create_task(asked_to_stop.wait())
     try:
@@ -217,7 +218,7 @@ async def start_unless(broker: Node, asked_to_stop: asyncio.Event) -> bool:
 
 
 async def serve_until_signal(broker: Node, announce: Callable[[], None], *, watch_stdin: bool) -> None:
-    """Start, say so, wait for SIGTERM or SIGINT, stop. A second signal does not wait for the clean stop."""
+    """Start, print the ready line, wait for SIGTERM or SIGINT, and stop. A second signal exits at once."""
     loop = asyncio.get_running_loop()
     asked_to_stop = asyncio.Event()
 
@@ -234,7 +235,7 @@ async def serve_until_signal(broker: Node, announce: Callable[[], None], *, watc
         return
     try:
         announce()
-        # What start-up built lives as long as the process: spare every later collection the walk over it.
+        # Objects created at start live as long as the process: exclude them from garbage collections.
         gc.freeze()
         await asked_to_stop.wait()
     finally:

@@ -1,6 +1,6 @@
-"""`ottla cluster`: the arguments, the checks before the start, and the way to `ottla cluster status`.
+"""`ottla cluster`: arguments and checks before the start; delegates to `ottla cluster status`.
 
-Only light imports here: parsed by argparse, as `serve` is.
+Keep the imports light: like `serve`, it uses argparse.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ DEFAULT_DATA = "ottla-cluster-data"
 DEFAULT_BASE_PORT = 9092
 
 DESCRIPTION = """\
-Run a replicated cluster on this machine: N `ottla serve` processes, started together, restarted when one
-dies, stopped together.  `ottla cluster status` tells how a cluster is.
+Run a replicated cluster on this machine: N `ottla serve` processes that are started together, restarted when
+one dies, and stopped together. `ottla cluster status` shows the state of a cluster.
 """
 
 EPILOG = f"""\
-members:
+brokers:
   Broker i (0 to N-1) serves clients on port P+i; its controller listener is on P+{CONTROLLER_PORT_GAP}+i.
-  Voters of the metadata quorum are the first 1, 3 or 5 brokers (5 from N=5 on): an even number would
-  survive no more deaths. The others have process.roles=broker.
+  The first 1, 3 or 5 brokers (5 from N=5 on) are voters of the metadata quorum: an even number would not
+  tolerate more failures. The others have process.roles=broker.
 replication:
-  Topics get 3 replicas and min.insync.replicas=2 unless they say otherwise (with 2 brokers: 2 and 1),
-  internal topics too: with N >= 3 any one broker may die and acks=all goes on without loss.
-  Other defaults: --set default.replication.factor=1.
+  By default topics, including internal ones, have 3 replicas and min.insync.replicas=2 (with 2 brokers: 2 and
+  1). With N >= 3 the cluster tolerates the loss of one broker: writes with acks=all continue, and no data is
+  lost. Change the defaults with e.g. --set default.replication.factor=1.
 files:
   DIR/cluster.json, DIR/broker-i/data, DIR/broker-i/broker.log, DIR/broker-i/server.properties.
-  The same DIR starts the same cluster again, on any base port; more brokers are welcome as long as
-  the voters stay the same.
+  The same DIR restarts the same cluster, on any base port. The number of brokers may increase as long as the
+  voters do not change.
 
 examples:
   ottla cluster
       3 brokers on ports 9092, 9093 and 9094, data in ./{DEFAULT_DATA}
   ottla cluster --brokers 5 --data /var/lib/ottla --base-port 19092
   ottla cluster --brokers 3 --no-restart --set broker.session.timeout.ms=3000
-      kill members and watch what happens
+      kill brokers and watch the failover
   ottla cluster status
-      brokers, controllers, lag and troubled partitions of a running cluster
+      brokers, controllers, lag and unhealthy partitions of a running cluster
 
-SIGTERM or Ctrl-C stops all cleanly, a second one kills. Exit codes: 0 stopped as asked, 1 failed, 2 wrong
-arguments.
+SIGTERM or Ctrl-C stops all brokers cleanly, a second one kills them. Exit codes: 0 stopped on request, 1
+failure, 2 invalid arguments.
 """
 
 
@@ -77,66 +77,64 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         type=int,
         default=DEFAULT_BROKERS,
-        help=f"how many (default: {DEFAULT_BROKERS})",
+        help=f"number of brokers (default: {DEFAULT_BROKERS})",
     )
     parser.add_argument(
         "--data",
         metavar="DIR",
         default=DEFAULT_DATA,
-        help=f"where everything lives, created if missing (default: {DEFAULT_DATA})",
+        help=f"data directory of the cluster, created if missing (default: {DEFAULT_DATA})",
     )
     parser.add_argument(
         "--base-port",
         metavar="P",
         type=int,
         default=DEFAULT_BASE_PORT,
-        help=f"the port of broker 0 (default: {DEFAULT_BASE_PORT})",
+        help=f"port of broker 0 (default: {DEFAULT_BASE_PORT})",
     )
-    parser.add_argument(
-        "--no-restart", action="store_true", help="leave a broker that dies down instead of restarting it"
-    )
+    parser.add_argument("--no-restart", action="store_true", help="do not restart brokers that die")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         dest="settings",
         action="append",
         default=[],
-        help="set one property of every broker by its Kafka name; may be repeated",
+        help="set a Kafka property of every broker; may be repeated",
     )
     parser.add_argument(
         "--log-level",
         choices=LOG_LEVELS,
         type=str.lower,
         default="info",
-        help="how much the brokers tell in their logs: %(choices)s (default: info)",
+        help="log level of the brokers: %(choices)s (default: info)",
         metavar="LEVEL",
     )
-    parser.add_argument("--json", action="store_true", help="tell events as JSON, one object per line")
+    parser.add_argument("--json", action="store_true", help="print events as JSON, one object per line")
     return parser
 
 
 def checked_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """What --set says. Raises UsageError for what no cluster could be made of."""
+    """Return the settings of --set. Raises UsageError for invalid arguments."""
     if not 1 <= arguments.brokers <= BROKERS_MAX:
         raise UsageError(f"--brokers {arguments.brokers}: expected 1 to {BROKERS_MAX}")
     port_max = 65535 - CONTROLLER_PORT_GAP - arguments.brokers + 1
     if not 1 <= arguments.base_port <= port_max:
         raise UsageError(
-            f"--base-port {arguments.base_port}: expected 1 to {port_max}, since the controller "
-            f"ports lie {CONTROLLER_PORT_GAP} above"
+            f"--base-port {arguments.base_port}: expected 1 to {port_max}, because the controller "
+            f"ports are {CONTROLLER_PORT_GAP} higher"
         )
     settings = parse_settings(arguments.settings)
     for key in settings:
         if key in PLANNED:
             raise UsageError(
-                f"--set {key}=...: every member has its own, made from --brokers, --base-port and --data; "
-                "for other layouts run each member with `ottla serve --config`"
+                f"--set {key}=...: differs between brokers: it is derived from --brokers, --base-port and "
+                "--data; for other layouts run each broker with `ottla serve --config`"
             )
     return settings
 
 
 def check_ports(members: Sequence[Member]) -> None:
-    """Say who would be in the way before anything starts. Raises OSError."""
+    """Check that the ports are free. Raises OSError."""
     for member in members:
         for port in (member.client_port, member.controller_port):
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -146,14 +144,14 @@ def check_ports(members: Sequence[Member]) -> None:
                 except OSError as error:
                     raise OSError(
                         f"port {port} for broker {member.node_id}: {(error.strerror or str(error)).lower()}; "
-                        "stop who has it or choose another --base-port"
+                        "stop the process that uses it, or choose another --base-port"
                     ) from error
 
 
 def write_properties(path: str, properties: Mapping[str, str]) -> None:
-    """A server.properties that `ottla serve --config` takes, to run this member by hand."""
+    """Write a server.properties for running this broker with `ottla serve --config`."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    lines = ["# Written by `ottla cluster` at every start."]
+    lines = ["# Written by `ottla cluster` at each start."]
     for key, value in sorted(properties.items()):
         escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
         lines.append(f"{key}={escaped}")
@@ -173,9 +171,7 @@ def main(argv: Sequence[str]) -> int:
         return run(argv[1:])
     parser = build_parser()
     if argv and not argv[0].startswith("-"):
-        parser.error(
-            f"unknown command {argv[0]!r}: `ottla cluster [options]` runs one, or `ottla cluster status`"
-        )
+        parser.error(f"unknown command {argv[0]!r}: use `ottla cluster [options]` or `ottla cluster status`")
     arguments = parser.parse_args(argv)
     try:
         settings = checked_settings(arguments)

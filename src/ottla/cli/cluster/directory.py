@@ -1,9 +1,9 @@
-"""The directory of a cluster on one machine: which cluster it holds, and who runs it now.
+"""The directory of a cluster on one machine: its identity, and a lock.
 
-DIR/cluster.json         the cluster's id, its brokers and voters; written once, amended when it grows
-DIR/cluster.lock         held by the `ottla cluster` that runs
-DIR/broker-0/data        what broker 0 stores
-DIR/broker-0/broker.log  what broker 0 says, appended over its restarts
+DIR/cluster.json         cluster id, number of brokers and voters; updated when brokers are added
+DIR/cluster.lock         locked by the running `ottla cluster`
+DIR/broker-0/data        data of broker 0
+DIR/broker-0/broker.log  log of broker 0, appended to at restarts
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LOG_BYTES_MAX = 10 * 1024 * 1024
 
 
 class ClusterDirError(ValueError):
-    """The directory cannot be used as asked: the text names it and the way out."""
+    """The directory cannot be used as requested; the message names a solution."""
 
 
 class ClusterDir:
-    """Opened and locked for one supervisor; `close` lets go of it."""
+    """Opened and locked by one supervisor, until `close`."""
 
     def __init__(self, path: str, brokers: int) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class ClusterDir:
             os.makedirs(path, exist_ok=True)
             self._take_lock()
         except OSError as error:
-            raise ClusterDirError(f"--data {path}: cannot be used: {error.strerror or error}") from error
+            raise ClusterDirError(f"--data {path}: {error.strerror or error}") from error
         try:
             self.cluster_id = self._settle(brokers)
         except BaseException:
@@ -51,14 +51,14 @@ class ClusterDir:
         return os.path.join(self.path, f"broker-{node_id}", "broker.log")
 
     def prepare(self, node_id: int) -> None:
-        """A member's place; a log that has grown large is set aside, one generation of it."""
+        """Create the directory of a broker. A large log file is renamed; one old file is kept."""
         path = self.log_path(node_id)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES_MAX:
             os.replace(path, f"{path}.1")
 
     def _take_lock(self) -> None:
-        # Opened for appending: the pid of whoever holds the lock must survive our look at it.
+        # Opened for appending, so that the pid of the lock holder is not overwritten.
         lock = open(os.path.join(self.path, "cluster.lock"), "a+", encoding="ascii")  # noqa: SIM115
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,8 +67,8 @@ class ClusterDir:
             holder = lock.read().strip() or "unknown"
             lock.close()
             raise ClusterDirError(
-                f"--data {self.path}: another `ottla cluster` (pid {holder}) runs it: "
-                "stop that one or choose another directory"
+                f"--data {self.path}: another `ottla cluster` (pid {holder}) uses it: "
+                "stop that process or choose another directory"
             ) from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
@@ -89,20 +89,20 @@ class ClusterDir:
             cluster_id, had, had_voters = known["cluster_id"], int(known["brokers"]), int(known["voters"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ClusterDirError(
-                f"{path}: cannot be understood ({error}): repair it, or choose another --data directory"
+                f"{path}: invalid file ({error}): repair it, or choose another --data directory"
             ) from error
         if brokers < had:
             raise ClusterDirError(
-                f"--brokers {brokers}: {self.path} holds a cluster of {had}, and the missing members have "
+                f"--brokers {brokers}: {self.path} contains a cluster of {had}, and the missing brokers have "
                 f"replicas: use --brokers {had} or more, or another --data directory"
             )
         if voters != had_voters:
             fitting = [count for count in range(had, 2 * had + 10) if voter_count(count) == had_voters]
             choice = f"{had} or more" if len(fitting) > 2 else " or ".join(map(str, fitting))
             raise ClusterDirError(
-                f"--brokers {brokers}: {self.path} holds a cluster of {had} with "
+                f"--brokers {brokers}: {self.path} contains a cluster of {had} with "
                 f"{_plural(had_voters, 'voter')}, {brokers} brokers would have {voters}, "
-                "and voters cannot be changed by a restart: "
+                "and a restart cannot change the voters: "
                 f"use --brokers {choice}, or another --data directory"
             )
         if brokers > had:
@@ -112,7 +112,7 @@ class ClusterDir:
     def _refuse_single_node(self) -> None:
         if os.path.exists(os.path.join(self.path, "meta.properties")):
             raise ClusterDirError(
-                f"--data {self.path}: holds the data of a single `ottla serve`: choose another directory"
+                f"--data {self.path}: contains the data of a single `ottla serve`: choose another directory"
             )
 
     def _write(self, path: str, cluster_id: str, brokers: int, voters: int) -> None:

@@ -1,4 +1,4 @@
-"""What `ottla cluster` tells while it runs: one line per event, as text or as JSON."""
+"""The events of `ottla cluster`: one line per event, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TAIL_BYTES = 8_000
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code as people say it."""
+    """Describe an exit code."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -21,7 +21,7 @@ def how_it_ended(code: int) -> str:
 
 
 def log_tail(path: str) -> list[str]:
-    """The last lines of a member's log."""
+    """Return the last lines of a broker's log."""
     try:
         with open(path, "rb") as log:
             log.seek(0, 2)
@@ -32,7 +32,7 @@ def log_tail(path: str) -> list[str]:
 
 
 class Events:
-    """Text for people, or one JSON object per line with `event` and, where it has one, `broker`."""
+    """Prints text, or one JSON object per line with `event` and, if applicable, `broker`."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -42,7 +42,7 @@ class Events:
         self._print(line)
 
     def died(self, node_id: int, code: int, then: str, log_path: str, *, was_ready: bool) -> None:
-        """A member ended unasked; one that was never ready shows why by the end of its log."""
+        """Report that a broker died; if it was never ready, print the end of its log."""
         tail = [] if was_ready else log_tail(log_path)
         how = how_it_ended(code)
         text = f"broker {node_id} died ({how}), {then}; its log: {log_path}"
@@ -57,5 +57,5 @@ class Events:
         try:
             print(line, flush=True)
         except BrokenPipeError:
-            # Whoever read our lines has left; the cluster goes on without them.
+            # The reader of the output is gone; the cluster continues.
             sys.stdout = open("/dev/null", "w", encoding="ascii")  # noqa: SIM115

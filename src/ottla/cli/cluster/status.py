@@ -1,4 +1,4 @@
-"""`ottla cluster status`: how a cluster is, for people and for machines."""
+"""`ottla cluster status`: the state of a cluster, as text or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ottla.client import Admin, ClusterInfo, QuorumInfo, QuorumReplica, TopicInf
 from ottla.client.errors import BrokerError, RequestTimeoutError, UnsupportedApiError
 
 PARTITIONS_SHOWN_MAX = 20
-# A voter or observer that has not caught up for so long counts as behind; idle quorums append twice a second.
+# Time after which a voter or observer that has not caught up counts as lagging; idle quorums append twice a
+# second.
 QUORUM_BEHIND_MS = 10_000
 TROUBLES = ("offline", "under_min_isr", "under_replicated")
 
@@ -22,15 +23,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exce
 
 @app.command(
     context_settings={"help_option_names": ["-h", "--help"]},
-    help=f"""Show brokers, controllers, quorum lag and the partitions in trouble of a cluster.
+    help=f"""Show the brokers, controllers, quorum lag and unhealthy partitions of a cluster.
 
-    Exit code 0: healthy. Exit code 1: not, or the cluster cannot be reached; what is wrong stands in the
-    first lines. Healthy means: there is an active controller, no broker is fenced, no voter is more than
-    {QUORUM_BEHIND_MS // 1000} s behind, and every partition has a leader and all its replicas in sync.
+    The exit code is 0 if the cluster is healthy, 1 if it is not or cannot be reached; the first lines name
+    the problems. Healthy means: there is an active controller, no broker is fenced, no voter lags by more
+    than {QUORUM_BEHIND_MS // 1000} s, and every partition has a leader and all its replicas are in sync.
 
     - offline: a partition without a leader
-    - under-min-ISR: fewer replicas in sync than min.insync.replicas, so acks=all is refused
-    - under-replicated: some replica is not in sync
+    - under-min-ISR: fewer replicas in sync than min.insync.replicas, so writes with acks=all fail
+    - under-replicated: a replica is not in sync
 
     Examples:
 
@@ -43,7 +44,7 @@ def status(
     show_all: Annotated[
         bool,
         typer.Option(
-            "--all", help=f"Show every partition instead of {PARTITIONS_SHOWN_MAX}, troubled ones first."
+            "--all", help=f"Show all partitions instead of {PARTITIONS_SHOWN_MAX}; unhealthy ones first."
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -68,7 +69,7 @@ def status(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """As a command of its own, so that `ottla cluster` needs no typer."""
+    """Run as a separate typer application, so that `ottla cluster` needs no typer."""
     try:
         app(args=list(arguments), prog_name="ottla cluster status")
     except SystemExit as end:
@@ -77,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 async def gather(admin: Admin) -> dict[str, Any]:
-    """Everything that is shown, as JSON would have it."""
+    """Collect everything, in the form of the JSON output."""
     info = await admin.describe_cluster(include_fenced=True)
     quorum, quorum_problem = await _quorum(admin)
     topics = await admin.list_topics(include_internal=True)
@@ -99,22 +100,22 @@ async def gather(admin: Admin) -> dict[str, Any]:
         "topics_total": len(topics),
         "partitions_total": len(partitions),
         **{f"{name}_total": count for name, count in counts.items()},
-        "partitions": sorted(partitions, key=_trouble_first),
+        "partitions": sorted(partitions, key=_unhealthy_first),
     }
 
 
 async def _quorum(admin: Admin) -> tuple[QuorumInfo | None, str | None]:
-    """The quorum, or what to say instead; a cluster that cannot tell (ZooKeeper's) is not ill for that."""
+    """Return the quorum, or an error message. A cluster without a quorum (ZooKeeper) is not unhealthy."""
     try:
         return await admin.describe_quorum(), None
     except UnsupportedApiError:
         return None, None
     except (BrokerError, RequestTimeoutError) as error:
-        return None, f"the metadata quorum does not answer: {error}"
+        return None, f"the metadata quorum does not respond: {error}"
 
 
 async def _min_isr(admin: Admin, names: Sequence[str]) -> dict[str, int]:
-    """min.insync.replicas by topic; a topic that was deleted meanwhile must not spoil the picture."""
+    """Return min.insync.replicas by topic; ignore topics that were deleted in the meantime."""
     if not names:
         return {}
     try:
@@ -152,7 +153,7 @@ def partition_rows(topics: Sequence[TopicInfo], min_isr: dict[str, int]) -> list
 
 
 def broker_rows(info: ClusterInfo, partitions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The registered brokers, and those that only replica lists know any more."""
+    """Return the registered brokers, and brokers that occur only in replica lists."""
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
     in_sync: dict[int, int] = {}
@@ -183,7 +184,7 @@ def broker_rows(info: ClusterInfo, partitions: Sequence[dict[str, Any]]) -> list
 
 
 def quorum_rows(quorum: QuorumInfo) -> dict[str, list[dict[str, Any]]]:
-    """Voters and observers with their lag, in records and in time behind the leader's clock."""
+    """Return voters and observers with their lag, in records and in time."""
     leader_ms = max(
         (row.last_caught_up_ms for row in quorum.voters if row.node_id == quorum.leader_id), default=-1
     )
@@ -191,7 +192,7 @@ def quorum_rows(quorum: QuorumInfo) -> dict[str, list[dict[str, Any]]]:
     def row_of(row: QuorumReplica) -> dict[str, Any]:
         known = leader_ms >= 0 and row.last_caught_up_ms >= 0
         lag_ms = max(0, leader_ms - row.last_caught_up_ms) if known else -1
-        # A leader that has never heard of it says -1: it is behind by all there is.
+        # -1 if the leader has never received a fetch from it: it lags by the whole log.
         silent = leader_ms >= 0 and row.last_caught_up_ms < 0 and row.lag != 0
         return {
             "id": row.node_id,
@@ -214,15 +215,15 @@ def problems_of(
     quorum: QuorumInfo | None,
     counts: dict[str, int],
 ) -> list[str]:
-    """One line for each thing that is wrong, the worst first."""
+    """Return one line per problem, the worst first."""
     found = []
     if quorum is not None and quorum.leader_id < 0:
-        found.append("there is no active controller: a majority of the voters must be up")
+        found.append("no active controller: a majority of the voters must be up")
     if counts["offline"]:
-        found.append(f"{plural(counts['offline'], 'partition')} offline: no replica that may lead is up")
+        found.append(f"{plural(counts['offline'], 'partition')} offline: no eligible replica is up")
     if counts["under_min_isr"]:
         found.append(
-            f"{plural(counts['under_min_isr'], 'partition')} under min.insync.replicas: acks=all is refused"
+            f"{plural(counts['under_min_isr'], 'partition')} under min.insync.replicas: acks=all fails"
         )
     if counts["under_replicated"]:
         found.append(f"{plural(counts['under_replicated'], 'partition')} under-replicated")
@@ -231,13 +232,13 @@ def problems_of(
             found.append(f"broker {row['id']} is fenced: it is down or cannot reach the controller")
         elif row["state"] == "gone":
             found.append(
-                f"broker {row['id']} is not registered, yet has {plural(row['replicas'], 'replica')}"
+                f"broker {row['id']} is not registered, but has {plural(row['replicas'], 'replica')}"
             )
-    found += [f"voter {row['id']} is behind by {_lag(row)}" for row in members["voters"] if row["behind"]]
+    found += [f"voter {row['id']} lags by {_lag(row)}" for row in members["voters"] if row["behind"]]
     return found
 
 
-def _trouble_first(row: dict[str, Any]) -> tuple[object, ...]:
+def _unhealthy_first(row: dict[str, Any]) -> tuple[object, ...]:
     return (*(not row[name] for name in TROUBLES), row["topic"], row["partition"])
 
 
@@ -251,7 +252,7 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def show(found: dict[str, Any]) -> None:
-    """A verdict, then brokers, quorum and partitions."""
+    """Print whether the cluster is healthy, then brokers, quorum and partitions."""
     if found["healthy"]:
         console.print("[green]healthy[/green]")
     for problem in found["problems"]:
@@ -320,4 +321,4 @@ def _show_partitions(found: dict[str, Any]) -> None:
         )
     console.print(shown)
     if len(rows) < total:
-        console.print(f"{total - len(rows)} more: --all shows them", style="dim")
+        console.print(f"{total - len(rows)} more; use --all to show them", style="dim")

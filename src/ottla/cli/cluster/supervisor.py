@@ -1,7 +1,7 @@
-"""Runs the members of a cluster as processes: starts them, restarts those that die, stops them all.
+"""Runs the brokers of a cluster as processes: starts them, restarts those that die, stops them all.
 
-Members never outlive the supervisor: each holds the read end of a pipe as its stdin and stops when that
-closes, which the kernel does however the supervisor ends.
+Brokers never outlive the supervisor: the stdin of each is a pipe from the supervisor, and it stops when the
+pipe closes, which happens however the supervisor ends.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ EXIT_USAGE = 2
 READY = re.compile(rb"ready on (\S+) ")
 RESTART_FIRST_S = 1.0
 RESTART_MAX_S = 30.0
-# A member that lived this long has recovered: its next death is a new story.
+# A broker that ran this long has recovered: the restart delay starts over.
 STEADY_S = 10.0
 STILL_WAITING_S = 30.0
 STOP_TIMEOUT_S = 45.0
 
 
 class Supervised:
-    """One member as the supervisor sees it."""
+    """The state of one supervised broker."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -69,11 +69,11 @@ class Supervisor:
         return ",".join(f"{HOST}:{one.member.client_port}" for one in self._supervised)
 
     async def run(self) -> int:
-        """Until a signal asks to stop, or nothing is left to run. The exit code of the command."""
+        """Run until a signal arrives or no broker is left; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        self._introduce()
+        self._announce_start()
         keepers = [asyncio.create_task(self._keep(one)) for one in self._supervised]
         waiting = loop.call_later(STILL_WAITING_S, self._still_waiting)
         ending = asyncio.create_task(self._stop_when_asked())
@@ -82,13 +82,13 @@ class Supervisor:
         finally:
             waiting.cancel()
             ending.cancel()
-        stopped = "stopped" if self._stopping.is_set() else "no broker is left: the cluster has ended"
+        stopped = "stopped" if self._stopping.is_set() else "no broker is running: the cluster has ended"
         if not self._stopping.is_set():
             self._exit_code = EXIT_FAILED
         self._events.tell("stopped", stopped, exit_code=self._exit_code)
         return self._exit_code
 
-    def _introduce(self) -> None:
+    def _announce_start(self) -> None:
         count = len(self._supervised)
         voters = voter_count(count)
         voting = "all of them voters" if voters == count else f"voters 0 to {voters - 1}"
@@ -105,28 +105,28 @@ class Supervisor:
     # -- one member
 
     async def _keep(self, one: Supervised) -> None:
-        """Run a member, again and again, until the cluster stops."""
+        """Run a broker, and restart it, until the cluster stops."""
         pause_s = self._restart_first_s
         while not self._stopping.is_set():
             started_s = time.monotonic()
             try:
                 code, was_ready = await self._run_once(one)
             except OSError as error:
-                # No room for its log, no more processes: the others go on, and this one tries again.
+                # For example a full disk or too many processes: the others continue, and this one is retried.
                 text = f"broker {one.node_id} cannot be started: {error}"
                 self._events.tell("broker-failed", text, broker=one.node_id, error=str(error))
                 code, was_ready = EXIT_FAILED, False
             if self._stopping.is_set():
-                if code != 0 and self._exit_code == EXIT_OK:  # else the reason of the stop is the better one
+                if code != 0 and self._exit_code == EXIT_OK:  # otherwise the reason of the stop is reported
                     self._exit_code = EXIT_FAILED
                 how = "stopped" if code == 0 else how_it_ended(code)
                 text = f"broker {one.node_id} {how}"
                 self._events.tell("broker-stopped", text, broker=one.node_id, exit_code=code)
                 return
-            # Wrong arguments do not become right by trying again.
+            # A retry does not fix invalid arguments.
             hopeless = code == EXIT_USAGE and not was_ready
             if hopeless or not self._restart:
-                then = "its configuration is refused" if hopeless else "it stays down (--no-restart)"
+                then = "its configuration is invalid" if hopeless else "not restarted (--no-restart)"
                 log_path = self._directory.log_path(one.node_id)
                 self._events.died(one.node_id, code, then, log_path, was_ready=was_ready)
                 if hopeless:
@@ -143,7 +143,7 @@ class Supervisor:
             pause_s = min(pause_s * 2, RESTART_MAX_S)
 
     async def _run_once(self, one: Supervised) -> tuple[int, bool]:
-        """From start to end: the exit code, and whether it ever served."""
+        """Run the process once; return its exit code and whether it was ever ready."""
         self._directory.prepare(one.node_id)
         log_path = self._directory.log_path(one.node_id)
         with open(log_path, "ab") as log:  # noqa: ASYNC230 (the child's, nothing is written here)
@@ -152,7 +152,7 @@ class Supervisor:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                # A session of its own: Ctrl-C reaches the supervisor alone, which then stops all in order.
+                # A new session: Ctrl-C reaches only the supervisor, which then stops the brokers.
                 start_new_session=True,
             )
         one.process = process
@@ -166,13 +166,13 @@ class Supervisor:
             found = READY.search(line)
             if found is not None and not was_ready:
                 was_ready = one.ready = True
-                self._tell_ready(one, found.group(1).decode())
+                self._announce_ready(one, found.group(1).decode())
         code = await process.wait()
         one.ready = False
         one.process = None
         return code, was_ready
 
-    def _tell_ready(self, one: Supervised, address: str) -> None:
+    def _announce_ready(self, one: Supervised, address: str) -> None:
         self._events.tell(
             "broker-ready", f"broker {one.node_id} ready on {address}", broker=one.node_id, address=address
         )
@@ -187,7 +187,7 @@ class Supervisor:
             )
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than the cluster runs."""
+        """Wait until the time has passed or the cluster stops."""
         loop = asyncio.get_running_loop()
         over = loop.create_future()
         timer = loop.call_later(seconds, over.set_result, None)
@@ -218,10 +218,10 @@ class Supervisor:
         for process in running:
             if process.returncode is None:
                 process.terminate()
-                # A member that was paused by hand could not hear us.
+                # A paused process would not receive the signal.
                 process.send_signal(signal.SIGCONT)
         await asyncio.sleep(self._stop_timeout_s)
-        self._kill_rest(f"no end {self._stop_timeout_s:g} s after SIGTERM")
+        self._kill_rest(f"still running {self._stop_timeout_s:g} s after SIGTERM")
 
     def _kill_rest(self, why: str) -> None:
         for one in self._supervised:
@@ -235,7 +235,7 @@ class Supervisor:
 
 
 def serve_command(config_path: str, log_level: str) -> list[str]:
-    """`ottla serve` of this very installation."""
+    """The command line of `ottla serve` of this installation."""
     # -P keeps the current directory off sys.path: an `ottla.py` there must not shadow the package.
     command = [sys.executable, "-P", "-m", "ottla", "serve", "--config", os.path.abspath(config_path)]
     return [*command, "--log-level", log_level, "--stop-on-stdin-eof"]

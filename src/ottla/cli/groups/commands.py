@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.groups.reset_plan import Shift, Step, Target, plan_reset, why_not_now
+from ottla.cli.groups.reset_plan import Shift, Step, Target, plan_reset, why_not_empty
 from ottla.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.output import connected, console, plural, print_json, run_command, table
 from ottla.cli.records.start_point import parse_start
@@ -19,7 +19,7 @@ from ottla.client.errors import ClientError, GroupNotEmptyError, UnknownGroupErr
 from ottla.protocol.errors import ErrorCode
 
 app = typer.Typer(
-    help="Consumer groups: list, describe (lag, members, why they rebalanced), reset, seek and delete.",
+    help="Consumer groups: list, describe (lag, members, causes of rebalances), reset, seek and delete.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -34,8 +34,9 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_de
     "list",
     help="""List groups with their state, members and lag.
 
-    `lag` is what is left to read in all partitions that the group has committed for. `type` is `consumer` for
-    groups of the new protocol (KIP-848), else `classic`.
+    `lag` is the number of records after the committed offsets of the group. `type` is `consumer` for groups
+    of the new
+protocol (KIP-848), otherwise `classic`.
 
     Examples:
 
@@ -48,13 +49,15 @@ def list_groups(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only in this state, e.g. stable; may be repeated."),
+        typer.Option(
+            "--state", metavar="STATE", help="Only groups in this state, e.g. stable; may be repeated."
+        ),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only of this type: classic or consumer."),
+        typer.Option("--type", metavar="TYPE", help="Only groups of this type: classic or consumer."),
     ] = None,
-    lag: Annotated[bool, typer.Option("--lag/--no-lag", help="Look up what is left to read.")] = True,
+    lag: Annotated[bool, typer.Option("--lag/--no-lag", help="Compute the lag.")] = True,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -73,11 +76,12 @@ def list_groups(
 
 @app.command(
     "describe",
-    help="""Show where groups stand, who reads what, and why they last rebalanced.
+    help="""Show the committed offsets, members and last rebalances of groups.
 
-    For each partition: the committed offset, the end, what lies between (`lag`), and its owner. Below it the
-    last rebalances: who joined, left or timed out, and how long it took. That is remembered by the group's
-    coordinator since it became that; only Ottla's brokers tell it.
+    For each partition: the committed offset, the end offset, the difference (`lag`), and the member that owns
+    it. Then
+the last rebalances: which members joined, left or timed out, and how long it took. The coordinator keeps
+these in memory, and only Ottla's brokers report them.
 
     Examples:
 
@@ -90,11 +94,11 @@ def describe(
     names: Names,
     *,
     rebalances: Annotated[
-        int, typer.Option("--rebalances", "-r", min=0, help="Show so many rebalances.")
+        int, typer.Option("--rebalances", "-r", min=0, help="Number of rebalances to show.")
     ] = 3,
     read_committed: Annotated[
         bool,
-        typer.Option("--read-committed", help="Count the lag up to the first open transaction only."),
+        typer.Option("--read-committed", help="Compute the lag up to the last stable offset."),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -117,15 +121,16 @@ def describe(
 
 @app.command(
     "reset",
-    help="""Set where a group goes on reading. Shows what it would do; `--execute` does it.
+    help="""Change the committed offsets of a group. Only shows the changes, unless `--execute` is given.
 
-    `--to` takes `earliest`, `latest`, an offset (`42`), the last N of each partition (`-10`), a time
-    (`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`): then the first record
-    that is not older. `--shift-by` moves from where the group is. Offsets outside of a partition become its
-    beginning or its end.
+    `--to` is `earliest`, `latest`, an offset (`42`), the last N records of each partition (`-10`), a time
+(`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`): the first record that is
+not older. `--shift-by` is relative to the committed offset. Offsets out of range are set to the beginning or
+the end of the partition.
 
-    Without `--topic`: all partitions that the group has committed for. The group must have no members. A
-    group that does not exist is made if `--topic` says for what.
+    Without `--topic`: all partitions with a committed offset. The group must not have members. A group that
+    does not
+exist is created if `--topic` is given.
 
     Examples:
 
@@ -142,24 +147,28 @@ def reset(
     ] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", help="So many records on; back if negative."),
+        typer.Option(
+            "--shift-by", metavar="N", help="Number of records to move forward; negative: backward."
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated."),
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC", help="Only partitions of this topic; may be repeated."
+        ),
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="Only this one of --topic; may be repeated."),
+        typer.Option("--partition", "-p", min=0, help="Only this partition of --topic; may be repeated."),
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     if (to is None) == (shift_by is None):
-        raise typer.BadParameter("say where to: --to POINT or --shift-by N")
+        raise typer.BadParameter("no target: use --to POINT or --shift-by N")
     if partition and len(topic or ()) != 1:
-        raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+        raise typer.BadParameter("--partition needs --topic, e.g. --topic orders --partition 0")
     target = Shift(shift_by) if shift_by is not None else _parse(to or "", "--to")
     topics = dict.fromkeys(topic or (), partition or None)
     _run_reset(name, target, topics, execute=execute, bootstrap=bootstrap, as_json=as_json)
@@ -167,9 +176,9 @@ def reset(
 
 @app.command(
     "seek",
-    help="""Set where a group goes on reading one partition.
+    help="""Change the committed offset of a group in one partition.
 
-    POINT is as for `reset --to`. The group must have no members.
+    POINT has the same forms as in `reset --to`. The group must not have members.
 
     Examples:
 
@@ -185,7 +194,7 @@ def seek(
     ],
     point: Annotated[str, typer.Argument(metavar="POINT", help="An offset, a time, ...", show_default=False)],
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the change.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -195,9 +204,9 @@ def seek(
 
 @app.command(
     "delete",
-    help="""Delete groups and the offsets they have committed. They must have no members.
+    help="""Delete groups with their committed offsets. The groups must not have members.
 
-    On a terminal it asks first, unless `--yes` is given.
+On a terminal, asks for confirmation unless `--yes` is given.
 
     Examples:
 
@@ -208,13 +217,15 @@ def seek(
 def delete(
     names: Names,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing group is no error.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Do not fail if a group does not exist.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     if not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(f"Delete {', '.join(names)} and where they stand?", abort=True)
+        typer.confirm(f"Delete {', '.join(names)} and the committed offsets?", abort=True)
 
     async def work() -> None:
         deleted = []
@@ -236,7 +247,7 @@ def delete(
         for name in deleted:
             print(f"Deleted group {name}")
         for name in missing:
-            print(f"There is no group {name}")
+            print(f"Group {name} does not exist")
 
     run_command(work, as_json=as_json)
 
@@ -263,7 +274,7 @@ def _run_reset(
                     offsets = {(step.topic, step.partition): step.new for step in steps}
                     await admin.alter_group_offsets(name, offsets)
                 except GroupNotEmptyError as error:
-                    # Somebody has joined since we looked.
+                    # A member has joined in the meantime.
                     raise await _refusal(admin, name, error) from error
         if as_json:
             rows = [step.as_json() for step in steps]
@@ -271,11 +282,11 @@ def _run_reset(
             return
         _show_steps(steps)
         if execute:
-            print(f"\nGroup {name} goes on there: {plural(len(steps), 'partition')} set")
+            print(f"\nChanged the offsets of group {name} in {plural(len(steps), 'partition')}")
         else:
-            print("\nNothing was changed: this was a dry run")
+            print("\nDry run: nothing was changed; use --execute to apply")
             if group is not None and active:
-                print(f"ottla: --execute would refuse: {why_not_now(group)}", file=sys.stderr)
+                print(f"ottla: --execute would fail: {why_not_empty(group)}", file=sys.stderr)
 
     run_command(work, as_json=as_json)
 
@@ -299,11 +310,11 @@ def _parse(text: str, option: str) -> Target:
 
 
 def _not_empty(group: GroupInfo) -> GroupNotEmptyError:
-    return GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP, group=group.group_id, detail=why_not_now(group))
+    return GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP, group=group.group_id, detail=why_not_empty(group))
 
 
 async def _refusal(admin: Admin, name: str, error: GroupNotEmptyError) -> ClientError:
-    """The same refusal with the names of the members, if they are still there."""
+    """Add the names of the members to the error, if they are still there."""
     for group in await admin.describe_groups([name], missing_ok=True):
         if group.is_active:
             return _not_empty(group)
@@ -312,7 +323,7 @@ async def _refusal(admin: Admin, name: str, error: GroupNotEmptyError) -> Client
 
 @asynccontextmanager
 async def _suggesting(admin: Admin) -> AsyncIterator[Admin]:
-    """An unknown group is told with the one that was probably meant."""
+    """Add the most similar group name to an error about an unknown group."""
     try:
         yield admin
     except UnknownGroupError as error:
@@ -320,7 +331,7 @@ async def _suggesting(admin: Admin) -> AsyncIterator[Admin]:
 
         known = [row.group_id for row in await admin.list_groups()]
         near = difflib.get_close_matches(error.group or "", known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "'ottla group list' shows what exists"
+        hint = f"did you mean {near[0]!r}?" if near else "'ottla group list' shows all groups"
         raise UnknownGroupError(
             error.code, group=error.group, detail=f"there is no such group; {hint}"
         ) from error

@@ -1,4 +1,4 @@
-"""Where a group would stand after a reset: worked out first, done when it was seen."""
+"""The new offsets of a group, computed and shown before they are committed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ MEMBERS_NAMED_MAX = 3
 
 
 class Shift(int):
-    """So many records on from where the group stands; back if it is negative."""
+    """A number of records to move forward from the committed offset; negative: backward."""
 
 
 Target = Start | LastN | Shift
 
 
 class Step(NamedTuple):
-    """One partition: where the group stands (-1: nowhere) and where it will; `note` says what is unusual."""
+    """The change of one partition: its committed offset (-1: none) and its new one; `note` explains special
+    cases."""
 
     topic: str
     partition: int
@@ -44,21 +45,21 @@ class Step(NamedTuple):
 async def plan_reset(
     admin: Admin, group_id: str, target: Target, topics: Mapping[str, Iterable[int] | None]
 ) -> list[Step]:
-    """The steps for partitions of these topics (None: all of them); without topics, for all the group has.
+    """Plan the changes for partitions of these topics (None: all partitions); without topics, for all
+    committed ones.
 
-    Raises ClientError if there is nothing to reset, or a partition that cannot be asked.
+    Raises ClientError if there is nothing to reset, or a partition is not available.
+
     """
     committed = {key: row.offset for key, row in (await admin.group_offsets(group_id)).items()}
     keys = await _chosen(admin, committed, topics)
     if not keys:
-        raise ClientError(
-            f"group {group_id!r} has committed no offsets: say with --topic which partitions to set"
-        )
+        raise ClientError(f"group {group_id!r} has no committed offsets: select partitions with --topic")
     starts, ends = await admin.start_offsets(keys), await admin.end_offsets(keys)
     gone = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in ends]
     if gone:
         raise ClientError(
-            f"no offsets of {', '.join(gone)}: the topic is gone or has no leader; choose others with --topic"
+            f"offsets of {', '.join(gone)} not available: topic deleted or without a leader; use --topic"
         )
     wanted = await _wanted(admin, keys, target, committed, starts, ends)
     return [
@@ -93,7 +94,8 @@ async def _wanted(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The offset for each; without those that have none to shift, or no record as late as asked."""
+    """Return the new offsets; without partitions that have no offset to shift, or no record as late as
+    requested."""
     if isinstance(target, datetime):
         found = await admin.list_offsets(dict.fromkeys(keys, timestamp_ms_of(target)))
         return {key: at.offset for key, at in found.items() if at.offset >= 0}
@@ -108,29 +110,29 @@ async def _wanted(
 
 def _step(key: TopicPartition, current: int, wanted: int, start: int, end: int, target: Target) -> Step:
     if wanted < 0 and isinstance(target, Shift):
-        return Step(*key, current, start, start, end, "no offset to shift: the beginning")
+        return Step(*key, current, start, start, end, "no committed offset: set to the beginning")
     if wanted < 0:
-        return Step(*key, current, end, start, end, "no record that late: the end")
+        return Step(*key, current, end, start, end, "no record that late: set to the end")
     if wanted < start:
-        return Step(*key, current, start, start, end, f"{wanted} is gone: the beginning")
+        return Step(*key, current, start, start, end, f"{wanted} was deleted: set to the beginning")
     if wanted > end:
-        return Step(*key, current, end, start, end, f"{wanted} is not written yet: the end")
+        return Step(*key, current, end, start, end, f"{wanted} does not exist yet: set to the end")
     return Step(*key, current, wanted, start, end)
 
 
-def why_not_now(group: GroupInfo) -> str:
-    """Why a group with members is left alone, and what to do."""
+def why_not_empty(group: GroupInfo) -> str:
+    """Explain why the offsets of a group with members cannot be changed, and what to do."""
     named = [f"{each.client_id or each.name} on {host_of(each.client_host)}" for each in group.members]
     shown = ", ".join(named[:MEMBERS_NAMED_MAX])
     if len(named) > MEMBERS_NAMED_MAX:
         shown += f" and {len(named) - MEMBERS_NAMED_MAX} more"
     members = f", with {shown}" if named else ""
     return (
-        f"it is {group.state}{members}: members go by their own offsets, so stop them first "
-        "and wait until `ottla group describe` shows it Empty"
+        f"it is {group.state}{members}: members would overwrite the offsets, so stop them first "
+        "and wait until `ottla group describe` shows the state Empty"
     )
 
 
 def host_of(client_host: str) -> str:
-    """Brokers say `/127.0.0.1`."""
+    """Strip the slash of `/127.0.0.1`, the form that brokers return."""
     return client_host.lstrip("/") or "-"

@@ -1,4 +1,4 @@
-"""What `ottla group list` and `describe` gather and how they show it."""
+"""Data and output of `ottla group list` and `describe`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CAUSES_SHOWN_MAX = 4
 async def list_groups(
     admin: Admin, states: Sequence[str], types: Sequence[str], *, with_lag: bool
 ) -> list[dict[str, Any]]:
-    """One row for each group, as JSON would have it."""
+    """Return one row per group, in the form of the JSON output."""
     listed = await admin.list_groups(states, types)
     described = {
         group.group_id: group
@@ -41,7 +41,7 @@ async def list_groups(
 
 
 def total_lag(lags: Sequence[PartitionLag]) -> int | None:
-    """Of all partitions that have one; None if none has."""
+    """Return the lag of all partitions that have one; None if none has."""
     known = [row.lag for row in lags if row.lag >= 0]
     return sum(known) if known else None
 
@@ -127,12 +127,12 @@ def _cause(cause: RebalanceCause) -> dict[str, Any]:
     }
 
 
-# For people.
+# Text output.
 
 
 def show_list(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
-        print("No groups. One begins with its first consumer: ottla consume TOPIC --group NAME")
+        print("No groups. A consumer creates one: ottla consume TOPIC --group NAME")
         return
     right = ("members", "lag", "coordinator")
     shown = table("group", "type", "state", *right, right=right)
@@ -160,7 +160,7 @@ def show_group(group: dict[str, Any], *, rebalances_max: int) -> None:
     moving = [member for member in group["members"] if member["to_come"]]
     for member in moving:
         keys = ", ".join(f"{key['topic']}-{key['partition']}" for key in member["to_come"])
-        print(f"On its way to {member['instance'] or member['member']}: {keys}")
+        print(f"Being assigned to {member['instance'] or member['member']}: {keys}")
     _show_rebalances(group["rebalances"], rebalances_max)
 
 
@@ -188,7 +188,7 @@ def _show_rebalances(rebalances: Sequence[dict[str, Any]], shown_max: int) -> No
     if not rebalances or shown_max == 0:
         return
     print()
-    print("Last rebalances, the newest first:")
+    print("Last rebalances, newest first:")
     for each in list(reversed(rebalances))[:shown_max]:
         if each["duration_ms"] is None:
             outcome = "goes on"

@@ -1,4 +1,4 @@
-"""`ottla lake`: describe, compact and vacuum the Delta tables that the lake sink writes."""
+"""`ottla lake`: describe, compact and vacuum the Delta tables of the lake sink."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ottla.cli.options import Json, pairs
 from ottla.cli.output import console, fail, human_bytes, plural, print_json, table
 
 app = typer.Typer(
-    help="Look after Delta tables: describe, compact small files, vacuum files that no table has.",
+    help="Maintain Delta tables: describe them, compact small files, remove unused files.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
 Path = Annotated[
     str,
-    typer.Argument(metavar="PATH", help="A directory, or an address such as s3://bucket/orders."),
+    typer.Argument(metavar="PATH", help="Directory or URL of the table, e.g. s3://bucket/orders."),
 ]
 Storage = Annotated[
     list[str] | None,
     typer.Option(
-        "--storage", metavar="KEY=VALUE", help="An option of the object store, e.g. aws_region=eu-central-1."
+        "--storage", metavar="KEY=VALUE", help="Option of the object store, e.g. aws_region=eu-central-1."
     ),
 ]
 
@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 
 @app.command(
     "describe",
-    help="""Show what a table is: version, files, rows, size, partitions, and which queries wrote to it.
+    help="""Show version, files, rows, size and partitions of a table, and the queries that wrote to it.
 
     Example: `ottla lake describe ./data/lake/orders`
     """,
@@ -69,14 +69,14 @@ def describe(path: Path, *, storage: Storage = None, as_json: Json = False) -> N
 def _small(found: dict[str, Any]) -> str:
     if found["small_files"] < 2:
         return ""
-    return f" ({found['small_files']:,} below 16 MiB: `ottla lake compact` makes fewer of them)"
+    return f" ({found['small_files']:,} below 16 MiB: `ottla lake compact` merges them)"
 
 
 @app.command(
     "compact",
-    help="""Rewrite many small files as few large ones.
+    help="""Merge small files into larger ones.
 
-    Rows stay the same; streams may go on writing meanwhile. The old files stay until a vacuum.
+    The rows do not change, and streams may continue to write. The old files are kept until a vacuum.
 
     Example: `ottla lake compact ./data/lake/orders --target-mb 256`
     """,
@@ -85,7 +85,7 @@ def compact(
     path: Path,
     *,
     target_mb: Annotated[
-        int, typer.Option("--target-mb", min=1, help="How large files should become, in MiB.")
+        int, typer.Option("--target-mb", min=1, help="Target size of the files, in MiB.")
     ] = 128,
     storage: Storage = None,
     as_json: Json = False,
@@ -99,15 +99,16 @@ def compact(
         else:
             before = f"{plural(done['removed'], 'file')} ({human_bytes(done['removed_bytes'])})"
             after = f"{plural(done['added'], 'file')} ({human_bytes(done['added_bytes'])})"
-            console.print(f"{before} became {after}")
+            console.print(f"{before} merged into {after}")
 
 
 @app.command(
     "vacuum",
-    help="""Remove files that no version of the table needs any more, and those that no version ever had.
+    help="""Remove files that are no longer used by the table, or were never committed to it.
 
-    A file is removed when it is out of use for longer than the retention (a week, unless the table says
-    otherwise): until then, older versions can be read, and a batch that is being written is safe.
+    A file is removed when it has been unused for longer than the retention (by default one week). Until then
+    older
+versions can be read, and batches in progress are safe.
 
     Example: `ottla lake vacuum ./data/lake/orders --dry-run`
     """,
@@ -118,14 +119,17 @@ def vacuum(
     retention_hours: Annotated[
         int | None,
         typer.Option(
-            "--retention-hours", min=0, help="Keep what was in use so long ago.", show_default="168"
+            "--retention-hours",
+            min=0,
+            help="Keep files that were in use within this time.",
+            show_default="168",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the files.")] = False,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Allow less than the table's retention: only if nobody writes to it now."
+            "--force", help="Allow less than the table's retention; only safe if no writer is active."
         ),
     ] = False,
     storage: Storage = None,
@@ -147,7 +151,7 @@ def _options(storage: list[str] | None) -> dict[str, str]:
 
 
 class failing:  # noqa: N801 - reads as a statement
-    """What goes wrong with a table ends as one line and an exit code."""
+    """Context manager that turns errors of a table into one line on stderr and an exit code."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

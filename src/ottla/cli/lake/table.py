@@ -1,4 +1,4 @@
-"""What `ottla lake` asks of a Delta table. Imports deltalake only when it is called."""
+"""Operations on Delta tables. deltalake is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 SMALL_FILE_BYTES = 16 * 1024 * 1024
-# How far back writers are looked for: the log can be asked for the last batch of one, not for all of them.
+# Number of commits that are searched for writers: the log can only be queried for the last batch of a given
+# one.
 HISTORY_LIMIT = 1000
 RETENTION_HOURS = 168
 
 
 class LakeError(Exception):
-    """Said in one line to whoever ran the command."""
+    """An error that is printed in one line."""
 
 
 def lake_errors() -> tuple[type[Exception], ...]:
-    """What deltalake raises, if it is here at all."""
+    """The exceptions of deltalake, if it is installed."""
     if "deltalake" not in sys.modules:
         return ()
     from deltalake.exceptions import DeltaError
@@ -38,15 +39,15 @@ def opened(path: str, storage: dict[str, str]) -> DeltaTable:
     try:
         return DeltaTable(path, storage_options=storage or None)
     except TableNotFoundError:
-        raise LakeError(f"there is no Delta table at {path}") from None
+        raise LakeError(f"{path}: no Delta table found") from None
 
 
 def described(table: DeltaTable) -> dict[str, Any]:
-    """The table in numbers, as `--json` prints it."""
+    """Return the figures of a table, in the form of the JSON output."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # deltalake hands out Arrow of another library: pyarrow takes it over without a copy.
+    # deltalake returns Arrow data of another library, which pyarrow imports without a copy.
     files = pa.table(table.get_add_actions(flatten=True))
     sizes, counts = files["size_bytes"], files["num_records"] if "num_records" in files.column_names else None
     history = table.history(HISTORY_LIMIT)
@@ -69,7 +70,7 @@ def described(table: DeltaTable) -> dict[str, Any]:
 
 
 def _rows(files: int, counts: Any) -> int | None:
-    """None where a file does not say how many it has."""
+    """Return the number of rows; None if a file has no row count."""
     if files == 0:
         return 0
     if counts is None or counts.null_count:
@@ -101,7 +102,7 @@ def type_text(kind: Any) -> str:
 
 
 def _transactions(table: DeltaTable, history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Who wrote lately, newest first, and the last batch that the table has of each."""
+    """Return the recent writers, newest first, with their last batch."""
     ids = dict.fromkeys(entry["ottla.app"] for entry in history if entry.get("ottla.app"))
     return [{"id": app_id, "version": table.transaction_version(app_id)} for app_id in ids]
 
@@ -129,23 +130,23 @@ def _total(metrics: Any) -> int:
 
 
 def vacuumed(table: DeltaTable, retention_hours: int | None, *, dry_run: bool, force: bool) -> list[str]:
-    """Files that were removed, or would be: of old versions, and those that were never committed."""
+    """Remove files of old versions and files that were never committed; return them."""
     from deltalake.exceptions import DeltaError
 
     try:
         found = table.vacuum(
             retention_hours,
             dry_run=dry_run,
-            # To look is harmless.
+            # A dry run is harmless.
             enforce_retention_duration=not (force or dry_run),
-            # Also what failed tasks left behind, which no log has ever named.
+            # Include files of failed tasks, which were never in the log.
             full=True,
         )
     except DeltaError as error:
         if "retention" not in str(error).lower() or force:
             raise
         raise LakeError(
-            f"{retention_hours} hours is less than the table keeps ({RETENTION_HOURS} by default): "
-            "files of a batch that is being written now could go; use --force if nobody writes to it"
+            f"{retention_hours} hours is less than the table's retention ({RETENTION_HOURS} by default): "
+            "files of a batch in progress could be removed; use --force if no writer is active"
         ) from None
     return sorted(found)

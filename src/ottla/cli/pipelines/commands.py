@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.definition.model import Pipeline
 
 app = typer.Typer(
-    help="Pipelines on Spark, each one YAML file: validate, run, look at their state, list what runs.",
+    help="Spark pipelines, defined in YAML files: validate, run, show their state, list them.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -31,7 +31,7 @@ Master = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Where Spark runs: `local[*]`, `spark://...`, `yarn`, `k8s://...` or `sc://...`.",
+        help="Spark master: `local[*]`, `spark://...`, `yarn`, `k8s://...` or `sc://...`.",
         show_default=False,
     ),
 ]
@@ -39,10 +39,11 @@ Master = Annotated[
 
 @app.command(
     "validate",
-    help="""Check a pipeline and tell everything that is wrong with it, with line and column.
+    help="""Check a pipeline, and report all errors with line and column.
 
-    Nothing is started and no code of yours is run. `--deep` also asks Spark: it parses and analyses every
-    query, without reading a topic. Exit code 1 if there is an error; warnings alone are no error.
+    Starts nothing and runs no user code. With `--deep`, Spark also parses and analyses every query, without
+    reading a
+topic. The exit code is 1 if there are errors; warnings do not count.
 
     Examples:
 
@@ -55,7 +56,7 @@ def validate(
     path: File,
     *,
     settings: Settings = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Start Spark and let it look at the queries.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Start Spark and analyse the queries.")] = False,
     as_json: Json = False,
 ) -> None:
     pipeline, problems = _checked(path, settings)
@@ -76,11 +77,12 @@ def validate(
 
 @app.command(
     "run",
-    help="""Run a pipeline until it is stopped, or with `--once` until it has read what is there.
+    help="""Run a pipeline until it is stopped, or with `--once` until it has processed the available records.
 
-    Shows for every query its batches, rows per second, lag, state and dead letters: as a table in a terminal,
-    as plain lines elsewhere. SIGTERM and Ctrl-C stop it when the running batches are done; started again, it
-    goes on from its checkpoints. A topic that is written to and does not exist is created.
+    Shows the batches, rows per second, lag, state size and dead letters of every query: as a table on a
+    terminal,
+otherwise as lines. SIGTERM and Ctrl-C stop it after the running batches; a restart continues from the
+checkpoints. Topics of sinks are created if they do not exist.
 
     Examples:
 
@@ -93,7 +95,9 @@ def run(
     path: File,
     *,
     master: Master = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when all that is there has been read.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop when all available records are processed.")
+    ] = False,
     settings: Settings = None,
     bootstrap: Annotated[
         str | None,
@@ -101,12 +105,12 @@ def run(
             "--bootstrap",
             "-b",
             metavar="HOST:PORT",
-            help="Brokers, instead of the file's.",
+            help="Brokers, instead of those in the file.",
             show_default=False,
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Tell progress as JSON, one object per line.")
+        bool, typer.Option("--json", help="Print progress as JSON, one object per line.")
     ] = False,
 ) -> None:
     from ottla.cli.pipelines.run import run_file
@@ -124,11 +128,12 @@ def run(
 
 @app.command(
     "state",
-    help="""Show what a step remembers: its state store as a table, as of the last finished batch.
+    help="""Show the state store of a step as a table, as of the last completed batch.
 
-    Reads the checkpoint, so the pipeline may run or not. A step that several sinks need keeps its state once
-    for each of them: `--sink` chooses. Steps that join have two sides (`--side`), state processors named
-    variables (`--variable`).
+    Reads the checkpoint, whether or not the pipeline is running. A step used by several sinks has a state
+    store for each
+of them: select one with `--sink`. Joins have two sides (`--side`), state processors have named variables
+(`--variable`).
 
     Examples:
 
@@ -140,17 +145,17 @@ def state(
     path: File,
     step: Annotated[str, typer.Argument(metavar="STEP", help="The step.", show_default=False)],
     *,
-    sink: Annotated[str | None, typer.Option("--sink", help="In the query of this sink.")] = None,
+    sink: Annotated[str | None, typer.Option("--sink", help="Sink whose query is shown.")] = None,
     operator: Annotated[
-        int | None, typer.Option("--operator", help="Which, if a step has several.", show_default=False)
+        int | None, typer.Option("--operator", help="Operator, if a step has several.", show_default=False)
     ] = None,
     variable: Annotated[
-        str | None, typer.Option("--variable", help="Of a state processor.", show_default=False)
+        str | None, typer.Option("--variable", help="Variable of a state processor.", show_default=False)
     ] = None,
     side: Annotated[
-        str | None, typer.Option("--side", help="Of a join: left or right.", show_default=False)
+        str | None, typer.Option("--side", help="Side of a join: left or right.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show so many rows.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")] = 50,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
@@ -158,12 +163,12 @@ def state(
 
     pipeline, problems = _checked(path, settings)
     if pipeline is None or problems.errors:
-        fail(f"{path} has errors; 'ottla pipeline validate {path}' tells them", as_json=as_json)
+        fail(f"{path} has errors; 'ottla pipeline validate {path}' lists them", as_json=as_json)
     if step not in pipeline.steps:
         from ottla.pipeline.definition.document import suggestion
 
-        hint = suggestion(step, pipeline.steps) or f"there are {', '.join(pipeline.steps) or 'none'}"
-        fail(f"no step is called '{step}'; {hint}", as_json=as_json)
+        hint = suggestion(step, pipeline.steps) or f"the steps are {', '.join(pipeline.steps) or 'none'}"
+        fail(f"there is no step '{step}'; {hint}", as_json=as_json)
     show_state(
         pipeline,
         step,
@@ -178,10 +183,11 @@ def state(
 
 @app.command(
     "list",
-    help="""List the pipelines that have committed offsets to a cluster: their queries, topics and lag.
+    help="""List the pipelines that have committed offsets to a cluster, with their queries, topics and lag.
 
-    Every query of a pipeline commits what it has finished to the group `ottla-pipeline.PIPELINE.QUERY`, so
-    this needs neither the files nor Spark, wherever they run. `ottla group describe` shows more of a group.
+    Every query commits its offsets to the group `ottla-pipeline.PIPELINE.QUERY`, so this command needs
+    neither the files
+nor Spark. `ottla group describe` shows the details of a group.
 
     Examples:
 
@@ -202,7 +208,7 @@ def list_pipelines(*, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = 
             print_json({"queries": rows})
             return
         if not rows:
-            print("No pipeline has committed offsets here. One begins with: ottla pipeline run FILE")
+            print("No pipeline has committed offsets. Start one: ottla pipeline run FILE")
             return
         right = ("lag",)
         shown = table("pipeline", "query", "topics", "lag", "where", right=right)
@@ -218,7 +224,7 @@ def _need_extra() -> None:
     from importlib.util import find_spec
 
     if find_spec("yaml") is None:
-        fail("pipelines need more than the broker: pip install 'ottla[pipeline]'")
+        fail("pipelines need additional packages: pip install 'ottla[pipeline]'")
 
 
 def _checked(

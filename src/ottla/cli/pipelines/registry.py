@@ -1,4 +1,4 @@
-"""What `ottla pipeline list` finds out from the offsets that queries have committed."""
+"""The pipelines of a cluster, found by the committed offsets of their queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.pipeline.plan import parse_group
 
 
 async def list_queries(admin: Admin) -> list[dict[str, Any]]:
-    """One row for each query of each pipeline, as JSON would have it."""
+    """Return one row per query, in the form of the JSON output."""
     groups = [row.group_id for row in await admin.list_groups([], [])]
     named = {group: found for group in groups if (found := parse_group(group)) is not None}
     if not named:

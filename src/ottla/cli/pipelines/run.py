@@ -1,4 +1,4 @@
-"""What `ottla pipeline run` does: Java, topics, session, queries, signals, in this order."""
+"""`ottla pipeline run`: find Java, create topics, start Spark and the queries, handle signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXIT_FAILED = 1
 
 
 def run_file(pipeline: Pipeline, *, once: bool, as_json: bool) -> int:
-    """The exit code: 0 done or stopped as asked, 1 failed."""
+    """Run the pipeline; return the exit code: 0 completed or stopped by a signal, 1 failed."""
     view = view_for(pipeline, as_json=as_json)
     problems = Problems()
     try:
@@ -50,7 +50,7 @@ def run_file(pipeline: Pipeline, *, once: bool, as_json: bool) -> int:
 
 
 def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -> int:
-    """Run the queries in a session until they end or a signal asks for it."""
+    """Run the queries in a session until they end or a signal arrives."""
     from ottla.pipeline.definition.document import Problem
     from ottla.pipeline.queries.builder import BuildError
     from ottla.pipeline.queries.runner import PipelineFailed, RunningPipeline
@@ -59,7 +59,7 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
     running = RunningPipeline(spark, pipeline, once=once, on_rows=view.rows)
 
     def asked() -> None:
-        view.tell("stopping", "stopping when the running batches are done")
+        view.tell("stopping", "stopping after the running batches")
         running.request_stop()
 
     with stopped_by_signals(asked):
@@ -68,7 +68,7 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
                 view.progress(list(running.progress.values()))
                 running.start(view.progress)
                 names = [plan.name for plan in running.plans]
-                view.tell("started", f"{len(names)} queries run; Ctrl-C stops them", queries=names)
+                view.tell("started", f"{len(names)} queries running; Ctrl-C stops them", queries=names)
                 running.watch(view.progress)
         except BuildError as error:
             view.fail(Problem(error.mark, str(error)).shown(pipeline.path))
@@ -94,21 +94,22 @@ async def _prepare(pipeline: Pipeline, problems: Problems) -> list[str]:
 
 
 def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = False) -> SparkSession:
-    """A session that leaves the terminal to us; one sentence and an end if there is no Java or no PySpark."""
+    """Start a Spark session that does not write to the terminal; exit with a message if Java or PySpark is
+    missing."""
     try:
         import pyspark
     except ImportError:
-        fail("pipelines run on Spark: pip install 'ottla[pipeline]'", as_json=as_json)
+        fail("pipelines need Spark: pip install 'ottla[pipeline]'", as_json=as_json)
     del pyspark
     from ottla.pipeline.session.java import JavaNotFound, use_java
     from ottla.pipeline.session.jvm import detached_jvm, spark_log_path
     from ottla.pipeline.session.spark_session import SessionError, create_session
     from ottla.pipeline.session.worker_python import use_fast_python
 
-    # PySpark warns of every pandas that is newer than itself.
+    # PySpark warns about every newer version of pandas.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    # PySpark writes what Spark says against a query to the terminal, with a stack; we tell it with its line.
+    # PySpark logs Spark's errors with a stack trace; they are reported with the line in the pipeline instead.
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {
@@ -132,7 +133,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
 
 @contextmanager
 def stopped_by_signals(asked: Any) -> Iterator[None]:
-    """SIGTERM and SIGINT ask to stop; a second one is not waited with."""
+    """Stop on SIGTERM and SIGINT; a second signal stops at once."""
     count = 0
 
     def handle(number: int, frame: object) -> None:

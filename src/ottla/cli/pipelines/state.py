@@ -1,4 +1,4 @@
-"""What `ottla pipeline state` shows."""
+"""`ottla pipeline state`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_state(
             plans = [plan for plan in plans if plan.name == sink]
         if not plans:
             raise StateNotFound(
-                f"no sink needs step '{step_name}'" + (f" under the name '{sink}'" if sink else "")
+                f"no sink uses step '{step_name}'" + (f" under the name '{sink}'" if sink else "")
             )
         plan = plans[0]
         chosen = choose(pipeline.steps[step_name], operators(spark, plan), operator)

@@ -1,4 +1,4 @@
-"""How a running pipeline is shown: a live table in a terminal, plain lines elsewhere, JSON lines if asked."""
+"""Output of a running pipeline: a live table on a terminal, otherwise lines, or JSON lines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ottla.cli.output import console, human_bytes, table
 from ottla.pipeline.definition.model import Pipeline
 from ottla.pipeline.queries.progress import QueryProgress
 
-# Lines are for logs: a query that works tells of itself this often, one that does not stays silent.
+# Interval between log lines of an active query; an idle one logs nothing.
 LINE_EVERY_S = 5.0
 RIGHT = ("batch", "rows", "rows/s", "batch ms", "lag", "state", "dead letters")
 
 
 class View:
-    """Plain lines, and what the other ways to show have in common."""
+    """Output as lines; base of the other views."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -37,7 +37,7 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to take back."""
+        """Nothing to restore."""
 
     def tell(self, event: str, text: str, **details: object) -> None:
         self._print(f"{self.pipeline.name}: {text}")
@@ -151,7 +151,7 @@ class LiveView(View):
         letters = sum(query.dead_letters for query in queries)
         if letters:
             console.print(f"{letters} dead letters in {self.pipeline.options.dead_letter}")
-        console.print("stopped; the next start goes on from here")
+        console.print("stopped; the next start continues from here")
 
     def whole(self) -> RenderableType:
         parts: list[RenderableType] = [
@@ -190,7 +190,7 @@ def queries_table(queries: Sequence[QueryProgress]) -> Table:
 
 
 def facts_of(query: QueryProgress) -> str:
-    """One line of a log."""
+    """Format a query as a log line."""
     words = [f"batch {query.batch_id}", f"{query.rows} rows", f"{query.rows_per_second:.0f} rows/s"]
     words.append(f"{query.batch_ms} ms")
     words += [f"lag {topic}={count}" for topic, count in query.lag.items()]

@@ -1,4 +1,4 @@
-"""`ottla consume`: records to stdout."""
+"""`ottla consume`: print records on stdout."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ Examples:
 - `ottla consume orders --group billing`
 - `ottla consume orders --read-committed --until-end`
 
-With `--group` the topic is shared with the other members of the group, and reading goes on where the group
-stands: what was printed is committed. `--from` then counts only for partitions it has committed nothing for.
+With `--group` the partitions are shared with the other members of the group, and reading continues at the
+committed offsets; the offsets of printed records are committed. `--from` then applies only to partitions
+without a committed offset.
 
-`--from` takes `beginning`, `end`, an offset (`42`), the last N of each partition (`-10`), a time
+`--from` is `beginning`, `end`, an offset (`42`), the last N records of each partition (`-10`), a time
 (`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`).
 """
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -44,28 +45,30 @@ POLL_MS = 500
 Separator = Annotated[
     str,
     typer.Option(
-        "--separator", help="What stands between columns.", rich_help_panel="Output", show_default="tab"
+        "--separator", help="Separator between columns.", rich_help_panel="Output", show_default="tab"
     ),
 ]
 Template = Annotated[
     str | None,
     typer.Option(
-        "--template", help=f"A line with {{name}} of {', '.join(FIELDS)}.", rich_help_panel="Output"
+        "--template",
+        help=f"Format of a line, with {{field}} for {', '.join(FIELDS)}.",
+        rich_help_panel="Output",
     ),
 ]
 Group = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Read as a member of this group.")
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Consume as a member of this group.")
 ]
 From = Annotated[str, typer.Option("--from", "-f", metavar="POINT", help="Where to start.")]
-UntilEnd = Annotated[bool, typer.Option("--until-end", "-e", help="Stop at what is the end now.")]
+UntilEnd = Annotated[bool, typer.Option("--until-end", "-e", help="Stop at the current end of the topic.")]
 ReadCommitted = Annotated[
     bool,
-    typer.Option("--read-committed", help="Nothing of aborted transactions, nor of open ones."),
+    typer.Option("--read-committed", help="Read only committed records (isolation.level=read_committed)."),
 ]
 
 
 def time_text(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; a dash where there is no time."""
+    """Format a timestamp as ISO 8601 in UTC with milliseconds; a dash if there is none."""
     if timestamp_ms < 0:
         return "-"
     moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
@@ -77,7 +80,7 @@ def headers_bytes(record: ConsumedRecord) -> bytes:
 
 
 class Line:
-    """Turns records into lines: values as they are, other fields before them where asked for."""
+    """Formats records as lines: the value unchanged, preceded by the requested fields."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Line:
         self.template = list(string.Formatter().parse(template)) if template is not None else None
         for _, field, spec, conversion in self.template or ():
             if field is not None and (field not in FIELDS or spec or conversion):
-                raise ValueError(f"--template: {{{field}}} is none of {', '.join(FIELDS)}")
+                raise ValueError(f"--template: unknown field {{{field}}}; the fields are {', '.join(FIELDS)}")
 
     def of(self, record: ConsumedRecord) -> bytes:
         if self.template is not None:
@@ -129,20 +132,20 @@ class Line:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.", show_default=False)],
     *,
     start: From = "beginning",
     count_max: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, help="Stop after so many records.")
+        int | None, typer.Option("--max", "-n", min=1, help="Stop after this number of records.")
     ] = None,
     timeout_s: Annotated[
         float | None,
-        typer.Option("--timeout", "-t", min=0, help="Stop when nothing came for so many seconds."),
+        typer.Option("--timeout", "-t", min=0, help="Stop after this number of seconds without a record."),
     ] = None,
     until_end: UntilEnd = False,
     partitions: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="Read only this one; may be repeated."),
+        typer.Option("--partition", "-p", min=0, help="Read only this partition; may be repeated."),
     ] = None,
     group: Group = None,
     read_committed: ReadCommitted = False,
@@ -169,8 +172,8 @@ def consume(
         raise typer.BadParameter(str(error)) from error
     if group is not None and (partitions or isinstance(point, LastN)):
         raise typer.BadParameter(
-            "--group: the group decides who reads which partition, and from where: leave out --partition and "
-            "--from -N (`ottla group reset` sets where it stands)"
+            "--group cannot be combined with --partition or --from -N: the group assigns partitions and "
+            "stores offsets (`ottla group reset` changes them)"
         )
 
     def write(records: list[ConsumedRecord]) -> None:
@@ -195,7 +198,7 @@ def consume(
             ends = await end_offsets(consumer, consumer.assignment) if until_end else None
             await pump(consumer, write, ends=ends, count_max=count_max, silence_s=timeout_s)
 
-    # Ctrl-C is the ordinary end of waiting for more.
+    # Ctrl-C is the normal way to stop waiting for more records.
     run_command(work, as_json=as_json, interrupted=0)
 
 
@@ -219,7 +222,8 @@ async def consume_as_member(
     count_max: int | None,
     silence_s: float | None,
 ) -> None:
-    """Which partitions are ours shows while we read; the end is that of all of them."""
+    """Consume as a group member. The assignment is known only while reading; the end is that of all
+    partitions."""
     info = await consumer.cluster.topic(topic)
     ends = None
     if until_end:
@@ -228,7 +232,7 @@ async def consume_as_member(
     try:
         await pump(consumer, write, ends=ends, count_max=count_max, silence_s=silence_s)
     except asyncio.CancelledError:
-        # Ctrl-C: whatever was handed out is printed.
+        # Ctrl-C: everything that was received is printed.
         await consumer.commit()
         raise
 
@@ -246,7 +250,7 @@ async def pump(
     count_max: int | None,
     silence_s: float | None,
 ) -> None:
-    """Write records until there are enough, the ends are reached, or nothing came for a while."""
+    """Print records until the maximum, the end offsets or the timeout is reached."""
     left = count_max
     silence_ms = float("inf") if silence_s is None else silence_s * 1000
     silence = deadline_in(silence_ms)
@@ -266,6 +270,6 @@ async def pump(
 
 
 def is_at_end(consumer: Consumer, ends: dict[tuple[str, int], int]) -> bool:
-    """Of everything that is ours; a member of a group to which nothing was given yet is not there."""
+    """Whether all assigned partitions are at their end; False for a group member without an assignment."""
     ours = consumer.assignment
     return bool(ours) and all(consumer.position(*key) >= ends.get(key, 0) for key in ours)

@@ -1,4 +1,4 @@
-"""`ottla produce`: lines of stdin become records."""
+"""`ottla produce`: send lines of stdin as records."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Examples:
 - `ottla produce orders --header source=shop --compression zstd < data.txt`
 - `ottla consume orders --json --until-end | ottla produce copy --format json`
 
-A JSON line is an object with `value` and, if wanted, `key`, `headers`, `partition` and `timestamp_ms`;
-`null` is a null, `value_base64` takes bytes that are no text.
+With `--format json` a line is an object with `value` and optionally `key`, `headers`, `partition` and
+`timestamp_ms`. `null` is a null value; `value_base64` contains binary data.
 """
 PROGRESS_BYTES_MIN = 4 * 1024 * 1024
 
@@ -61,7 +61,7 @@ class InputFormat(StrEnum):
 
 
 class Tally:
-    """What was delivered where, and the first thing that went wrong."""
+    """The number of delivered records per partition, and the first error."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -86,48 +86,48 @@ class Tally:
 
 
 def parse_line(line: bytes, separator: bytes | None, input_format: InputFormat) -> RecordLine:
-    """One line as a record. Raises ValueError."""
+    """Parse a line. Raises ValueError."""
     if input_format is InputFormat.JSON:
         return record_from_json(line)
     if separator is None:
         return RecordLine(None, line, (), None, None)
     key, found, value = line.partition(separator)
     if not found:
-        raise ValueError(f"there is no key separator {separator.decode(errors='replace')!r} in it")
+        raise ValueError(f"it does not contain the key separator {separator.decode(errors='replace')!r}")
     return RecordLine(key, value, (), None, None)
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.", show_default=False)],
     *,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="What divides key and value in a line.")
+        str | None, typer.Option("--key-separator", "-k", help="Separator between key and value in a line.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Send everything to this partition.")
+        int | None, typer.Option("--partition", "-p", min=0, help="Send all records to this partition.")
     ] = None,
     headers: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", "--headers", metavar="KEY=VALUE", help="A header for every record; may be repeated."
+            "--header", "--headers", metavar="KEY=VALUE", help="Header of every record; may be repeated."
         ),
     ] = None,
     acks: Annotated[
-        Acks, typer.Option("--acks", help="Who must have a record before it counts as sent.")
+        Acks, typer.Option("--acks", help="Which replicas must have a record before it is acknowledged.")
     ] = Acks.ALL,
-    compression: Annotated[Compression, typer.Option("--compression", "-z", help="The codec of batches.")] = (
+    compression: Annotated[Compression, typer.Option("--compression", "-z", help="Compression codec.")] = (
         Compression.NONE
     ),
-    input_format: Annotated[InputFormat, typer.Option("--format", help="What a line of stdin is.")] = (
+    input_format: Annotated[InputFormat, typer.Option("--format", help="Format of the input lines.")] = (
         InputFormat.LINES
     ),
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     if key_separator == "":
-        raise typer.BadParameter("--key-separator is empty: give at least one character")
+        raise typer.BadParameter("--key-separator is empty: use at least one character")
     if key_separator is not None and input_format is InputFormat.JSON:
-        raise typer.BadParameter('--key-separator goes with --format lines: a JSON line has a "key"')
+        raise typer.BadParameter('--key-separator needs --format lines: a JSON line has a "key"')
     fixed = tuple((k, v.encode()) for k, v in pairs(headers or (), "--header", "source=shop").items())
     separator = key_separator.encode() if key_separator is not None else None
     tally = Tally()
@@ -135,7 +135,7 @@ def produce(
 
     async def work() -> None:
         if sys.stdin.isatty():
-            print("Type records, one per line; Ctrl-D ends.", file=sys.stderr)
+            print("Type one record per line; Ctrl-D ends the input.", file=sys.stderr)
         async with connected(bootstrap) as cluster:
             await cluster.topic(topic, create=True)
             options = {"acks": acks.value, "compression": compression.value}
@@ -168,7 +168,7 @@ async def send_lines(
     tally: Tally,
     advance: Callable[[int], None],
 ) -> None:
-    """Send every line of stdin, until the first record that could not be delivered."""
+    """Send every line of stdin; stop at the first record that cannot be delivered."""
     number = 0
     async for lines in stdin_lines():
         for line in lines:
@@ -207,7 +207,7 @@ def report(topic: str, tally: Tally, took_s: float, *, as_json: bool) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int], None]]:
-    """A bar on stderr when a person watches and a large file comes in; else nothing."""
+    """A progress bar on stderr for a large input file on a terminal; otherwise nothing."""
     status = os.fstat(sys.stdin.fileno())
     if not (stat.S_ISREG(status.st_mode) and status.st_size >= PROGRESS_BYTES_MIN and sys.stderr.isatty()):
         yield lambda done_bytes: None

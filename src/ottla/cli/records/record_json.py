@@ -10,7 +10,7 @@ from ottla.client import ConsumedRecord
 
 
 class RecordLine(NamedTuple):
-    """A record that somebody wrote down; None where they left the choice to us."""
+    """A record given as JSON; None for fields that are not set."""
 
     key: bytes | None
     value: bytes | None
@@ -20,7 +20,7 @@ class RecordLine(NamedTuple):
 
 
 def _put(document: dict[str, Any], name: str, content: bytes | None) -> None:
-    """Text as text; what is not UTF-8 as base64 under a name that says so."""
+    """Add a value as text, or as base64 under NAME_base64 if it is not UTF-8."""
     if content is None:
         document[name] = None
         return
@@ -55,13 +55,13 @@ def _get(document: dict[str, Any], name: str) -> bytes | None:
     content = document.get(name)
     if content is None:
         return None
-    # Whatever else JSON can say is kept as JSON: {"value": {"a": 1}} needs no quoting by hand.
+    # Other JSON values are kept as JSON: {"value": {"a": 1}} needs no quoting.
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     return text.encode("utf-8")
 
 
 def record_from_json(line: bytes) -> RecordLine:
-    """The record of one JSON line. Raises ValueError that says what is wrong."""
+    """Parse a JSON line. Raises ValueError."""
     document = json.loads(line)
     if not isinstance(document, dict) or not {"value", "value_base64"} & set(document):
         raise ValueError('expected an object with "value", e.g. {"key": "k", "value": "v"}')
@@ -76,7 +76,7 @@ def record_from_json(line: bytes) -> RecordLine:
     for name in ("partition", "timestamp_ms"):
         number = document.get(name)
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise ValueError(f'"{name}" must be a number from 0 up, not {number!r}')
+            raise ValueError(f'"{name}" must be a non-negative number, not {number!r}')
         numbers.append(number)
     return RecordLine(
         _get(document, "key"),

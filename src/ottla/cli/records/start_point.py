@@ -1,4 +1,4 @@
-"""What may stand after `--from`."""
+"""Parsing of `--from`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 
 from ottla.client import Start
 
-# Kafka's own tools say earliest and latest.
+# Kafka's tools use earliest and latest.
 SYNONYMS = {"beginning": "beginning", "end": "end", "earliest": "beginning", "latest": "end"}
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 EXPECTED = (
-    "expected beginning, end, an offset (42), the last N of each partition (-10), "
+    "expected beginning, end, an offset (42), the last N records of each partition (-10), "
     "a time (2026-01-31T12:00, @1767225600000) or an age (90s, 15m, 2h, 7d)"
 )
 
 
 class LastN(int):
-    """So many records before the end of each partition."""
+    """Start this number of records before the end of each partition."""
 
 
 def parse_start(text: str, now: datetime, option: str = "--from") -> Start | LastN:
-    """A starting point for the consumer. Raises ValueError that lists what is possible."""
+    """Parse a starting point. Raises ValueError that lists the valid forms."""
     if text in SYNONYMS:
         return SYNONYMS[text]
     if re.fullmatch(r"\d+", text):

@@ -1,4 +1,4 @@
-"""Lines from stdin for a coroutine: without blocking its loop, and without waiting for a full buffer."""
+"""Reading lines from stdin in a coroutine, without blocking the event loop or waiting for a full buffer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ CHUNKS_AHEAD_MAX = 4
 
 
 async def stdin_lines() -> AsyncIterator[list[bytes]]:
-    """The lines, as many at a time as have arrived, without their line ends.
+    """Yield the lines that have arrived, without line ends.
 
-    A thread reads, because a pipe, a terminal and a file all want different things of an event loop. It is a
-    daemon: Ctrl-C must not wait for somebody to press return.
+    A thread reads, because event loops handle pipes, terminals and files differently. It is a daemon thread,
+    so that Ctrl-C does not wait for the next line.
+
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -32,7 +33,7 @@ async def stdin_lines() -> AsyncIterator[list[bytes]]:
                 if not chunk:
                     return
         except (RuntimeError, OSError):
-            return  # the loop is gone: nobody wants the rest
+            return  # the event loop is closed: drop the rest
 
     threading.Thread(target=read, name="ottla-stdin", daemon=True).start()
     rest = b""

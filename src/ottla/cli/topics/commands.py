@@ -25,7 +25,7 @@ Names = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--config", "-c", metavar="KEY=VALUE", help="A topic config by its Kafka name; may be repeated."
+        "--config", "-c", metavar="KEY=VALUE", help="Topic property, by its Kafka name; may be repeated."
     ),
 ]
 
@@ -47,21 +47,25 @@ def create(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, help="How many partitions.", show_default="the broker's default"
+            "--partitions", "-p", min=1, help="Number of partitions.", show_default="the broker's default"
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", "-r", min=1, help="Copies of each.", show_default="the broker's default"
+            "--replication-factor",
+            "-r",
+            min=1,
+            help="Replication factor.",
+            show_default="the broker's default",
         ),
     ] = None,
     config: Settings = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+        bool, typer.Option("--if-not-exists", help="Do not fail if the topic exists.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check whether it could be created.")
+        bool, typer.Option("--dry-run", help="Only check whether the topic could be created.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -90,7 +94,7 @@ def create(
             known = f" with {plural(row.partitions, 'partition')}" if row.partitions > 0 else ""
             print(f"{verb} topic {row.name}{known}")
         for name in existing:
-            print(f"Topic {name} exists already")
+            print(f"Topic {name} already exists")
 
     run_command(work, as_json=as_json)
 
@@ -106,7 +110,7 @@ def create(
     """,
 )
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -147,9 +151,9 @@ def list_topics(
     "describe",
     help="""Show partitions, leaders, replicas, offsets, sizes and configs of topics.
 
-    `in sync` are the replicas that have everything acknowledged (ISR); `elr` those that may lead without loss
-    once nobody is in sync (eligible leader replicas), `last elr` those that last were, where there are any.
-    `epoch` grows with every change of the leader.
+    `in sync` are the in-sync replicas (ISR). `elr` are the eligible leader replicas, which may become leader
+    without data
+loss when the ISR is empty; `last elr` are the last known ones. `epoch` is the leader epoch.
 
     Examples:
 
@@ -160,7 +164,7 @@ def list_topics(
 def describe(
     names: Names,
     all_configs: Annotated[
-        bool, typer.Option("--all-configs", help="Show configs that have their default value too.")
+        bool, typer.Option("--all-configs", help="Include properties with default values.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -183,7 +187,7 @@ def describe(
 
 @app.command(
     "alter",
-    help="""Change configs of a topic, or add partitions.
+    help="""Change properties of a topic, or add partitions.
 
     Examples:
 
@@ -196,22 +200,22 @@ def alter(
     *,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a config; may be repeated."),
+        typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a property; may be repeated."),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="KEY", help="Give a config its default back; may be repeated."),
+        typer.Option("--unset", metavar="KEY", help="Reset a property to its default; may be repeated."),
     ] = None,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="The new number of partitions: more than now."),
+        typer.Option("--partitions", "-p", min=1, help="New number of partitions; it can only increase."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     values = pairs(settings or (), "--set", "retention.ms=3600000")
     if not values and not unset and partitions is None:
-        raise typer.BadParameter("nothing to change: give --set, --unset or --partitions")
+        raise typer.BadParameter("nothing to change: use --set, --unset or --partitions")
 
     async def work() -> None:
         async with connected(bootstrap) as cluster:
@@ -236,9 +240,9 @@ def alter(
 
 @app.command(
     "delete",
-    help="""Delete topics and everything in them.
+    help="""Delete topics with all their records.
 
-    On a terminal it asks first, unless `--yes` is given.
+On a terminal, asks for confirmation unless `--yes` is given.
 
     Examples:
 
@@ -248,8 +252,10 @@ def alter(
 )
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing topic is no error.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -275,6 +281,6 @@ def delete(
         for name in deleted:
             print(f"Deleted topic {name}")
         for name in missing:
-            print(f"There is no topic {name}")
+            print(f"Topic {name} does not exist")
 
     run_command(work, as_json=as_json)

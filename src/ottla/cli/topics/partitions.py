@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 class Wish(StrEnum):
-    """What is to be done about a reassignment."""
+    """The action of `ottla partition reassign`."""
 
     EXECUTE = "--execute"
     DRY_RUN = "--dry-run"
@@ -56,14 +56,16 @@ class Wish(StrEnum):
 
 @app.command(
     "reassign",
-    help="""Move partitions to other brokers, and watch or cancel the move.
+    help="""Move partitions to other brokers, and verify or cancel a move.
 
-    What moves is told by FILE, Kafka's reassignment JSON (`-` is stdin), or by `--topic` and `--replicas`.
-    The first replica is the preferred leader. Without `--partition` all partitions of the topic move,
-    the list turned by one from partition to partition so that their leaders spread.
+    Describe the move in FILE, Kafka's reassignment JSON (`-` is stdin), or with `--topic` and `--replicas`.
+    The first
+replica is the preferred leader. Without `--partition` all partitions of the topic move; the list is rotated
+from partition to partition, so that the leaders are spread over the brokers.
 
-    The command returns when the move has begun. `--verify` with the same arguments tells whether it is over
-    (exit code 0; 1 while it is not) and then takes a throttle back.
+    The command returns when the move has started. `--verify` with the same arguments shows whether it is
+    complete (exit
+code 0; 1 while it is not), and then removes the throttle.
 
     Examples:
 
@@ -84,23 +86,25 @@ def reassign(
     partition: Partitions = None,
     replicas: Annotated[
         str | None,
-        typer.Option("--replicas", "-r", metavar="ID,ID,...", help="The brokers, preferred leader first."),
+        typer.Option("--replicas", "-r", metavar="ID,ID,...", help="Broker ids, preferred leader first."),
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Begin the move (the default).")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Start the move (the default).")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Tell how far it is; remove the throttle.")
+        bool, typer.Option("--verify", help="Show the progress; when complete, remove the throttle.")
     ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas from before.")] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="Show all moves under way.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel the move and return to the previous replicas.")
+    ] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List all moves in progress.")] = False,
     throttle: Annotated[
         int | None,
         typer.Option(
-            "--throttle", min=1, metavar="BYTES", help="Bytes per second the move may take per broker."
+            "--throttle", min=1, metavar="BYTES", help="Limit of the move, in bytes per second and broker."
         ),
     ] = None,
     keep_throttle: Annotated[
-        bool, typer.Option("--keep-throttle", help="Leave the throttle when verifying or cancelling.")
+        bool, typer.Option("--keep-throttle", help="Keep the throttle when verifying or cancelling.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -114,10 +118,10 @@ def reassign(
     }
     asked = [wish for wish, given in flags.items() if given]
     if len(asked) > 1:
-        raise typer.BadParameter(f"choose one of {', '.join(asked)}")
+        raise typer.BadParameter(f"use only one of {', '.join(asked)}")
     wish = asked[0] if asked else Wish.EXECUTE
     if throttle is not None and wish is not Wish.EXECUTE:
-        raise typer.BadParameter(f"--throttle goes with --execute, not with {wish}")
+        raise typer.BadParameter(f"--throttle can be used with --execute, not with {wish}")
     selection = Selection(file, topic, partition, replicas, wish)
     job = _Reassign(selection, wish, throttle, keep_throttle, as_json)
     run_command(lambda: job.run(bootstrap), as_json=as_json)
@@ -126,7 +130,7 @@ def reassign(
 
 
 class Selection:
-    """Which partitions are meant, by file or by options. Raises typer.BadParameter."""
+    """Return the selected partitions, from the file or the options. Raises typer.BadParameter."""
 
     def __init__(
         self,
@@ -142,28 +146,26 @@ class Selection:
         self.replicas: list[int] | None = None
         if file is not None:
             if topic is not None or partitions or replicas is not None:
-                raise typer.BadParameter("give either a FILE or --topic with --replicas, not both")
+                raise typer.BadParameter("use either FILE or --topic with --replicas, not both")
             self.given = _read_file(file)
             return
         if partitions and topic is None:
-            raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+            raise typer.BadParameter("--partition needs --topic, e.g. --topic orders --partition 0")
         if replicas is not None:
             if topic is None:
-                raise typer.BadParameter(
-                    "--replicas: say of which topic, e.g. --topic orders --replicas 0,1,2"
-                )
+                raise typer.BadParameter("--replicas needs --topic, e.g. --topic orders --replicas 0,1,2")
             self.replicas = _parse_replicas(replicas)
         needs_replicas = wish in (Wish.EXECUTE, Wish.DRY_RUN, Wish.VERIFY)
         if needs_replicas and self.replicas is None:
             raise typer.BadParameter(
-                "what shall move where? Give a FILE, or --topic with --replicas, e.g. "
+                "no partitions selected: use FILE, or --topic with --replicas, e.g. "
                 "--topic orders --partition 0 --replicas 2,0,1"
             )
         if wish is Wish.CANCEL and topic is None:
-            raise typer.BadParameter("--cancel: say what, with a FILE or --topic")
+            raise typer.BadParameter("--cancel needs FILE or --topic")
 
     async def keys(self, admin: Admin) -> list[PartitionKey]:
-        """The partitions that are meant."""
+        """The selected partitions."""
         if self.given is not None:
             return list(self.given)
         assert self.topic is not None
@@ -185,7 +187,7 @@ class Selection:
             return self.given
         assert self.replicas is not None
         keys = await self.keys(admin)
-        # One partition named by hand gets the list as it was written.
+        # For a single partition the list is used unchanged.
         turn = not self.partitions
         return {key: moves.turned(self.replicas, key[1] if turn else 0) for key in keys}
 
@@ -254,11 +256,11 @@ class _Reassign:
             if not errors.get((topic, number)):
                 shown.add_row(topic, str(number), _ids(before[topic, number]), _ids(target))
         console.print(shown)
-        print(f"The way back, as a FILE: {json.dumps(back)}")
+        print(f"Previous assignment, usable as FILE: {json.dumps(back)}")
         if self._wish is Wish.EXECUTE:
             begun = len(targets) - sum(1 for error in errors.values() if error)
             slow = f", throttled to {self._throttle} bytes per second" if self._throttle else ""
-            print(f"Began to move {plural(begun, 'partition')}{slow}; --verify tells when it is over")
+            print(f"Started to move {plural(begun, 'partition')}{slow}; --verify shows the progress")
 
     async def _verify(self, admin: Admin) -> None:
         rows = await moves.progress_of(admin, await self._selection.targets(admin))
@@ -270,7 +272,7 @@ class _Reassign:
         if not self._as_json:
             _say_removed(removed)
             left = sum(1 for row in rows if row.state != moves.DONE)
-            print(f"{left} of {plural(len(rows), 'partition')} to go" if left else "Complete")
+            print(f"{left} of {plural(len(rows), 'partition')} still moving" if left else "Complete")
 
     async def _cancel(self, admin: Admin) -> None:
         keys = await self._selection.keys(admin)
@@ -297,7 +299,8 @@ class _Reassign:
             print("None of these partitions was moving")
 
     async def _unthrottle(self, admin: Admin, keys: list[PartitionKey]) -> list[str]:
-        """Rates of brokers serve every move: they go with the last one."""
+        """Remove the throttle; the rates of brokers apply to all moves, so they are removed with the last
+        one."""
         idle = not await admin.list_partition_reassignments()
         return await moves.remove_throttle(admin, [topic for topic, _ in keys], brokers=idle)
 
@@ -328,11 +331,12 @@ class _Reassign:
     "elect",
     help="""Elect leaders of partitions.
 
-    `preferred` gives partitions back to the first of their replicas, for instance after a restart; only a
-    replica in sync can be elected. `unclean` makes any live replica the leader of a partition that has none:
-    records that it lacks are **lost**, so it asks first on a terminal.
+    `preferred` elects the first replica of a partition, for example after a restart; it must be in sync.
+    `unclean`
+elects any live replica for a partition without a leader: records that this replica does not have are
+**lost**, so the command asks for confirmation on a terminal.
 
-    Without `--topic`: all partitions. Exit code 1 if one could not be elected.
+    Without `--topic`: all partitions. The exit code is 1 if an election failed.
 
     Examples:
 
@@ -346,16 +350,16 @@ def elect(
     *,
     topic: Topic = None,
     partition: Partitions = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     if partition and topic is None:
-        raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+        raise typer.BadParameter("--partition needs --topic, e.g. --topic orders --partition 0")
     if kind is Kind.UNCLEAN and topic is None:
-        raise typer.BadParameter("an unclean election can lose records: say of which --topic")
+        raise typer.BadParameter("an unclean election can lose records: select partitions with --topic")
     if kind is Kind.UNCLEAN and not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(f"Elect leaders of {topic} that may lack acknowledged records?", abort=True)
+        typer.confirm(f"Elect leaders of {topic} that may not have all acknowledged records?", abort=True)
     refused: list[BrokerError] = []
 
     async def work() -> None:
@@ -383,7 +387,7 @@ def elect(
             )
             return
         for name, number in elected:
-            print(f"{name}-{number} is led by {leaders.get((name, number), 'another broker')}")
+            print(f"{name}-{number} has leader {leaders.get((name, number), 'another broker')}")
         if unneeded:
             print(f"{plural(len(unneeded), 'partition')} needed no election")
         if not answers:
@@ -401,8 +405,9 @@ def _not_needed(error: BrokerError | None) -> bool:
 
 
 async def _leaders(admin: Admin, keys: list[PartitionKey], kind: Kind) -> dict[PartitionKey, int]:
-    """Who leads now. The broker we ask may not have heard of it yet: the preferred one is known without it,
-    another is waited for."""
+    """Return the current leaders. The metadata of the broker may be outdated: a preferred leader is known
+    without it, for another one the command waits.
+    """
     deadline = deadline_in(LEADERS_TIMEOUT_MS)
     backoff = backoff_between(20, 200)
     while keys:
@@ -424,7 +429,7 @@ def _read_file(path: str) -> Assignment:
         with open(path, encoding="utf-8") as file:
             return moves.parse_file(file.read(), path)
     except OSError as error:
-        fail(f"{path}: cannot be read: {error.strerror}")
+        fail(f"{path}: cannot read the file: {error.strerror}")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -433,7 +438,7 @@ def _parse_replicas(text: str) -> list[int]:
     try:
         return moves.checked_replicas([int(part) for part in text.split(",")], "--replicas")
     except ValueError as error:
-        reason = f"--replicas {text!r}: expected different broker ids with commas, e.g. 0,1,2"
+        reason = f"--replicas {text!r}: expected distinct broker ids, separated by commas, e.g. 0,1,2"
         raise typer.BadParameter(reason) from error
 
 

@@ -1,4 +1,4 @@
-"""What `ottla partition reassign` moves and how: targets, throttles, progress. No printing here."""
+"""Reassignment of partitions: targets, throttles, progress. No output."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
-# DescribeConfigs: set while it runs, on the topic or on the one broker.
+# Sources in DescribeConfigs: dynamic, on the topic or on one broker.
 SET_ON_TOPIC = 1
 SET_ON_BROKER = 2
 
 FORMAT = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}]}'
 
-DONE, MOVING, OTHER = "complete", "in progress", "not as asked"
+DONE, MOVING, OTHER = "complete", "in progress", "not as requested"
 
 Assignment = dict[PartitionKey, list[int]]
 
 
 def parse_file(text: str, name: str) -> Assignment:
-    """Kafka's reassignment JSON. Raises ValueError that names the file and the entry."""
+    """Parse Kafka's reassignment JSON. Raises ValueError that names the file and the entry."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -42,7 +42,7 @@ def parse_file(text: str, name: str) -> Assignment:
     for number, row in enumerate(rows, 1):
         key, replicas = _entry(row, f"{name}: entry {number}")
         if key in found:
-            raise ValueError(f"{name}: entry {number}: {key[0]}-{key[1]} is there twice")
+            raise ValueError(f"{name}: entry {number}: {key[0]}-{key[1]} occurs twice")
         found[key] = replicas
     return found
 
@@ -54,29 +54,29 @@ def _entry(row: Any, where: str) -> tuple[PartitionKey, list[int]]:
     if not isinstance(topic, str) or not topic:
         raise ValueError(f"{where}: topic is {topic!r}, expected a name")
     if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
-        raise ValueError(f"{where}: partition is {partition!r}, expected a number from 0")
+        raise ValueError(f"{where}: partition is {partition!r}, expected a non-negative number")
     if not isinstance(replicas, list):
         raise ValueError(f"{where}: replicas is {replicas!r}, expected a list of broker ids")
     if any(directory != "any" for directory in row.get("log_dirs", ())):
-        raise ValueError(f'{where}: log_dirs must be "any": directories cannot be chosen')
+        raise ValueError(f'{where}: log_dirs must be "any": choosing directories is not supported')
     return (topic, partition), checked_replicas(replicas, where)
 
 
 def checked_replicas(replicas: Sequence[Any], where: str) -> list[int]:
     bad = [node for node in replicas if not isinstance(node, int) or isinstance(node, bool) or node < 0]
     if not replicas or bad or len(set(replicas)) != len(replicas):
-        raise ValueError(f"{where}: replicas {list(replicas)!r}: expected different broker ids, e.g. 0,1,2")
+        raise ValueError(f"{where}: replicas {list(replicas)!r}: expected distinct broker ids, e.g. 0,1,2")
     return list(replicas)
 
 
 def turned(replicas: Sequence[int], by: int) -> list[int]:
-    """The same brokers, another one first: partitions of a topic then have different preferred leaders."""
+    """Rotate the brokers, so that partitions of a topic have different preferred leaders."""
     by %= len(replicas)
     return [*replicas[by:], *replicas[:by]]
 
 
 def to_document(assignment: Mapping[PartitionKey, Sequence[int]]) -> dict[str, Any]:
-    """As a file that can be given back."""
+    """Return the assignment in the format of the file."""
     return {
         "version": 1,
         "partitions": [
@@ -87,7 +87,7 @@ def to_document(assignment: Mapping[PartitionKey, Sequence[int]]) -> dict[str, A
 
 
 async def current_assignment(admin: Admin, topics: Sequence[str]) -> Assignment:
-    """The replicas of every partition of these topics."""
+    """Return the replicas of every partition of these topics."""
     return {
         (topic.name, number): list(row.replicas)
         for topic in await admin.describe_topics(sorted(set(topics)))
@@ -98,7 +98,7 @@ async def current_assignment(admin: Admin, topics: Sequence[str]) -> Assignment:
 async def set_throttle(
     admin: Admin, before: Mapping[PartitionKey, Sequence[int]], targets: Assignment, rate_bytes: int
 ) -> None:
-    """Bound what the move may send: every replica that has the data now, every one that gets it."""
+    """Throttle the current replicas as leaders and the new replicas as followers."""
     brokers: dict[int, None] = {}
     for key, target in targets.items():
         brokers.update(dict.fromkeys([*before[key], *target]))
@@ -120,7 +120,7 @@ async def set_throttle(
 
 
 async def remove_throttle(admin: Admin, topics: Sequence[str], *, brokers: bool) -> list[str]:
-    """Take back what `set_throttle` did, where it is set at all; says from whom."""
+    """Undo `set_throttle`; return the topics and brokers that had a throttle."""
     removed = []
     for topic, entries in (await admin.describe_topic_configs(sorted(set(topics)))).items():
         ours = [
@@ -143,12 +143,12 @@ async def remove_throttle(admin: Admin, topics: Sequence[str], *, brokers: bool)
         except ClientError as error:
             if not error.retriable:
                 raise
-            # A broker that is down keeps its rates; they bind nothing once no replica is named.
+            # A broker that is down keeps its rates, which have no effect without throttled replicas.
     return removed
 
 
 class Progress(NamedTuple):
-    """How far a partition is."""
+    """The progress of a partition."""
 
     key: PartitionKey
     state: str
@@ -170,7 +170,7 @@ class Progress(NamedTuple):
 
 
 async def progress_of(admin: Admin, targets: Assignment) -> list[Progress]:
-    """Compare what was asked for with what is."""
+    """Compare the target with the current state."""
     moving = await admin.list_partition_reassignments(targets)
     now = await current_assignment(admin, [topic for topic, _ in targets])
     found = []
@@ -192,7 +192,7 @@ def ongoing(moves: Mapping[PartitionKey, Reassignment]) -> list[Progress]:
 
 
 async def cancel(admin: Admin, keys: Sequence[PartitionKey]) -> dict[PartitionKey, BrokerError | None]:
-    """Stop moves; a partition that does not move is left out."""
+    """Cancel moves; ignore partitions that are not moving."""
     answers = await admin.alter_partition_reassignments(dict.fromkeys(keys))
     return {
         key: error

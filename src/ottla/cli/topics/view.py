@@ -1,4 +1,4 @@
-"""What `ottla topic describe` gathers and how it shows it."""
+"""Data and output of `ottla topic describe`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ottla.client import Admin, PartitionInfo, PartitionState, TopicInfo, TopicS
 from ottla.client.errors import ClientError, UnsupportedApiError
 from ottla.protocol.uuids import uuid_to_text
 
-# Of leaders that died a moment ago; the rest of the picture must not wait for longer.
+# A leader may have just died; the other data must not wait for longer.
 OFFSETS_TIMEOUT_S = 5.0
 
 
 async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bool) -> list[dict[str, Any]]:
-    """Everything known of these topics, as JSON would have it."""
+    """Collect all data about the topics, in the form of the JSON output."""
     topics = await admin.describe_topics(names)
     configs = await admin.describe_topic_configs(names)
     sizes = await _sizes(admin, topics)
@@ -40,7 +40,7 @@ async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bo
                 "configs": {
                     entry.name: {"value": entry.value, "source": entry.source_name}
                     for entry in sorted(configs[topic.name])
-                    # Only what was set on the topic itself: brokers report their own defaults as such.
+                    # Only what was set on the topic itself: brokers report their own settings as defaults.
                     if all_configs or entry.source == 1
                 },
             }
@@ -49,7 +49,7 @@ async def describe_topics(admin: Admin, names: Sequence[str], *, all_configs: bo
 
 
 async def _states(admin: Admin, names: Sequence[str]) -> dict[str, TopicState]:
-    """Who may lead when nobody is in sync; older brokers do not tell."""
+    """Return the eligible leader replicas; older brokers do not report them."""
     try:
         return await admin.describe_topic_partitions(names)
     except ClientError:
@@ -57,7 +57,7 @@ async def _states(admin: Admin, names: Sequence[str]) -> dict[str, TopicState]:
 
 
 async def _offsets(admin: Admin, topic: TopicInfo) -> dict[int, tuple[int, int]]:
-    """Offsets of the partitions; none at all when one has no leader to ask, or one that does not answer."""
+    """Return the offsets of the partitions; empty if a partition has no leader or it does not respond."""
     if any(row.leader < 0 for row in topic.partitions.values()):
         return {}
     try:
@@ -68,7 +68,8 @@ async def _offsets(admin: Admin, topic: TopicInfo) -> dict[int, tuple[int, int]]
 
 
 async def _sizes(admin: Admin, topics: Sequence[TopicInfo]) -> dict[tuple[str, int], int]:
-    """Bytes on disk of each partition: the largest replica. Not every cluster lets everyone ask."""
+    """Return the size of the largest replica of each partition; empty if the cluster does not allow the
+    request."""
     try:
         log_dirs = await admin.describe_log_dirs({topic.name: sorted(topic.partitions) for topic in topics})
     except (ClientError, UnsupportedApiError):
@@ -84,7 +85,7 @@ async def _sizes(admin: Admin, topics: Sequence[TopicInfo]) -> dict[tuple[str, i
 def _partition(
     row: PartitionInfo, state: PartitionState | None, offsets: tuple[int, int], size_bytes: int
 ) -> dict[str, Any]:
-    # Two answers of two moments: the newer leader is the one of the higher epoch.
+    # Two responses from different times: the leader with the higher epoch is the newer one.
     if state is not None and state.leader_epoch >= row.leader_epoch:
         row = row._replace(
             leader=state.leader,
@@ -113,7 +114,7 @@ def _ids(ids: Sequence[int] | None) -> str:
 
 
 def show_topic(topic: dict[str, Any]) -> None:
-    """A heading, a table of partitions, the configs."""
+    """Print a heading, a table of partitions, and the properties."""
     partitions = topic["partitions"]
     replicas = max((len(row["replicas"]) for row in partitions), default=0)
     records = sum(max(0, row["end_offset"] - row["start_offset"]) for row in partitions)

@@ -17,17 +17,17 @@ from ottla.client.errors import ClientError, UnknownTransactionalIdError
 
 app = typer.Typer(
     help=(
-        "Transactions: list, describe, abort, and find those that hang.\n\n"
-        "Readers of committed data wait at the first open transaction of a partition. When they stand still, "
-        "`ottla txn list --state ongoing` shows who holds them up; `ottla txn hanging` finds what no "
-        "coordinator knows of and nothing will ever end."
+        "Transactions: list, describe, abort, and find hanging ones.\n\n"
+        "read_committed consumers wait at the first open transaction of a partition. If they make no "
+        "progress, `ottla txn list --state ongoing` shows the open transactions; `ottla txn hanging` finds "
+        "transactions that no coordinator knows and that would never end."
     ),
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-DEFAULT_MAX_TIMEOUT = "15m"  # transaction.max.timeout.ms of Kafka
+DEFAULT_MAX_TIMEOUT = "15m"  # Kafka's default of transaction.max.timeout.ms
 
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID", help="One or more transactional ids.", show_default=False)
@@ -36,10 +36,11 @@ Ids = Annotated[
 
 @app.command(
     "list",
-    help="""List transactional ids with their state, and for how long their transaction is open.
+    help="""List transactional ids with their state, and how long their transaction has been open.
 
-    States are `Empty` (nothing yet), `Ongoing`, `PrepareCommit` and `PrepareAbort` (ended, but not yet marked
-    in all partitions), `CompleteCommit` and `CompleteAbort`.
+    The states are `Empty` (no transaction yet), `Ongoing`, `PrepareCommit` and `PrepareAbort` (ended, but
+    markers are
+missing in some partitions), `CompleteCommit` and `CompleteAbort`.
 
     Examples:
 
@@ -52,19 +53,27 @@ def list_transactions(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only in this state, e.g. ongoing; may be repeated."),
+        typer.Option(
+            "--state", metavar="STATE", help="Only transactions in this state, e.g. ongoing; may be repeated."
+        ),
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", metavar="N", help="Only with this producer id; may be repeated."),
+        typer.Option(
+            "--producer-id", metavar="N", help="Only transactions of this producer id; may be repeated."
+        ),
     ] = None,
     longer_than: Annotated[
         str | None,
-        typer.Option("--longer-than", metavar="TIME", help="Only if open for longer, e.g. 90s, 5m, 2h."),
+        typer.Option(
+            "--longer-than", metavar="TIME", help="Only transactions open for longer, e.g. 90s, 5m, 2h."
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("--pattern", metavar="REGEX", help="Only ids that match as a whole."),
+        typer.Option(
+            "--pattern", metavar="REGEX", help="Only ids that match this regular expression completely."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -88,10 +97,9 @@ def list_transactions(
 
 @app.command(
     "describe",
-    help="""Show transactions: state, producer, time-out, since when, and in which partitions.
+    help="""Show transactions: state, producer, timeout, start time and partitions.
 
-    For each partition of an open transaction: the offset at which it begins, which is where readers of
-    committed data wait.
+    For each partition of an open transaction: its first offset, where read_committed consumers wait.
 
     Examples:
 
@@ -125,12 +133,14 @@ def describe(
     "abort",
     help="""Abort an open transaction.
 
-    `ottla txn abort ID` aborts what is open under a transactional id and fences its producer: that one gets
-    an error at its next step and must start anew. It is what a new producer with the same id would do.
+    `ottla txn abort ID` aborts the open transaction of a transactional id and fences its producer, which gets
+    an error
+at its next request and must be restarted. A new producer with the same id has the same effect.
 
-    `ottla txn abort --topic T --partition N --start-offset O` ends a transaction that hangs in one partition,
-    as `ottla txn hanging` prints it. It is refused if a coordinator knows the transaction: the other
-    partitions would not hear of it. `--force` does it nevertheless.
+    `ottla txn abort --topic T --partition N --start-offset O` aborts a hanging transaction in one partition,
+    as printed
+by `ottla txn hanging`. It fails if a coordinator knows the transaction, because it would not be aborted in
+the other partitions; `--force` aborts it anyway.
 
     Examples:
 
@@ -145,20 +155,23 @@ def abort(
     ] = None,
     *,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Of a hanging one: the topic.")
+        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic of a hanging transaction.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Of a hanging one: the partition.")
+        int | None, typer.Option("--partition", "-p", min=0, help="Partition of a hanging transaction.")
     ] = None,
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", min=0, help="Of a hanging one: the offset at which it begins."),
+        typer.Option("--start-offset", min=0, help="First offset of a hanging transaction."),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also where it may break a promise: see above; two-phase commits."),
+        typer.Option(
+            "--force",
+            help="Also if a coordinator knows the transaction, or it may be prepared (two-phase commit).",
+        ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -166,9 +179,9 @@ def abort(
 
     place = (topic, partition, start_offset)
     if bool(names) == any(each is not None for each in place):
-        raise typer.BadParameter("say what to abort: ID, or --topic, --partition and --start-offset")
+        raise typer.BadParameter("nothing to abort: use ID, or --topic, --partition and --start-offset")
     if not names and None in place:
-        raise typer.BadParameter("a hanging transaction needs all of --topic, --partition and --start-offset")
+        raise typer.BadParameter("a hanging transaction needs --topic, --partition and --start-offset")
     if not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
         what = ", ".join(names) if names else f"the transaction at {topic}-{partition} offset {start_offset}"
         typer.confirm(f"Abort {what}?", abort=True)
@@ -190,14 +203,14 @@ def abort(
 
 @app.command(
     "hanging",
-    help="""Find transactions that are open in a partition though nobody will ever end them.
+    help="""Find hanging transactions: open in a partition, but unknown to any coordinator.
 
-    They come from old clients and lost coordinators, and hold up readers of committed data for ever. A
-    transaction hangs if nothing was written in it for longer than `--max-transaction-timeout` (no transaction
-    may last longer: `transaction.max.timeout.ms` of the brokers) and no coordinator has the partition in a
-    transaction of that producer. The command that ends it is printed.
+    They are caused by old clients and lost coordinators, and block read_committed consumers for ever. A
+    transaction hangs
+if its last record is older than `--max-transaction-timeout` (the `transaction.max.timeout.ms` of the brokers)
+and no coordinator has the partition in a transaction of that producer. The command that aborts it is printed.
 
-    The exit code is 0 whether something hangs or not.
+    The exit code is 0 whether or not any are found.
 
     Examples:
 
@@ -210,15 +223,19 @@ def hanging(
     *,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Only in this topic; may be repeated."),
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC", help="Only partitions of this topic; may be repeated."
+        ),
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="Only in this one of --topic; may be repeated."),
+        typer.Option("--partition", "-p", min=0, help="Only this partition of --topic; may be repeated."),
     ] = None,
     max_timeout: Annotated[
         str,
-        typer.Option("--max-transaction-timeout", metavar="TIME", help="No transaction may last longer."),
+        typer.Option(
+            "--max-transaction-timeout", metavar="TIME", help="transaction.max.timeout.ms of the brokers."
+        ),
     ] = DEFAULT_MAX_TIMEOUT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
@@ -226,7 +243,7 @@ def hanging(
     from ottla.cli.transactions import view as txn_view
 
     if partition and len(topic or ()) != 1:
-        raise typer.BadParameter("--partition: say of which topic, e.g. --topic orders --partition 0")
+        raise typer.BadParameter("--partition needs --topic, e.g. --topic orders --partition 0")
     max_timeout_ms = _duration_ms(max_timeout, "--max-transaction-timeout")
 
     async def work() -> None:
@@ -244,13 +261,13 @@ def hanging(
 def _duration_ms(text: str, option: str) -> int:
     found = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text)
     if found is None:
-        raise typer.BadParameter(f"{option} {text!r}: expected a time, e.g. 500ms, 90s, 15m, 2h, 7d")
+        raise typer.BadParameter(f"{option} {text!r}: expected a duration, e.g. 500ms, 90s, 15m, 2h, 7d")
     return int(found[1]) * UNITS_MS[found[2]]
 
 
 @asynccontextmanager
 async def _suggesting(admin: Admin) -> AsyncIterator[Admin]:
-    """An unknown id is told with the one that was probably meant."""
+    """Add the most similar id to an error about an unknown transactional id."""
     try:
         yield admin
     except UnknownTransactionalIdError as error:
@@ -259,5 +276,5 @@ async def _suggesting(admin: Admin) -> AsyncIterator[Admin]:
         name = (error.detail or "").partition("'")[2].removesuffix("'")
         known = [row.transactional_id for row in await admin.list_transactions()]
         near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "'ottla txn list' shows what exists"
+        hint = f"did you mean {near[0]!r}?" if near else "'ottla txn list' shows all transactional ids"
         raise ClientError(f"{error.detail}; {hint}") from error

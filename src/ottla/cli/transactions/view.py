@@ -1,4 +1,4 @@
-"""What `ottla txn` gathers and how it shows it."""
+"""Data and output of `ottla txn`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.client.errors import ClientError
 async def list_transactions(
     admin: Admin, states: Sequence[str], producer_ids: Sequence[int], longer_than_ms: int, pattern: str | None
 ) -> list[dict[str, Any]]:
-    """One row for each id, as JSON would have it."""
+    """Return one row per transactional id, in the form of the JSON output."""
     listed = await admin.list_transactions(
         states=states, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
     )
@@ -91,7 +91,7 @@ def show_transaction(row: dict[str, Any]) -> None:
     words = [row["state"], f"producer {row['producer_id']} epoch {row['producer_epoch']}"]
     timeout_ms = row["timeout_ms"]
     words.append(
-        "no time-out (two-phase commit)" if timeout_ms is None else f"time-out {_duration(timeout_ms)}"
+        "no timeout (two-phase commit)" if timeout_ms is None else f"timeout {_duration(timeout_ms)}"
     )
     words.append(f"coordinator {row['coordinator']}")
     print(f"Transactional id {row['transactional_id']}: {', '.join(words)}")
@@ -115,9 +115,9 @@ async def abort_ids(admin: Admin, names: Sequence[str], *, force: bool) -> list[
     for info in described:
         if info.is_ongoing and not info.has_timeout and not force:
             raise ClientError(
-                f"transactional id {info.transactional_id!r} has a transaction without time-out: it may be "
-                "prepared for a two-phase commit, and whoever prepared it believes that it can be committed. "
-                "--force aborts it nevertheless"
+                f"transactional id {info.transactional_id!r} has a transaction without a timeout: it may be "
+                "prepared for a two-phase commit, and its owner relies on being able to commit it; "
+                "use --force to abort it anyway"
             )
     pairs = await admin.fence_producers([info.transactional_id for info in described])
     return [
@@ -144,14 +144,14 @@ async def abort_at(
     if not found:
         raise ClientError(
             f"topic {topic!r} partition {partition}: no transaction begins at offset {start_offset}; "
-            "'ottla txn hanging' shows what hangs"
+            "'ottla txn hanging' lists hanging transactions"
         )
     producer = found[0]
     owner = await admin.owner_of(producer.producer_id)
     if owner is not None and key in owner.partitions and not force:
         raise ClientError(
-            f"topic {topic!r} partition {partition}: the coordinator knows this transaction, it is "
-            f"{owner.transactional_id!r}: 'ottla txn abort {owner.transactional_id}' aborts all of it"
+            f"topic {topic!r} partition {partition}: the transaction belongs to transactional id "
+            f"{owner.transactional_id!r}; 'ottla txn abort {owner.transactional_id}' aborts all of it"
         )
     await admin.abort_transaction(topic, partition, producer)
     return {
@@ -210,7 +210,7 @@ def _hanging(each: HangingTransaction) -> dict[str, Any]:
 
 def show_hanging(rows: Sequence[dict[str, Any]], max_timeout: str) -> None:
     if not rows:
-        print(f"No transaction hangs (with nothing written for {max_timeout})")
+        print(f"No hanging transactions (older than {max_timeout})")
         return
     right = ("partition", "begins at", "producer", "epoch", "idle for")
     shown = table("topic", *right, "transactional id", right=right)
@@ -225,7 +225,7 @@ def show_hanging(rows: Sequence[dict[str, Any]], max_timeout: str) -> None:
             row["transactional_id"] or "-",
         )
     console.print(shown)
-    print("\nTo end them:")
+    print("\nTo abort them:")
     for row in rows:
         print(f"  {row['abort']}")
 
