@@ -7,7 +7,9 @@ RUN_STAMP := $(VENV)/.installed-to-run
 DOCS_STAMP := $(VENV)/.installed-docs
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/ottla/records/*.pyx src/ottla/records/*.pxi)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+# Interpreters of pyenv, or those on PATH.
+VERSIONS := 3.11 3.12 3.13 3.14
+PYTHONS ?= $(foreach v,$(VERSIONS),$(or $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/$v.*/bin/python$v))),python$v))
 
 .PHONY: help run test test-pure test-pythons test-cluster-long test-spark-long test-soak coverage check fmt \
 	docs docs-pages dist bench bench-peers bench-quick fuzz simulate clean

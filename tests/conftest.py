@@ -1,6 +1,6 @@
-"""How properties are tried: a little by default, the same everywhere in CI, a lot by hand.
+"""Hypothesis profiles.
 
-HYPOTHESIS_PROFILE=thorough make test    ten times as many examples
+HYPOTHESIS_PROFILE=thorough make test    runs twenty times as many examples
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Machines that run tests are busy: a slow example is no failure. A failure prints how to repeat it.
+# Test machines are busy: a slow example is not a failure. A failure prints how to reproduce it.
 settings.register_profile(
     "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=50
 )
@@ -20,6 +20,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays to the end: no collection of garbage has to look at it again."""
+    """Freeze imported objects: they stay to the end, so the garbage collector can skip them."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Consumers that tell their rack read from a follower there (KIP-392)."""
+"""Consumers with a rack read from a follower in it (KIP-392)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reader:
             self.reads_from = partitions["0"]["broker"]
 
     def read(self, count: int, *, from_broker: int, timeout_s: float = 15.0) -> list[bytes]:
-        """So many records, and thereafter until it reads from that broker."""
+        """Read `count` records, then continue until it reads from that broker."""
         found: list[bytes] = []
         deadline = time.monotonic() + timeout_s
         while len(found) < count or self.reads_from != from_broker:

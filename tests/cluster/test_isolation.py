@@ -1,4 +1,4 @@
-"""A leader that the others do not reach: writes go on without it, and what it took alone is cut off."""
+"""An isolated leader: writes continue without it, and its own records are truncated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.cluster.load import Load
 from tests.support.cluster.view import ClusterView
 from tests.support.cluster.write import codes, read_all, write
 
-# Links that fall silent do not break: the session is what tells.
+# Cut links do not close: brokers notice by the session timeout.
 CONFIG = {
     "broker.session.timeout.ms": 1500,
     "broker.heartbeat.interval.ms": 300,
@@ -21,7 +21,7 @@ CONFIG = {
 
 
 @pytest.mark.parametrize("who", ["the controller", "another"])
-def test_writes_go_on_without_an_isolated_leader(who: str) -> None:
+def test_writes_continue_without_an_isolated_leader(who: str) -> None:
     with Cluster(brokers=3, config=CONFIG, proxied="all") as cluster:
         cluster.create_topic("t", 3)
         controller = ClusterView(cluster.bootstrap_servers).quorum().leader_id
@@ -45,8 +45,8 @@ def test_writes_go_on_without_an_isolated_leader(who: str) -> None:
             await_equal_replicas(cluster, [0, 1, 2], "t", partition)
 
 
-def test_what_an_isolated_leader_took_alone_is_cut_off() -> None:
-    """acks=1 promises nothing: the records are gone after the healing, those of acks=all are all there."""
+def test_records_of_an_isolated_leader_are_truncated() -> None:
+    """Records with acks=1 are lost after healing, those with acks=all are kept."""
     config = CONFIG | {"replica.lag.time.max.ms": 60_000}
     with Cluster(brokers=3, config=config, proxied="all") as cluster:
         controller = ClusterView(cluster.bootstrap_servers).quorum().leader_id
@@ -76,8 +76,8 @@ def test_what_an_isolated_leader_took_alone_is_cut_off() -> None:
         assert read_all(cluster.bootstrap_servers, "t") == kept + later
 
 
-def test_a_killed_leader_cuts_off_its_tail_when_it_is_back() -> None:
-    """The same with followers that stand still, and a leader that dies with records that nobody else has."""
+def test_a_killed_leader_truncates_its_tail_when_it_returns() -> None:
+    """Followers cannot fetch, and the leader is killed with records that no other replica has."""
     with Cluster(brokers=3, config=CONFIG, proxied="members") as cluster:
         view = ClusterView(cluster.bootstrap_servers)
         third = view.quorum().leader_id
@@ -104,7 +104,7 @@ def test_a_killed_leader_cuts_off_its_tail_when_it_is_back() -> None:
 
 
 def test_a_broker_without_a_controller_still_serves_what_it_leads() -> None:
-    """A consumer asks for its coordinator first, whose topic cannot be created now: its fetches go on."""
+    """The coordinator's topic cannot be created without a controller; fetches still work."""
     with Cluster(brokers=3, config={"min.insync.replicas": 1}, proxied="members") as cluster:
         cluster.create_topic("t")
         view = ClusterView(cluster.bootstrap_servers)

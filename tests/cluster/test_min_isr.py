@@ -1,4 +1,4 @@
-"""With two of three replicas down acks=all is refused, not lost; with one back it goes on."""
+"""With two of three replicas down, acks=all fails; with one back, writes continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFUSED = KafkaError.NOT_ENOUGH_REPLICAS
 
 
 def test_two_of_three_replicas_are_killed() -> None:
-    """Five brokers, so that three are left for the quorum, which takes the dead out of the ISR."""
+    """Five brokers: the quorum survives and removes the dead brokers from the ISR."""
     with Cluster(brokers=5, proxied="none") as cluster:
         view = ClusterView(",".join(cluster.address(broker) for broker in (0, 3, 4)))
         view.create("t", [0, 1, 2], min_insync_replicas="2")
@@ -36,7 +36,7 @@ def test_two_of_three_replicas_are_killed() -> None:
 
 @pytest.mark.parametrize("stays", ["controller", "another"])
 def test_two_of_three_brokers_stop_one_after_the_other(stays: str) -> None:
-    """Each says goodbye while there is a quorum to hear it; the last one has no quorum, but knows its ISR."""
+    """Each stops cleanly while there is a quorum; the last broker has none, but knows its ISR."""
     with Cluster(brokers=3, proxied="none") as cluster:
         cluster.create_topic("t")
         view = ClusterView(cluster.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Partitions move under load, and leadership goes back home."""
+"""Reassignments under load, and preferred leader elections."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_throttled_reassignment_under_load(rate: int, at_least_s: float) -> No
         )
 
 
-def test_leadership_goes_back_when_asked_and_by_itself() -> None:
+def test_preferred_leaders_are_elected_on_request_and_automatically() -> None:
     config = {"leader.imbalance.check.interval.seconds": 1}
     with Cluster(brokers=3, config=config, proxied="none") as cluster:
         view = ClusterView(cluster.bootstrap_servers)

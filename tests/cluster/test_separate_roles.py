@@ -1,4 +1,4 @@
-"""Controllers and brokers as processes of their own (`process.roles`)."""
+"""Controllers and brokers in separate processes (`process.roles`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader of a partition and the controller die in the same instant."""
+"""The leader of a partition and the controller are killed at the same time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kill_at_once(cluster: Cluster, *brokers: int) -> None:
 
 
 def test_leader_and_controller_of_five() -> None:
-    """Two of five: the quorum goes on, and so does whatever has two of its three replicas elsewhere."""
+    """Two of five: the quorum continues, as do partitions with two replicas on other brokers."""
     with Cluster(brokers=5, proxied="none") as cluster:
         view = ClusterView(cluster.bootstrap_servers)
         controller = view.quorum().leader_id
@@ -48,7 +48,7 @@ def test_leader_and_controller_of_five() -> None:
 
 
 def test_two_of_three() -> None:
-    """No quorum is left, nothing is acknowledged, and nothing is lost when they are back."""
+    """Without a quorum nothing is acknowledged, and nothing is lost when they return."""
     with Cluster(brokers=3, proxied="none") as cluster:
         cluster.create_topic("t", 3)
         view = ClusterView(cluster.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""A replica out of sync leads only where that is allowed; then the loss is written to the log and counted."""
+"""An out-of-sync replica leads only if allowed; then the loss is logged and counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lines_of_all(cluster: Cluster) -> list[str]:
 
 
 def lose_the_last_in_sync(cluster: Cluster, **configs: str) -> ClusterView:
-    """t-0 lies on brokers 0 and 1: 1 misses a record, then 0, which has it, dies and 1 is back."""
+    """t-0 is on brokers 0 and 1: 1 misses a record, then 0, which has it, is killed and 1 returns."""
     survivors = ClusterView(",".join(cluster.address(broker) for broker in (1, 2)))
     survivors.create("t", [0, 1], min_insync_replicas="1", **configs)
     assert codes(write(cluster.address(0), "t", [b"on both"])) == [0]
@@ -78,7 +78,7 @@ def test_it_leads_when_that_was_allowed_before() -> None:
         assert read_from_second(cluster) == [b"on both"]
 
 
-def test_it_leads_when_somebody_asks_for_it() -> None:
+def test_it_leads_after_an_unclean_election_request() -> None:
     with Cluster(brokers=3, proxied="none") as cluster:
         view = lose_the_last_in_sync(cluster)
         view.await_leader("t", -1)

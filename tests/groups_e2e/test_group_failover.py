@@ -1,4 +1,4 @@
-"""Groups on three brokers, of which the coordinator is killed: during a rebalance, and during commits."""
+"""Groups on three brokers: the coordinator is killed during a rebalance and during commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups on one broker: they grow and shrink, members die, dawdle, restart or have nothing to do."""
+"""Groups on one broker: they grow and shrink, members are killed, slow, restarted or idle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_broker() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def impatient_broker() -> Iterator[Cluster]:
-    """Where the dead are missed soon. Only for tests that wait for that: the living may be missed too."""
+    """Short session timeouts, only for tests that wait for them: live members may expire too."""
     with Cluster(config={**QUICK, "group.consumer.session.timeout.ms": 2000}) as cluster:
         yield cluster
         cluster.kill()
@@ -118,7 +118,7 @@ def test_a_slow_member_loses_its_partitions(
 
 
 @pytest.mark.parametrize("protocol", ["cooperative"])  # groups of either protocol keep to themselves alike
-def test_two_groups_know_nothing_of_each_other(
+def test_two_groups_are_independent(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
     with Party(one_broker, protocol, request.node.name) as party:

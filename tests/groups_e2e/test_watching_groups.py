@@ -1,4 +1,4 @@
-"""The checks themselves: they find what they are for."""
+"""The checks of group histories find violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and requests that no honest client sends: the right error or a closed connection with a log line."""
+"""Invalid frames and requests: the correct error, or a closed connection with a log line."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def assert_refused(target: TargetBroker, peer: Peer, logged: str) -> None:
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else value[:12].hex(),
 )
-def test_what_is_no_request_ends_the_connection(
+def test_invalid_frames_close_the_connection(
     target: TargetBroker, peer: Peer, data: bytes, logged: str
 ) -> None:
     peer.send(data)
     assert_refused(target, peer, logged)
 
 
-def test_what_a_peer_says_cannot_forge_a_log_line(target: TargetBroker, peer: Peer) -> None:
+def test_input_cannot_forge_a_log_line(target: TargetBroker, peer: Peer) -> None:
     peer.send(
         encode_request(9, 1, "x\n2026-01-01 ERROR all is lost\x1b[2J", produce_request("a\nb", b"x", 0))
     )
@@ -139,7 +139,7 @@ def test_a_request_may_come_byte_by_byte(target: TargetBroker, peer: Peer) -> No
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_an_unknown_version_of_api_versions_is_told_ours(
+def test_an_unknown_api_versions_version_gets_the_supported_ones(
     target: TargetBroker, peer: Peer, version: int
 ) -> None:
     peer.send(frame(18, version, b"\0whatever"))
@@ -206,7 +206,7 @@ def test_invalid_names(target: TargetBroker, peer: Peer, name: str) -> None:
     )
 
 
-def test_the_metadata_log_is_no_topic(target: TargetBroker, peer: Peer) -> None:
+def test_the_metadata_log_is_not_accessible_as_a_topic(target: TargetBroker, peer: Peer) -> None:
     name = "__cluster_metadata"
     assert create_topic(peer, name) == ErrorCode.INVALID_REQUEST
     batch = bytes(ordinary_batch(int(time.time() * 1000)))

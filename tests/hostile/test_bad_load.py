@@ -1,4 +1,4 @@
-"""Too much of it: many partitions in one request, many connections, peers that stall. Memory is bounded."""
+"""Load: many partitions in one request, many connections, stalled peers. Memory stays bounded."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_fetch_sessions_do_not_pile_up(target: TargetBroker, peer: Peer) -> None
 # -- connections
 
 
-def test_announced_bytes_cost_nothing_until_they_come(
+def test_announced_bytes_take_no_memory_until_they_arrive(
     target: TargetBroker, peers: contextlib.ExitStack
 ) -> None:
     before_bytes = target.rss_bytes()
@@ -163,9 +163,7 @@ def test_announced_bytes_cost_nothing_until_they_come(
     target.check(rss_bytes_max=before_bytes + 16 * MB)
 
 
-def test_many_half_requests_do_not_keep_others_waiting(
-    target: TargetBroker, peers: contextlib.ExitStack
-) -> None:
+def test_incomplete_requests_do_not_delay_others(target: TargetBroker, peers: contextlib.ExitStack) -> None:
     request = encode_request(3, 5, "slow", API_VERSIONS)
     slow = [peers.enter_context(Peer(target.address)) for _ in range(300)]
     for n, peer in enumerate(slow):
@@ -185,7 +183,7 @@ def test_hundreds_of_connections_are_served(target: TargetBroker, peers: context
     target.check(rss_bytes_max=before_bytes + 32 * MB)
 
 
-def test_connections_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
+def test_closed_connections_leave_no_memory(tmp_path: Path) -> None:
     with TargetBroker(str(tmp_path)) as target:
         for turn in range(3):
             for n in range(500):
@@ -197,7 +195,7 @@ def test_connections_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
         assert target.rss_bytes() < before_bytes + 2 * MB
 
 
-def test_a_peer_that_never_reads_is_not_answered_without_end(target: TargetBroker) -> None:
+def test_a_peer_that_never_reads_is_bounded(target: TargetBroker) -> None:
     with Peer(target.address, receive_buffer_bytes=4096) as peer:
         before_bytes = target.rss_bytes()
         request = encode_request(9, 1, "deaf", MetadataRequest(topics=None)) * 100
@@ -211,7 +209,7 @@ def test_a_peer_that_never_reads_is_not_answered_without_end(target: TargetBroke
 
 
 def test_a_peer_that_never_reads_its_records(target: TargetBroker, peer: Peer) -> None:
-    """Every answer is a megabyte of the log: they stay in the log until they can be sent."""
+    """Each response has a megabyte of the log, which stays there until it can be sent."""
     values = [(int(time.time() * 1000), None, bytes(900_000), ())]
     offset = produce(peer, HEALTHY_TOPIC, bytes(build_batch(values)))
     before_bytes = target.rss_bytes()
@@ -254,7 +252,7 @@ def test_long_client_ids_are_not_remembered(target: TargetBroker, peer: Peer) ->
 # -- limits that are set
 
 
-def test_limits_of_connections_and_of_silence(tmp_path: Path) -> None:
+def test_connection_count_and_idle_limits(tmp_path: Path) -> None:
     settings = {"max.connections": "5", "connections.max.idle.ms": "1000"}
     with TargetBroker(str(tmp_path), settings) as target, contextlib.ExitStack() as stack:
         four = [stack.enter_context(Peer(target.address)) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Batches that are wrong: the right error code, nothing stored, and lookups that survive what was stored."""
+"""Invalid batches: the correct error code, nothing stored, and lookups that survive stored data."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_decompression_bomb_costs_no_more_than_the_limit(
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_garbage_where_compressed_records_should_be_is_refused_where_it_is_opened(
+def test_invalid_compressed_records_are_refused_when_decompressed(
     target: TargetBroker, peer: Peer, codec: int
 ) -> None:
     topic = new_topic(peer, cleanup_policy="compact")
@@ -148,7 +148,7 @@ def test_garbage_where_compressed_records_should_be_is_refused_where_it_is_opene
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_lookup_by_time_survives_garbage_that_was_stored_unopened(
+def test_a_lookup_by_time_survives_invalid_stored_records(
     target: TargetBroker, peer: Peer, codec: int
 ) -> None:
     topic = new_topic(peer)
@@ -160,7 +160,7 @@ def test_a_lookup_by_time_survives_garbage_that_was_stored_unopened(
     assert fetch(peer, topic, offset)[61:] == bytes(stored)[61:]
 
 
-def test_a_lookup_by_time_does_not_open_millions_of_tiny_records(target: TargetBroker, peer: Peer) -> None:
+def test_a_lookup_by_time_does_not_decode_millions_of_records(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     count = 8_000_000
     record = b"\x0c\0\0\0\1\1\0"  # six bytes behind the length: no key, no value

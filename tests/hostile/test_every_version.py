@@ -1,4 +1,4 @@
-"""Every version that is advertised gives an answer that can be read, whatever a well-formed request holds."""
+"""Every advertised version returns a valid response to any well-formed request."""
 
 from __future__ import annotations
 

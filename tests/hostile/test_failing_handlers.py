@@ -1,4 +1,4 @@
-"""A handler that fails, or answers what cannot be encoded, costs its own connection and nothing else."""
+"""A handler that fails, or returns an invalid response, closes only its own connection."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def request_frame(correlation_id: int) -> bytes:
 
 
 async def answer_to(reader: asyncio.StreamReader) -> int | None:
-    """The correlation id of the next answer; None if the connection ends instead."""
+    """Correlation id of the next response; None if the connection is closed instead."""
     try:
         (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), 5))
         return int(struct.unpack_from(">i", await reader.readexactly(size))[0])

@@ -1,4 +1,4 @@
-"""The bound on what all fetch sessions together remember."""
+"""The limit of all fetch sessions together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_session_beyond_the_bound_is_not_kept_but_served() -> None:
     assert sessions.open(request(0, 0, range(4)), False, 0).session_id == 2
 
 
-def test_quiet_sessions_make_room_and_closed_ones_do_too() -> None:
+def test_idle_and_closed_sessions_are_evicted() -> None:
     sessions = cache(10)
     for _ in range(2):
         sessions.open(request(0, 0, range(5)), False, 0)

@@ -1,4 +1,4 @@
-"""The loop itself: time, order, processes that pause and end."""
+"""The simulated event loop: time, order, processes that pause and end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_run_has_its_limits() -> None:
         World(1).run(stuck)
 
 
-def test_callbacks_of_a_process_keep_their_order_and_processes_do_not() -> None:
+def test_callbacks_are_ordered_within_a_process_only() -> None:
     def run(seed: int) -> str:
         world = World(seed)
         seen: list[str] = []
@@ -63,7 +63,7 @@ def test_callbacks_of_a_process_keep_their_order_and_processes_do_not() -> None:
     assert run(3) == run(3)
 
 
-def test_a_job_is_done_when_its_time_is_over_and_not_before() -> None:
+def test_a_job_takes_effect_when_its_duration_is_over() -> None:
     world = World(1)
     process = world.add_client("worker")
     process.job_delay_ns = lambda: 5_000_000
@@ -111,7 +111,7 @@ def test_a_paused_process_catches_up_when_it_resumes() -> None:
     world.run(script)
 
 
-def test_a_process_that_ended_gets_no_further_turn() -> None:
+def test_an_ended_process_runs_no_callback() -> None:
     world = World(1)
     process = world.add_client("victim")
     events: list[str] = []

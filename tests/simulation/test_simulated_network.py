@@ -1,4 +1,4 @@
-"""The network: order, back-pressure, walls in one direction, resets, machines that are gone."""
+"""The simulated network: order, back-pressure, blocked links, resets, machines without power."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulator.world import World
 
 
 class Sink(asyncio.Protocol):
-    """Keeps what it gets; may answer or stop reading."""
+    """Keeps the received data; may respond or stop reading."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -39,7 +39,7 @@ class Sink(asyncio.Protocol):
         self.resumed += 1
 
 
-class Town:
+class ConnectedHosts:
     """A server host `s` and a client host `c` with one connection."""
 
     def __init__(self, seed: int = 1) -> None:
@@ -77,31 +77,31 @@ class Town:
 
 
 @pytest.fixture
-def town() -> Town:
-    return Town()
+def hosts() -> ConnectedHosts:
+    return ConnectedHosts()
 
 
-def test_bytes_arrive_whole_and_in_order(town: Town) -> None:
+def test_bytes_arrive_whole_and_in_order(hosts: ConnectedHosts) -> None:
     sent = b"".join(b"%06d" % number for number in range(50_000))
 
     async def script() -> None:
-        await town.listen()
-        ours = await town.connect()
+        await hosts.listen()
+        ours = await hosts.connect()
         for start in range(0, len(sent), 7777):
             ours.transport.write(sent[start : start + 7777])
         ours.transport.close()
         await asyncio.sleep(5)
-        assert bytes(town.accepted[0].data) == sent
-        assert town.accepted[0].lost == [None] and ours.lost == [None]
+        assert bytes(hosts.accepted[0].data) == sent
+        assert hosts.accepted[0].lost == [None] and ours.lost == [None]
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_a_peer_that_does_not_read_makes_the_writer_pause(town: Town) -> None:
+def test_a_peer_that_does_not_read_makes_the_writer_pause(hosts: ConnectedHosts) -> None:
     async def script() -> None:
-        await town.listen()
-        ours = await town.connect()
-        theirs = town.accepted[0]
+        await hosts.listen()
+        ours = await hosts.connect()
+        theirs = hosts.accepted[0]
         theirs.transport.pause_reading()
         for _ in range(20):
             ours.transport.write(bytes(50_000))
@@ -113,107 +113,107 @@ def test_a_peer_that_does_not_read_makes_the_writer_pause(town: Town) -> None:
         assert ours.resumed == 1
         assert len(theirs.data) == 20 * 50_000
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_a_wall_in_one_direction(town: Town) -> None:
+def test_a_link_blocked_in_one_direction(hosts: ConnectedHosts) -> None:
     async def script() -> None:
-        await town.listen()
-        ours = await town.connect()
-        theirs = town.accepted[0]
-        town.world.network.block("c", "s")
+        await hosts.listen()
+        ours = await hosts.connect()
+        theirs = hosts.accepted[0]
+        hosts.world.network.block("c", "s")
         ours.transport.write(b"to the server")
         theirs.transport.write(b"to the client")
         await asyncio.sleep(10)
         assert bytes(ours.data) == b"to the client" and not theirs.data
-        town.world.network.heal()
+        hosts.world.network.heal()
         await asyncio.sleep(1)
         assert bytes(theirs.data) == b"to the server"
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_behind_a_wall_acknowledgements_are_missing_too(town: Town) -> None:
+def test_a_blocked_link_blocks_acknowledgements_too(hosts: ConnectedHosts) -> None:
     async def script() -> None:
-        await town.listen()
-        await town.connect()
-        theirs = town.accepted[0]
-        town.world.network.block("c", "s")
+        await hosts.listen()
+        await hosts.connect()
+        theirs = hosts.accepted[0]
+        hosts.world.network.block("c", "s")
         for _ in range(40):
             theirs.transport.write(bytes(50_000))
         await asyncio.sleep(10)
-        arrived = len(town.ours.data)
+        arrived = len(hosts.ours.data)
         assert 0 < arrived < 40 * 50_000
-        town.world.network.heal()
+        hosts.world.network.heal()
         await asyncio.sleep(5)
-        assert len(town.ours.data) == 40 * 50_000
+        assert len(hosts.ours.data) == 40 * 50_000
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_connecting_to_nobody_to_a_wall_and_through_it_later(town: Town) -> None:
+def test_connecting_to_a_closed_port_and_through_a_blocked_link(hosts: ConnectedHosts) -> None:
     async def script() -> None:
         with pytest.raises(ConnectionRefusedError):
-            await town.connect()
+            await hosts.connect()
         with pytest.raises(OSError, match="no host"):
             await asyncio.get_running_loop().create_connection(Sink, "nowhere", 80)
-        await town.listen()
-        town.world.network.isolate("s", outbound=False)
+        await hosts.listen()
+        hosts.world.network.isolate("s", outbound=False)
         with pytest.raises(TimeoutError):
-            await town.connect(timeout_s=2)
-        asyncio.get_running_loop().call_later(2, town.world.network.heal)
-        await town.connect(timeout_s=10)
-        assert len(town.accepted) == 1
+            await hosts.connect(timeout_s=2)
+        asyncio.get_running_loop().call_later(2, hosts.world.network.heal)
+        await hosts.connect(timeout_s=10)
+        assert len(hosts.accepted) == 1
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_a_reset_loses_what_is_on_its_way(town: Town) -> None:
+def test_a_reset_loses_data_in_flight(hosts: ConnectedHosts) -> None:
     async def script() -> None:
-        await town.listen()
-        ours = await town.connect()
+        await hosts.listen()
+        ours = await hosts.connect()
         ours.transport.write(b"gone")
-        assert town.world.network.break_connections("s") == 1
+        assert hosts.world.network.break_connections("s") == 1
         await asyncio.sleep(1)
-        theirs = town.accepted[0]
+        theirs = hosts.accepted[0]
         assert not theirs.data
         assert isinstance(ours.lost[0], ConnectionResetError)
         assert isinstance(theirs.lost[0], ConnectionResetError)
 
-    town.run(script())
+    hosts.run(script())
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_machine_that_goes_down(town: Town, silent: bool) -> None:
+def test_a_machine_that_goes_down(hosts: ConnectedHosts, silent: bool) -> None:
     async def script() -> None:
-        network = town.world.network
-        await town.listen()
-        ours = await town.connect()
-        network.process_ended(town.server, silent=silent)
-        town.world.loop.end_process(town.server)
+        network = hosts.world.network
+        await hosts.listen()
+        ours = await hosts.connect()
+        network.process_ended(hosts.server, silent=silent)
+        hosts.world.loop.end_process(hosts.server)
         await asyncio.sleep(5)
         assert bool(ours.lost) is not silent
         if silent:
             ours.transport.write(b"is anybody there?")
             await asyncio.sleep(5)
             assert not ours.lost
-            town.world.loop.new_process("s")
+            hosts.world.loop.new_process("s")
             network.host_up("s")
             await asyncio.sleep(1)
             assert isinstance(ours.lost[0], ConnectionResetError)
 
-    town.run(script())
+    hosts.run(script())
 
 
-def test_slow_links_take_their_time(town: Town) -> None:
+def test_slow_links_delay_data(hosts: ConnectedHosts) -> None:
     async def script() -> None:
-        await town.listen()
-        ours = await town.connect()
-        town.world.network.slow("c", "s", delay_ms=(100, 100), bandwidth_bytes_per_s=10_000)
+        await hosts.listen()
+        ours = await hosts.connect()
+        hosts.world.network.slow("c", "s", delay_ms=(100, 100), bandwidth_bytes_per_s=10_000)
         ours.transport.write(bytes(20_000))
         await asyncio.sleep(1.0)
-        assert len(town.accepted[0].data) < 20_000
+        assert len(hosts.accepted[0].data) < 20_000
         await asyncio.sleep(1.2)
-        assert len(town.accepted[0].data) == 20_000
+        assert len(hosts.accepted[0].data) == 20_000
 
-    town.run(script())
+    hosts.run(script())

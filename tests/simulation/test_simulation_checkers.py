@@ -1,4 +1,4 @@
-"""Each checker has to be able to complain: a small history with one thing wrong for each of them."""
+"""Each checker reports a violation in a small history made for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTITION = PartitionName("t", 0)
 
 
 def good() -> History:
-    """Two batches of one producer, read by a consumer and at the end."""
+    """Two batches of one producer, read by a consumer and by the final reader."""
     history = History(Trace())
     history.invoke("admin", "create-topic", "t").ok(b"id")
     for offset, value in enumerate(("a", "b", "c")):
@@ -53,15 +53,15 @@ def a_record_has_moved(history: History) -> None:
     history.final[PARTITION] = [(0, "a"), (1, "c"), (2, "b")]
 
 
-def a_record_is_there_twice(history: History) -> None:
+def a_record_is_duplicated(history: History) -> None:
     history.final[PARTITION].append((3, "c"))
 
 
-def a_record_from_nowhere(history: History) -> None:
+def a_record_was_never_written(history: History) -> None:
     history.final[PARTITION].append((3, "z"))
 
 
-def a_reader_saw_something_else(history: History) -> None:
+def a_reader_saw_another_value(history: History) -> None:
     history.read("d", PARTITION, 1, "c")
 
 
@@ -85,7 +85,7 @@ def the_topic_is_gone(history: History) -> None:
     history.final_topics.clear()
 
 
-def the_topic_is_another(history: History) -> None:
+def the_topic_has_another_id(history: History) -> None:
     history.final_topics["t"] = b"other"
 
 
@@ -93,7 +93,7 @@ def something_never_ends(history: History) -> None:
     history.invoke("p", "produce", PARTITION, ("d",))
 
 
-def a_replica_stays_away(history: History) -> None:
+def a_replica_stays_out_of_sync(history: History) -> None:
     history.invoke("admin", "in-sync", "t").fail()
 
 
@@ -101,15 +101,15 @@ def the_quorum_has_two_leaders(history: History) -> None:
     history.raft_leaders[2, 2] = None
 
 
-def committed_metadata_are_replaced(history: History) -> None:
+def committed_metadata_is_replaced(history: History) -> None:
     history.committed_metadata[10, 2] = None
 
 
-def metadata_differ(history: History) -> None:
+def metadata_differs(history: History) -> None:
     history.final_metadata[2][9] = (1, 78)
 
 
-def a_config_is_what_it_was(history: History) -> None:
+def a_config_change_is_lost(history: History) -> None:
     history.final_facts["config t"] = "6"
 
 
@@ -117,11 +117,11 @@ def a_deleted_topic_is_back(history: History) -> None:
     history.final_facts[f"topic {b'u'.hex()}"] = "there"
 
 
-def somebody_leads_who_should_not(history: History) -> None:
+def an_unclean_leader(history: History) -> None:
     history.unclean_elections.append("3 leads t-0")
 
 
-def a_producer_id_is_given_again(history: History) -> None:
+def a_producer_id_is_issued_twice(history: History) -> None:
     history.producer_ids.append((2, "r"))
 
 
@@ -137,35 +137,35 @@ def a_surprise(history: History) -> None:
         (a_record_has_moved, checkers.lost_write),
         (a_record_has_moved, checkers.two_values),
         (a_record_has_moved, checkers.order),
-        (a_record_is_there_twice, checkers.duplicate),
-        (a_record_from_nowhere, checkers.unwritten_read),
-        (a_reader_saw_something_else, checkers.two_values),
+        (a_record_is_duplicated, checkers.duplicate),
+        (a_record_was_never_written, checkers.unwritten_read),
+        (a_reader_saw_another_value, checkers.two_values),
         (a_gap, checkers.order),
         (the_watermark_goes_back, checkers.watermark_back),
         (another_leader_in_the_epoch, checkers.two_leaders),
         (a_replica_differs, checkers.replicas_differ),
         (the_topic_is_gone, checkers.lost_metadata),
-        (the_topic_is_another, checkers.lost_metadata),
+        (the_topic_has_another_id, checkers.lost_metadata),
         (something_never_ends, checkers.unavailable),
-        (a_replica_stays_away, checkers.not_whole),
+        (a_replica_stays_out_of_sync, checkers.not_whole),
         (the_quorum_has_two_leaders, checkers.two_leaders),
-        (committed_metadata_are_replaced, checkers.lost_commit),
-        (metadata_differ, checkers.lost_commit),
-        (a_config_is_what_it_was, checkers.lost_metadata),
+        (committed_metadata_is_replaced, checkers.lost_commit),
+        (metadata_differs, checkers.lost_commit),
+        (a_config_change_is_lost, checkers.lost_metadata),
         (a_deleted_topic_is_back, checkers.lost_metadata),
-        (somebody_leads_who_should_not, checkers.unclean_election),
-        (a_producer_id_is_given_again, checkers.id_twice),
+        (an_unclean_leader, checkers.unclean_election),
+        (a_producer_id_is_issued_twice, checkers.id_twice),
         (a_surprise, checkers.surprises),
     ],
 )
-def test_what_is_wrong_is_told(spoil: Callable[[History], None], checker: checkers.Checker) -> None:
+def test_a_violation_is_reported(spoil: Callable[[History], None], checker: checkers.Checker) -> None:
     history = good()
     assert checker(history) == []
     spoil(history)
     assert checker(history)
 
 
-def test_what_had_no_answer_may_have_come_late() -> None:
+def test_an_operation_without_a_response_may_take_effect_later() -> None:
     history = good()
     history.final_facts["config t"] = "6"
     history.loose["config t"] = ["6"]

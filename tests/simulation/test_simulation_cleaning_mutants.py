@@ -1,4 +1,4 @@
-"""Bugs that are planted in compaction, and that the stories of compacted topics must catch."""
+"""The compaction scenarios catch mutants of the log cleaner."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from ottla.records import cleaning
 from ottla.storage.cleaning.record_filter import RecordFilter
 from ottla.testing.files import FaultyFile
-from tests.support.simulation.mutants import Plant, assert_caught
+from tests.support.simulation.mutants import Mutation, assert_caught
 
 LENGTH = 0.3  # of the trouble: enough to catch each
 SEEDS_MAX = 12
 
 
-def swap_in_what_is_not_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+def swap_in_unsynced_segments(patch: pytest.MonkeyPatch) -> None:
     sync = FaultyFile.sync
 
     def hasty(self: FaultyFile) -> None:
@@ -25,7 +25,7 @@ def swap_in_what_is_not_on_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FaultyFile, "sync", hasty)
 
 
-def forget_tombstones_at_once(patch: pytest.MonkeyPatch) -> None:
+def drop_tombstones_at_once(patch: pytest.MonkeyPatch) -> None:
     begin = RecordFilter.__init__
 
     def hasty(self: RecordFilter, *args: Any, **options: Any) -> None:
@@ -34,8 +34,8 @@ def forget_tombstones_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecordFilter, "__init__", hasty)
 
 
-def drop_what_is_the_last(patch: pytest.MonkeyPatch) -> None:
-    """One off: keys are taken for newer than they are."""
+def drop_the_last_record_of_a_key(patch: pytest.MonkeyPatch) -> None:
+    """Off by one: keys are considered newer than they are."""
     map_batches = cleaning.map_batches
     patch.setattr(
         cleaning,
@@ -45,7 +45,7 @@ def drop_what_is_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def _moved(buf: Any, pos: int) -> bytes:
-    """The first batch with another base offset, which its checksum does not cover."""
+    """Change the base offset of the first batch, which the checksum does not cover."""
     data = bytearray(buf)
     if len(data) - pos >= 61:
         base = int.from_bytes(data[pos : pos + 8], "big")
@@ -54,16 +54,16 @@ def _moved(buf: Any, pos: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("plant", "scenario", "signs"),
+    ("mutate", "scenario", "expected"),
     [
-        (swap_in_what_is_not_on_the_disk, "cleaning", ("lost", "NodeDoes", "unavailable", "TooLong")),
-        (forget_tombstones_at_once, "cleaning", ("tombstone too soon",)),
-        (drop_what_is_the_last, "cleaning", ("lost",)),
+        (swap_in_unsynced_segments, "cleaning", ("lost", "NodeDoes", "unavailable", "TooLong")),
+        (drop_tombstones_at_once, "cleaning", ("tombstone too soon",)),
+        (drop_the_last_record_of_a_key, "cleaning", ("lost",)),
     ],
 )
-def test_a_planted_bug_is_caught(
-    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_mutant_is_caught(
+    mutate: Mutation, scenario: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
+    mutate(monkeypatch)
     seeds = range(1, SEEDS_MAX + 1)
-    assert_caught(plant, scenario, seeds, signs, length=LENGTH, by_nothing_else=True)
+    assert_caught(mutate, scenario, seeds, expected, length=LENGTH, by_nothing_else=True)

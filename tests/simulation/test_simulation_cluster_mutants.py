@@ -1,4 +1,4 @@
-"""Bugs that only a cluster can have, planted in the shipped classes: a few seeds must catch each."""
+"""A few seeds catch each mutant of replication and the metadata quorum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.quorum.raft.leader import Leader
 from ottla.quorum.raft_log import RaftLog
 from ottla.replication.follower import FollowerState
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
-from tests.support.simulation.mutants import Plant, assert_caught, show_what_is_not_committed
+from tests.support.simulation.mutants import Mutation, assert_caught, show_what_is_not_committed
 
 # The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
 # what they draw today; else one of the next does.
@@ -23,7 +23,7 @@ SEEDS_MAX = 25
 
 
 def count_a_follower_out_of_sync(patch: pytest.MonkeyPatch) -> None:
-    """What any follower has is committed, be it in the ISR or not."""
+    """Followers outside of the ISR count for the high watermark."""
 
     def advance(self: LeaderState, now_ms: int) -> int:
         ends = [follower.end_offset for follower in self.followers.values()]
@@ -37,7 +37,7 @@ def count_a_follower_out_of_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def follow_without_truncation(patch: pytest.MonkeyPatch) -> None:
-    """A follower does not say which epoch its log ends in, so that nobody tells it to cut."""
+    """A follower does not send its last epoch, so the leader reports no divergence."""
     patch.setattr(FollowerState, "last_fetched_epoch", property(lambda self: -1))
 
 
@@ -61,22 +61,22 @@ def shrink_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderState, "isr_change_proposal", hasty)
 
 
-def elect_anybody(patch: pytest.MonkeyPatch) -> None:
+def elect_any_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionRules, "unclean_allowed", lambda self, topic: True)
 
 
-def believe_a_leader_of_the_past(patch: pytest.MonkeyPatch) -> None:
-    """The controller lets whoever claims to lead change the ISR."""
+def accept_isr_changes_of_deposed_leaders(patch: pytest.MonkeyPatch) -> None:
+    """The controller does not check who requests an ISR change."""
     patch.setattr(alter_partition, "_check_epochs", lambda *args: None)
     patch.setattr(alter_partition, "_check_isr", lambda *args: None)
 
 
-def fetch_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
+def replicate_unflushed_records(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowerState, "wait_for_disk", lambda self: None)
 
 
 def commit_metadata_alone(patch: pytest.MonkeyPatch) -> None:
-    """The leader of the quorum asks nobody."""
+    """The quorum leader commits without a majority."""
 
     def alone(self: Leader) -> None:
         if self.own_offset > self.start_offset:
@@ -86,7 +86,7 @@ def commit_metadata_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "update_high_watermark", alone)
 
 
-def apply_metadata_before_their_commit(patch: pytest.MonkeyPatch) -> None:
+def apply_uncommitted_metadata(patch: pytest.MonkeyPatch) -> None:
     append = RaftDriver.append
 
     def hasty(self: RaftDriver, messages: Any, epoch: int) -> int:
@@ -101,7 +101,7 @@ LOSS = ("lost", "two values", "lost read", "replicas differ")
 
 
 @pytest.mark.parametrize(
-    ("plant", "scenario", "first", "signs"),
+    ("mutate", "scenario", "first", "expected"),
     [
         (count_a_follower_out_of_sync, "cluster-kill", 4, LOSS),
         (follow_without_truncation, "cluster-net", 2, ("unavailable", *LOSS)),
@@ -109,15 +109,15 @@ LOSS = ("lost", "two values", "lost read", "replicas differ")
         (acknowledge_before_the_high_watermark, "cluster-kill", 2, LOSS),
         (show_what_is_not_committed, "cluster-net", 2, LOSS),
         (shrink_before_the_controller_agrees, "cluster-net", 5, LOSS),
-        (elect_anybody, "cluster-kill", 2, ("unclean", *LOSS)),
-        (believe_a_leader_of_the_past, "cluster-net", 5, ("unclean", *LOSS)),
-        (fetch_before_the_disk_has_it, "cluster-power", 6, LOSS),
+        (elect_any_replica, "cluster-kill", 2, ("unclean", *LOSS)),
+        (accept_isr_changes_of_deposed_leaders, "cluster-net", 5, ("unclean", *LOSS)),
+        (replicate_unflushed_records, "cluster-power", 6, LOSS),
         (commit_metadata_alone, "quorum", 7, ("lost", "two leaders")),
-        (apply_metadata_before_their_commit, "quorum", 8, ("lost", "two leaders")),
+        (apply_uncommitted_metadata, "quorum", 8, ("lost", "two leaders")),
     ],
 )
-def test_a_planted_bug_of_clusters_is_caught(
-    plant: Plant, scenario: str, first: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_cluster_mutant_is_caught(
+    mutate: Mutation, scenario: str, first: int, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert_caught(plant, scenario, range(first, first + SEEDS_MAX), signs, length=LENGTH)
+    mutate(monkeypatch)
+    assert_caught(mutate, scenario, range(first, first + SEEDS_MAX), expected, length=LENGTH)

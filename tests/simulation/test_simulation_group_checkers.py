@@ -1,4 +1,4 @@
-"""Each checker of groups has to be able to complain, and none may where nothing is wrong."""
+"""Each group checker reports its violation, and none reports a correct history."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def good() -> GroupHistory:
     return group
 
 
-def test_nothing_is_wrong() -> None:
+def test_a_good_group_history_has_no_complaints() -> None:
     group = good()
     # A member whose session is over may believe what it likes, and commit in vain.
     claim(group, "zombie", 5, 9)
@@ -72,11 +72,11 @@ def test_nothing_is_wrong() -> None:
     assert complaints(group) == []
 
 
-def two_have_it(group: GroupHistory) -> None:
+def two_members_own_a_partition(group: GroupHistory) -> None:
     claim(group, "o", 50, 500)
 
 
-def one_record_is_left_out(group: GroupHistory) -> None:
+def one_record_is_skipped(group: GroupHistory) -> None:
     del group.processed[0][1]
 
 
@@ -84,43 +84,43 @@ def one_record_is_processed_too_late(group: GroupHistory) -> None:
     group.processed[0][1] = 115 * MS
 
 
-def the_one_before_commits_again(group: GroupHistory) -> None:
+def the_previous_owner_commits_again(group: GroupHistory) -> None:
     commit(group, "m", 2, 140, 11)
 
 
-def the_offset_is_gone(group: GroupHistory) -> None:
+def the_offset_is_lost(group: GroupHistory) -> None:
     fetch(group, "o", -1, 200)
 
 
-def the_offset_is_an_old_one(group: GroupHistory) -> None:
+def the_offset_is_stale(group: GroupHistory) -> None:
     fetch(group, "o", 2, 200)
 
 
-def the_offset_is_of_nobody(group: GroupHistory) -> None:
+def the_offset_was_never_committed(group: GroupHistory) -> None:
     group.processed[0][3] = 150 * MS
     fetch(group, "o", 4, 200)
 
 
-def it_does_not_come_to_rest(group: GroupHistory) -> None:
+def the_group_does_not_stabilize(group: GroupHistory) -> None:
     group._world.history.invoke("g", "group-stable", "t").fail("unsettled")
 
 
-def others_notice_a_restart(group: GroupHistory) -> None:
+def a_static_restart_rebalances(group: GroupHistory) -> None:
     group.extra_rebalances.append("m was started again")
 
 
 @pytest.mark.parametrize(
     ("spoil", "sign"),
     [
-        (two_have_it, "two owners"),
-        (one_record_is_left_out, "skipped"),
+        (two_members_own_a_partition, "two owners"),
+        (one_record_is_skipped, "skipped"),
         (one_record_is_processed_too_late, "skipped"),
-        (the_one_before_commits_again, "went back"),
-        (the_offset_is_gone, "lost offset"),
-        (the_offset_is_an_old_one, "lost offset"),
-        (the_offset_is_of_nobody, "lost offset"),
-        (it_does_not_come_to_rest, "unstable"),
-        (others_notice_a_restart, "extra rebalance"),
+        (the_previous_owner_commits_again, "went back"),
+        (the_offset_is_lost, "lost offset"),
+        (the_offset_is_stale, "lost offset"),
+        (the_offset_was_never_committed, "lost offset"),
+        (the_group_does_not_stabilize, "unstable"),
+        (a_static_restart_rebalances, "extra rebalance"),
     ],
 )
 def test_a_checker_of_groups_complains(spoil: Callable[[GroupHistory], None], sign: str) -> None:

@@ -1,7 +1,4 @@
-"""Bugs that only coordinators of groups can have, planted in the shipped classes: a few seeds catch each.
-
-Those of the shell around them, too: what it answers, reads again and keeps.
-"""
+"""A few seeds catch each mutant of the group coordinator and of its hosting on partition leaders."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from ottla.groups.offsets.load import OffsetLoader
 from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from simulator.runner import run_scenario
-from tests.support.simulation.mutants import Plant, assert_caught
+from tests.support.simulation.mutants import Mutation, assert_caught
 
 # The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
 # what they draw today; else one of the next does.
@@ -30,7 +27,7 @@ SEEDS_MAX = 25
 
 
 def reply_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    """What is in the leader's own log counts for committed."""
+    """The leader's own log counts as committed."""
 
     def release(self: MachineHost) -> None:
         while self._pending and self._pending[0].end_offset >= 0:
@@ -41,7 +38,7 @@ def reply_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def do_not_load_offsets(patch: pytest.MonkeyPatch) -> None:
-    """A new coordinator knows the members of its groups, but not how far they were."""
+    """A new coordinator loads the members of its groups, but not their offsets."""
     load = OffsetLoader.load
 
     def forgetful(self: OffsetLoader, key: bytes, value: bytes | None) -> bool:
@@ -51,7 +48,7 @@ def do_not_load_offsets(patch: pytest.MonkeyPatch) -> None:
 
 
 def accept_an_old_generation(patch: pytest.MonkeyPatch) -> None:
-    """Whoever was a member once may commit."""
+    """Former members may commit."""
     patch.setattr(ClassicGroup, "check_offset_commit", lambda *args, **named: ErrorCode.NONE)
     patch.setattr(ConsumerGroup, "check_offset_commit", lambda *args, **named: ErrorCode.NONE)
     patch.setattr(ConsumerGroup, "check_partition_commit", lambda *args: ErrorCode.NONE)
@@ -61,18 +58,18 @@ def assign_before_the_revocation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "owner", lambda self, topic_id, partition: None)
 
 
-def wait_for_nobody(patch: pytest.MonkeyPatch) -> None:
-    """A generation begins with whoever has joined; the others are not asked."""
+def start_generations_without_waiting(patch: pytest.MonkeyPatch) -> None:
+    """A generation starts without waiting for all members to rejoin."""
     patch.setattr(ClassicGroup, "has_all_joined", property(lambda self: True))
 
 
-def forget_nobody(patch: pytest.MonkeyPatch) -> None:
-    """The session of a member never ends."""
+def never_expire_sessions(patch: pytest.MonkeyPatch) -> None:
+    """Sessions never expire."""
     patch.setattr(Rebalancing, "_session_is_over", lambda *args: None)
 
 
 def rebalance_for_a_static_member(patch: pytest.MonkeyPatch) -> None:
-    def anew(
+    def recreated(
         self: Join, outcome: Any, group: Any, member: Any, old_leader_id: str, ctx: Any, now_ms: int
     ) -> None:
         self.rebalancing.park_join(outcome, group, member, ctx)
@@ -81,7 +78,7 @@ def rebalance_for_a_static_member(patch: pytest.MonkeyPatch) -> None:
 
     from ottla.groups.classic import rebalance
 
-    patch.setattr(Join, "_take_over", anew)
+    patch.setattr(Join, "_take_over", recreated)
 
 
 def commit_one_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -127,39 +124,39 @@ def keep_one_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicCreator, "_brokers", lambda self: 1)
 
 
-def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
-    """Sessions end when the clock is set."""
+def expire_sessions_by_wall_clock(patch: pytest.MonkeyPatch) -> None:
+    """Sessions expire when the clock jumps."""
     patch.setattr(GroupShard, "clock_jumped", lambda self, by_ms: None)
 
 
-def test_a_clock_that_is_set_by_less_than_a_second_ends_no_session() -> None:
-    """Seed 45011: by 370 ms, which was once let pass."""
+def test_a_small_clock_jump_expires_no_session() -> None:
+    """Seed 45011: a jump of 370 ms, which once expired sessions."""
     assert run_scenario("groups-kill", 45011).complaints == []
 
 
-def test_a_group_that_turns_classic_in_the_middle_of_a_move_goes_on_with_it() -> None:
-    """Seed 60004: two partitions had no owner to the end."""
+def test_a_group_that_becomes_classic_completes_its_reassignment() -> None:
+    """Seed 60004: two partitions stayed without an owner."""
     assert run_scenario("groups", 60004).complaints == []
 
 
 @pytest.mark.parametrize(
-    ("plant", "scenario", "first", "signs"),
+    ("mutate", "scenario", "first", "expected"),
     [
         (reply_before_the_commit, "groups-net", 3, ("lost offset", "two owners", "went back")),
         (do_not_load_offsets, "groups", 2, ("lost offset",)),
         (accept_an_old_generation, "groups", 5, ("went back",)),
         (assign_before_the_revocation, "groups", 2, ("two owners",)),
-        (wait_for_nobody, "groups", 1, ("two owners",)),
-        (forget_nobody, "groups", 8, ("unstable",)),
+        (start_generations_without_waiting, "groups", 1, ("two owners",)),
+        (never_expire_sessions, "groups", 8, ("unstable",)),
         (rebalance_for_a_static_member, "groups", 1, ("extra rebalance",)),
         (forget_the_end_of_the_log, "groups-kill", 1, ("lost offset", "two owners", "went back")),
         (keep_one_replica, "groups-power", 5, ("lost offset",)),
-        (believe_the_clock, "groups-kill", 4, ("two owners",)),
+        (expire_sessions_by_wall_clock, "groups-kill", 4, ("two owners",)),
         (commit_one_too_many, "groups", 2, ("skipped", "lost offset")),
     ],
 )
-def test_a_planted_bug_of_groups_is_caught(
-    plant: Plant, scenario: str, first: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_group_mutant_is_caught(
+    mutate: Mutation, scenario: str, first: int, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert_caught(plant, scenario, range(first, first + SEEDS_MAX), signs, length=LENGTH)
+    mutate(monkeypatch)
+    assert_caught(mutate, scenario, range(first, first + SEEDS_MAX), expected, length=LENGTH)

@@ -1,4 +1,4 @@
-"""The simulator has to find bugs: known ones are planted in the broker, and each must be caught."""
+"""The single-node scenarios catch mutants of the broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.storage.log import recovery
 from ottla.storage.segments.segment import Segment
 from ottla.testing.files import FaultySyncHandle
-from tests.support.simulation.mutants import Plant, assert_caught, show_what_is_not_committed
+from tests.support.simulation.mutants import Mutation, assert_caught, show_what_is_not_committed
 
 SEEDS_MAX = 15
 
@@ -36,7 +36,7 @@ def leave_the_torn_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segment, "cut", lambda self, nbytes: None)
 
 
-def believe_every_checksum(patch: pytest.MonkeyPatch) -> None:
+def accept_every_checksum(patch: pytest.MonkeyPatch) -> None:
     iter_checked = recovery.iter_checked
 
     def trusting(*args: Any) -> Any:
@@ -46,12 +46,12 @@ def believe_every_checksum(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "iter_checked", trusting)
 
 
-def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
+def lose_producer_state_in_recovery(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "replay", lambda *args: None)
 
 
-def judge_a_group_by_its_last_batch(patch: pytest.MonkeyPatch) -> None:
-    """Where the last one repeats an old batch, the new ones before it do not wait for the disk."""
+def flush_by_the_last_batch_only(patch: pytest.MonkeyPatch) -> None:
+    """If the last batch is a duplicate, the new ones before it are not flushed."""
     patch.setattr(produce_fast_path, "max", lambda values: list(values)[-1], raising=False)
 
 
@@ -60,20 +60,20 @@ def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "scenario", "signs"),
+    ("mutate", "scenario", "expected"),
     [
         (acknowledge_before_the_flush, "power", ("lost", "two values")),
         (commit_more_than_was_flushed, "power", ("lost", "two values")),
         (leave_the_torn_tail, "unflushed", ("no beginning", "checksum", "TooLong", "NodeDoes")),
-        (believe_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
-        (forget_producers_in_recovery, "power", ("surprise", "duplicate")),
+        (accept_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
+        (lose_producer_state_in_recovery, "power", ("surprise", "duplicate")),
         (show_what_is_not_committed, "power", ("lost read", "two values", "surprise", "watermark")),
-        (judge_a_group_by_its_last_batch, "power", ("lost", "two values")),
+        (flush_by_the_last_batch_only, "power", ("lost", "two values")),
         (fsync_does_nothing, "power", ("lost", "NodeDoes")),
     ],
 )
-def test_a_planted_bug_is_caught(
-    plant: Plant, scenario: str, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_a_mutant_is_caught(
+    mutate: Mutation, scenario: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert_caught(plant, scenario, range(1, SEEDS_MAX + 1), signs, by_nothing_else=True)
+    mutate(monkeypatch)
+    assert_caught(mutate, scenario, range(1, SEEDS_MAX + 1), expected, by_nothing_else=True)

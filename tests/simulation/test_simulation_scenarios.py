@@ -1,4 +1,4 @@
-"""A few seeds of every story, and that a seed always tells the same one. `make simulate` runs many."""
+"""A few seeds of every scenario, and determinism. `make simulate` runs many seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from simulator.runner import SCENARIOS, run_scenario
 from simulator.world import World
-from tests.support.simulation.subprocesses import told_elsewhere
+from tests.support.simulation.subprocesses import output_in_another_process
 
 FIRST = 1000
 SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5, "txn-late": 2}  # else one: `make simulate` is for more
@@ -34,7 +34,7 @@ def test_some_seeds_of(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["disk-full", "unflushed", "bit-rot", "quorum", "cluster-admin", "groups-net", "txn-late"]
 )
-def test_a_seed_always_tells_the_same(name: str) -> None:
+def test_a_seed_is_deterministic(name: str) -> None:
     if run_scenario(name, FIRST).fingerprint == outcome_of(name, FIRST).fingerprint:
         return
     first, second = (run_scenario(name, FIRST, keep_trace=True) for _ in range(2))
@@ -46,12 +46,12 @@ def test_a_seed_always_tells_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["power", "network", "cluster-kill", "cluster-roles", "groups-kill", "groups"]
 )
-def test_a_seed_tells_the_same_in_another_interpreter(name: str) -> None:
-    """Hashes of strings and addresses of objects differ there: neither may matter."""
-    assert told_elsewhere(FINGERPRINT, name, FIRST) == outcome_of(name, FIRST).fingerprint
+def test_a_seed_is_deterministic_across_interpreters(name: str) -> None:
+    """String hashes and object addresses differ there and must not matter."""
+    assert output_in_another_process(FINGERPRINT, name, FIRST) == outcome_of(name, FIRST).fingerprint
 
 
-def test_another_seed_tells_something_else() -> None:
+def test_seeds_differ() -> None:
     assert outcome_of("power", FIRST).fingerprint != outcome_of("power", FIRST + 1).fingerprint
 
 
@@ -71,7 +71,7 @@ def test_a_new_directory_outlives_a_power_cut() -> None:
     assert before == after
 
 
-def test_several_nodes_live_side_by_side() -> None:
+def test_several_nodes_are_independent() -> None:
     world = World(1)
     nodes = [world.add_node(1), world.add_node(2)]
 
@@ -104,7 +104,7 @@ def test_a_cluster_has_the_properties_of_one() -> None:
     assert len(World(1).cluster_id) == 22
 
 
-def test_the_roles_of_a_cluster_may_be_apart() -> None:
+def test_a_cluster_with_separate_roles() -> None:
     world = World(1)
     nodes = world.add_cluster(2, controllers=3)
     assert [node.id for node in nodes] == [101, 102, 103, 1, 2]

@@ -1,5 +1,4 @@
-"""Transactions in the simulator: a seed tells the same everywhere, much happens in a story, and seeds that
-once told of something wrong tell of it no more. `make simulate` runs many."""
+"""Transactions in the simulator: determinism, coverage of all outcomes, and seeds that once failed."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from simulator.transactions.checkers import TRANSACTIONS
 from simulator.transactions.ledger import ABORTED, COMMITTED, TxnLedger
 from simulator.transactions.scenario import transactions
 from simulator.world import World
-from tests.support.simulation.subprocesses import told_elsewhere
+from tests.support.simulation.subprocesses import output_in_another_process
 
 SCRIPT = transactions(("kill-in-flight", "kill", "isolate"), duration_s=5.0)
 FINGERPRINT = """
@@ -25,8 +24,8 @@ print(world.trace.fingerprint)
 
 
 @functools.cache
-def played(seed: int) -> tuple[TxnLedger, str]:
-    """What became of the transactions, and the fingerprint."""
+def run_seed(seed: int) -> tuple[TxnLedger, str]:
+    """Run a seed; return the outcomes of its transactions and the fingerprint."""
     world = World(seed)
     world.run(SCRIPT, limit_s=300.0)
     assert check(world.history, TRANSACTIONS) == []
@@ -35,8 +34,8 @@ def played(seed: int) -> tuple[TxnLedger, str]:
     return world.history.ledger, world.trace.fingerprint
 
 
-def test_a_story_of_transactions_has_all_that_it_should_have() -> None:
-    ledger, _ = played(1)
+def test_the_transaction_scenario_covers_all_outcomes() -> None:
+    ledger, _ = run_seed(1)
     entries = [*ledger.entries.values()]
     assert {entry.version for entry in entries} == {1, 2}
     for fate in (COMMITTED, ABORTED):
@@ -49,11 +48,11 @@ def test_a_story_of_transactions_has_all_that_it_should_have() -> None:
     assert len(ledger.final) == 2
 
 
-def test_a_seed_of_transactions_tells_the_same_in_another_interpreter() -> None:
-    """Hashes of strings and addresses of objects differ there: neither may matter."""
-    assert told_elsewhere(FINGERPRINT) == played(1)[1]
+def test_a_transaction_seed_is_deterministic_across_interpreters() -> None:
+    """String hashes and object addresses differ there and must not matter."""
+    assert output_in_another_process(FINGERPRINT) == run_seed(1)[1]
 
 
 @pytest.mark.parametrize("seed", [2])
-def test_a_seed_that_was_wrong_once(seed: int) -> None:
-    played(seed)
+def test_a_seed_that_once_failed(seed: int) -> None:
+    run_seed(seed)

@@ -1,4 +1,4 @@
-"""The checkers of transactions, each with a history that it must complain about, and one that it must not."""
+"""Each transaction checker reports its violation, and none reports a correct history."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PAIR = (7, 3)
 NEXT = (7, 4)
 
 
-class Told:
-    """A small history: one transfer over two partitions that was committed, and one that was aborted."""
+class SmallHistory:
+    """A small history: a committed transfer over two partitions, and an aborted one."""
 
     def __init__(self) -> None:
         self.world = World(1)
@@ -60,28 +60,28 @@ class Told:
         return [text for checker in txn_checkers.TRANSACTIONS for text in checker(self.history)]
 
 
-def lose_a_record(told: Told) -> None:
+def lose_a_record(told: SmallHistory) -> None:
     told.ledger.final["heir"] = {A: [(0, "t1.0:5")], B: []}
 
 
-def read_the_aborted(told: Told) -> None:
+def read_the_aborted(told: SmallHistory) -> None:
     told.ledger.read("rc", A, 2, "t2.0:9", committed=True)
 
 
-def read_what_nobody_wrote(told: Told) -> None:
+def read_an_unwritten_record(told: SmallHistory) -> None:
     told.ledger.read("rc", A, 0, "t9.0:1", committed=True)
 
 
-def tear_the_unknown(told: Told) -> None:
+def tear_the_unknown(told: SmallHistory) -> None:
     told.first.outcome = UNKNOWN
     told.ledger.final["auditor"][B] = []
 
 
-def write_twice(told: Told) -> None:
+def write_twice(told: SmallHistory) -> None:
     told.ledger.final["auditor"][A].append((1, "t1.0:5"))
 
 
-def end_two_with_one_marker(told: Told) -> None:
+def end_two_with_one_marker(told: SmallHistory) -> None:
     told.ledger.logs[A] = [
         LogEntry(DATA, 0, PAIR, ("t1.0:5",)),
         LogEntry(DATA, 1, NEXT, ("t2.0:9",)),
@@ -89,77 +89,77 @@ def end_two_with_one_marker(told: Told) -> None:
     ]
 
 
-def commit_the_aborted(told: Told) -> None:
+def commit_the_aborted(told: SmallHistory) -> None:
     told.ledger.logs[A][-1] = LogEntry(COMMIT, 3, (7, 5), ())
 
 
-def write_under_an_old_epoch(told: Told) -> None:
+def write_under_an_old_epoch(told: SmallHistory) -> None:
     told.ledger.logs[A].append(LogEntry(DATA, 4, PAIR, ("t1.1:-5",)))
 
 
-def grant_a_zombie(told: Told) -> None:
+def accept_a_zombie(told: SmallHistory) -> None:
     told.ledger.take_over("w", "w.2", NEXT, keeps=False)
     told.ledger.acknowledge("w", "w.1", PAIR, told.ledger.now_ns, "a write")
 
 
-def go_back(told: Told) -> None:
+def go_back(told: SmallHistory) -> None:
     told.ledger.saw_stable("rc", A, 9, 0, 1)
     told.ledger.saw_stable("rc", A, 8, 0, 1)
 
 
-def go_back_behind_what_was_read(told: Told) -> None:
+def go_back_behind_what_was_read(told: SmallHistory) -> None:
     told.ledger.saw_stable("rc", A, 3, 4, 2)
 
 
-def lose_what_was_read(told: Told) -> None:
+def lose_what_was_read(told: SmallHistory) -> None:
     told.ledger.read("rc", A, 1, "t1.0:5", committed=True)
 
 
-def lose_what_was_read_uncommitted(told: Told) -> None:
+def lose_what_was_read_uncommitted(told: SmallHistory) -> None:
     told.ledger.read("ru", A, 2, "t1.0:5", committed=False)
 
 
-def hang(told: Told) -> None:
+def hang(told: SmallHistory) -> None:
     told.ledger.hanging.append("accounts-0 is decided to 4 of 5")
 
 
-def process_twice(told: Told) -> None:
+def process_twice(told: SmallHistory) -> None:
     told.history.final[INPUT] = [(0, "p1.0.0")]
     told.transaction((8, 0), COMMITTED, {"t3=p1.0.0": A})
     told.transaction((8, 1), COMMITTED, {"t4=p1.0.0": A})
     told.ledger.final["auditor"][A] += [(4, "t3=p1.0.0"), (6, "t4=p1.0.0")]
 
 
-def process_never(told: Told) -> None:
+def process_never(told: SmallHistory) -> None:
     told.history.final[INPUT] = [(0, "p1.0.0")]
 
 
-def forget_an_offset(told: Told) -> None:
+def forget_an_offset(told: SmallHistory) -> None:
     told.first.offsets[0] = 4
     told.ledger.final_offsets = {0: 3}
 
 
-def make_money(told: Told) -> None:
+def unbalance_the_accounts(told: SmallHistory) -> None:
     told.transaction((8, 0), COMMITTED, {"t3.0:1": A})
     told.ledger.final["auditor"][A].append((4, "t3.0:1"))
 
 
-def hand_a_pair_out_twice(told: Told) -> None:
+def issue_a_pair_twice(told: SmallHistory) -> None:
     told.ledger.issue(PAIR, "w", "w.1")
     told.ledger.issue(PAIR, "w", "w.2")
 
 
-def hand_an_id_to_two(told: Told) -> None:
+def issue_an_id_to_two_transactional_ids(told: SmallHistory) -> None:
     told.ledger.issue(PAIR, "w", "w.1")
     told.history.producer_ids.append((7, "p1"))
 
 
-def lose_the_prepared(told: Told) -> None:
+def lose_the_prepared(told: SmallHistory) -> None:
     told.ledger.prepared_lost.append("t1 was prepared")
 
 
-def test_a_history_without_fault_has_no_complaints() -> None:
-    told = Told()
+def test_a_correct_history_has_no_complaints() -> None:
+    told = SmallHistory()
     told.ledger.read("rc", A, 0, "t1.0:5", committed=True)
     told.ledger.read("ru", A, 2, "t2.0:9", committed=False)
     told.ledger.saw_stable("rc", A, 2, 0, 1)
@@ -177,13 +177,13 @@ def test_a_history_without_fault_has_no_complaints() -> None:
     [
         (lose_a_record, "lost transaction"),
         (read_the_aborted, "aborted read"),
-        (read_what_nobody_wrote, "aborted read"),
+        (read_an_unwritten_record, "aborted read"),
         (tear_the_unknown, "torn"),
         (write_twice, "twice"),
         (end_two_with_one_marker, "later transaction"),
         (commit_the_aborted, "later transaction"),
         (write_under_an_old_epoch, "old epoch"),
-        (grant_a_zombie, "zombie"),
+        (accept_a_zombie, "zombie"),
         (go_back, "stable offset went back"),
         (go_back_behind_what_was_read, "stable offset went back"),
         (lose_what_was_read, "lost read"),
@@ -192,28 +192,28 @@ def test_a_history_without_fault_has_no_complaints() -> None:
         (process_twice, "exactly once"),
         (process_never, "exactly once"),
         (forget_an_offset, "exactly once"),
-        (make_money, "bank"),
-        (hand_a_pair_out_twice, "pair twice"),
-        (hand_an_id_to_two, "pair twice"),
+        (unbalance_the_accounts, "bank"),
+        (issue_a_pair_twice, "pair twice"),
+        (issue_an_id_to_two_transactional_ids, "pair twice"),
         (lose_the_prepared, "prepared lost"),
     ],
 )
-def test_a_fault_is_complained_about(spoil: Callable[[Told], None], sign: str) -> None:
-    told = Told()
+def test_a_violation_is_reported(spoil: Callable[[SmallHistory], None], sign: str) -> None:
+    told = SmallHistory()
     spoil(told)
     assert any(text.startswith(sign) for text in told.complaints())
 
 
-def test_of_an_unknown_outcome_all_or_nothing_is_well() -> None:
+def test_an_unknown_outcome_may_be_all_or_nothing() -> None:
     for records in ({A: [(0, "t1.0:5")], B: [(0, "t1.1:-5")]}, {A: [], B: []}):
-        told = Told()
+        told = SmallHistory()
         told.first.outcome = UNKNOWN
         told.ledger.final["auditor"] = records
         assert told.complaints() == []
 
 
-def test_an_instance_that_keeps_the_prepared_lets_the_one_before_write_but_not_end() -> None:
-    told = Told()
+def test_keeping_a_prepared_transaction_allows_old_writes_but_no_end() -> None:
+    told = SmallHistory()
     told.ledger.take_over("w", "w.2", NEXT, keeps=True)
     told.ledger.acknowledge("w", "w.1", PAIR, told.ledger.now_ns, "a write")
     assert told.complaints() == []

@@ -1,6 +1,4 @@
-"""Late requests of transactions: bugs that let them have their way are caught, each by a few seeds.
-
-They are too rare for stories in which everything is left to chance; here each is arranged."""
+"""A few seeds of the late-requests scenario catch each mutant that accepts a late request."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ from ottla.storage.producers.state import ProducerState
 from ottla.transactions.partition import VerificationGuards
 from simulator.transactions.client import TxnClient
 from simulator.transactions.late_requests import late_requests
-from tests.support.simulation.mutants import Plant, assert_all_told
+from tests.support.simulation.mutants import Mutation, assert_all_reported
 
 SEEDS_MAX = 6
 SOME_VERSION = 1  # in which epochs stay the same
 LAST_EPOCH = 0x7FFFFFFF
 
 
-def believe_writers(patch: pytest.MonkeyPatch) -> None:
-    """Leaders do not ask whether a partition was added to the transaction."""
+def skip_verification(patch: pytest.MonkeyPatch) -> None:
+    """Leaders do not verify that a partition was added to the transaction."""
     patch.setattr(Verification, "is_wanted", lambda self, adds: adds)
 
 
-def believe_what_was_said_before_the_marker(patch: pytest.MonkeyPatch) -> None:
+def keep_verifications_after_a_marker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(VerificationGuards, "ended", lambda *args: None)
 
 
@@ -38,8 +36,8 @@ def write_every_marker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check_marker", lambda *args: None)
 
 
-def believe_old_coordinators(patch: pytest.MonkeyPatch) -> None:
-    """The epoch of the coordinator does not count."""
+def accept_old_coordinators(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator epoch is ignored."""
     check_marker, check_again = marker_writer.check_marker, ProducerState.check_marker
 
     def generous(entry: Any, producer_epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
@@ -52,8 +50,8 @@ def believe_old_coordinators(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check_marker", generous_again)
 
 
-def take_a_marker_for_that_of_the_next(patch: pytest.MonkeyPatch) -> None:
-    """Where epochs change with every transaction: one that has the epoch of the open transaction is late."""
+def accept_a_late_marker(patch: pytest.MonkeyPatch) -> None:
+    """Version 2 changes epochs with every transaction: a marker with the epoch of the open one is late."""
     check_marker = marker_writer.check_marker
 
     def generous(entry: Any, producer_epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
@@ -62,8 +60,8 @@ def take_a_marker_for_that_of_the_next(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(marker_writer, "check_marker", generous)
 
 
-def decided_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """A marker counts before it is replicated."""
+def decide_before_replication(patch: pytest.MonkeyPatch) -> None:
+    """A marker takes effect before it is replicated."""
     end = ProducerState.end_transaction
 
     def at_once(self: ProducerState, *args: Any, **named: Any) -> Any:
@@ -74,8 +72,8 @@ def decided_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "end_transaction", at_once)
 
 
-def forget_epochs(patch: pytest.MonkeyPatch) -> None:
-    """A partition takes batches of any epoch."""
+def accept_every_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A partition accepts batches of any epoch."""
     judge = ProducerState.check
 
     def generous(self: ProducerState, header: BatchHeader) -> Any:
@@ -87,13 +85,13 @@ def forget_epochs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check", generous)
 
 
-def ask_about_repetitions(patch: pytest.MonkeyPatch) -> None:
+def verify_duplicates(patch: pytest.MonkeyPatch) -> None:
     """The copy of a batch that is in the log has a guard like any other, which the next batch is behind."""
     patch.setattr(produce_verification, "is_past", lambda *args: False)
 
 
-def answer_at_once(patch: pytest.MonkeyPatch) -> None:
-    """What a coordinator has in its own log counts for decided."""
+def respond_before_replication(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator's own log counts as committed."""
 
     release_committed = MachineHost.release
 
@@ -109,7 +107,7 @@ def answer_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A producer of the first version goes on after an end that was not answered (KAFKA-17754)."""
+    """A version 1 producer keeps its epoch after an EndTxn without a response (KAFKA-17754)."""
 
     async def renew(self: TxnClient) -> None:
         self.must_bump = False
@@ -118,22 +116,22 @@ def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "signs"),
+    ("mutate", "expected"),
     [
-        (believe_writers, ["later transaction", "hanging"]),
-        (believe_what_was_said_before_the_marker, ["later transaction", "hanging"]),
+        (skip_verification, ["later transaction", "hanging"]),
+        (keep_verifications_after_a_marker, ["later transaction", "hanging"]),
         (write_every_marker, ["later transaction", "aborted read", "torn"]),
-        (believe_old_coordinators, ["later transaction"]),
-        (take_a_marker_for_that_of_the_next, ["later transaction"]),
-        (decided_by_the_leader_alone, ["stable offset went back"]),
-        (answer_at_once, ["lost transaction"]),
-        (ask_about_repetitions, ["surprise"]),
-        (forget_epochs, ["old epoch"]),
+        (accept_old_coordinators, ["later transaction"]),
+        (accept_a_late_marker, ["later transaction"]),
+        (decide_before_replication, ["stable offset went back"]),
+        (respond_before_replication, ["lost transaction"]),
+        (verify_duplicates, ["surprise"]),
+        (accept_every_epoch, ["old epoch"]),
         (keep_the_epoch, ["later transaction"]),
     ],
 )
-def test_what_is_late_and_let_in_is_caught(
-    plant: Plant, signs: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_mutant_that_accepts_late_requests_is_caught(
+    mutate: Mutation, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert_all_told(plant, late_requests, range(1, SEEDS_MAX + 1), signs)
+    mutate(monkeypatch)
+    assert_all_reported(mutate, late_requests, range(1, SEEDS_MAX + 1), expected)

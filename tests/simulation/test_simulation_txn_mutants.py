@@ -1,4 +1,4 @@
-"""Bugs of transactions, planted in the shipped classes: a few seeds must catch each."""
+"""A few seeds catch each mutant of the transaction coordinator and of transactional logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.transactions.end import End
 from ottla.transactions.marker_queue import MarkerQueue, MarkerRequest
 from ottla.transactions.transaction import ONGOING, Transaction
 from simulator.transactions.scenario import transactions
-from tests.support.simulation.mutants import Plant, assert_all_told
+from tests.support.simulation.mutants import Mutation, assert_all_reported
 
 SEEDS_MAX = 12
 # Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as
@@ -25,7 +25,7 @@ SCRIPT = transactions(("kill-in-flight", "kill-in-flight", "kill", "slow-net"), 
 
 
 def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    """What is in the coordinator's own log counts for committed."""
+    """The coordinator's own log counts as committed."""
 
     def release(self: MachineHost) -> None:
         while self._pending and self._pending[0].end_offset >= 0:
@@ -38,12 +38,12 @@ def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MachineHost, "release", release)
 
 
-def tell_nothing_of_the_aborted(patch: pytest.MonkeyPatch) -> None:
+def omit_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "aborted_transactions", lambda *args: [])
 
 
-def forget_the_prepared(patch: pytest.MonkeyPatch) -> None:
-    """A new coordinator does not go on with what the one before has decided."""
+def forget_decided_transactions(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator does not complete the decisions of its predecessor."""
 
     def loaded(self: End, outcome: Any, now_ms: int) -> None:
         for transaction in self.context.transactions.values():
@@ -53,7 +53,7 @@ def forget_the_prepared(patch: pytest.MonkeyPatch) -> None:
 
 
 def send_markers_once(patch: pytest.MonkeyPatch) -> None:
-    """What a leader did not answer counts for written."""
+    """Markers are not retried."""
 
     def failed(self: MarkerQueue, request: MarkerRequest, now_ms: int) -> None:
         self._arrived(request)
@@ -64,12 +64,12 @@ def send_markers_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MarkerQueue, "failed", failed)
 
 
-def fence_nobody(patch: pytest.MonkeyPatch) -> None:
-    """The coordinator does not look at epochs."""
+def never_fence(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator ignores epochs."""
     patch.setattr(Transaction, "refuses", lambda self, producer_id, producer_epoch: None)
 
 
-def give_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
+def reuse_epochs(patch: pytest.MonkeyPatch) -> None:
     begin = init_module.Init._begin
 
     def again(self: Any, transaction: Transaction, *args: Any) -> Any:
@@ -80,7 +80,7 @@ def give_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(init_module.Init, "_begin", again)
 
 
-def let_it_run_for_ever(patch: pytest.MonkeyPatch) -> None:
+def never_time_out(patch: pytest.MonkeyPatch) -> None:
     def time_out(self: End, outcome: Any, now_ms: int) -> None:
         while self.context.deadlines.pop_due(now_ms) is not None:
             pass
@@ -100,7 +100,7 @@ def time_out_the_prepared(patch: pytest.MonkeyPatch) -> None:
 
 
 def stable_up_to_the_newest(patch: pytest.MonkeyPatch) -> None:
-    """The transaction that was opened last says what is stable, not the first."""
+    """The last open transaction limits the LSO instead of the first."""
 
     def generous(self: ProducerState, high_watermark: int) -> int:
         return min(high_watermark, next(reversed(self._ongoing), high_watermark))
@@ -109,7 +109,7 @@ def stable_up_to_the_newest(patch: pytest.MonkeyPatch) -> None:
 
 
 def commit_offsets_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Offsets of a transaction count before it is committed."""
+    """Offsets of a transaction take effect before its commit."""
 
     def put(self: GroupOffsets, producer_id: int, topic: str, partition: int, committed: Any) -> None:
         self.put(topic, partition, committed)
@@ -118,7 +118,7 @@ def commit_offsets_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def drop_offsets(patch: pytest.MonkeyPatch) -> None:
-    """Offsets of a transaction are forgotten when it ends, however it does."""
+    """Offsets of a transaction are dropped when it ends."""
     end = GroupOffsets.end_transaction
 
     def forget(self: GroupOffsets, producer_id: int, committed: bool) -> None:
@@ -128,7 +128,7 @@ def drop_offsets(patch: pytest.MonkeyPatch) -> None:
 
 
 def append_duplicates(patch: pytest.MonkeyPatch) -> None:
-    """A batch that comes again is written again."""
+    """Duplicate batches are appended."""
     judge = ProducerState.check
 
     def forgetful(self: ProducerState, header: Any) -> Any:
@@ -139,24 +139,24 @@ def append_duplicates(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "first", "signs"),
+    ("mutate", "first", "expected"),
     [
         (answer_before_the_commit, 2, ["pair twice"]),
-        (tell_nothing_of_the_aborted, 2, ["aborted read", "bank"]),
+        (omit_aborted_transactions, 2, ["aborted read", "bank"]),
         (append_duplicates, 4, ["twice"]),
         (send_markers_once, 9, ["later transaction"]),
-        (fence_nobody, 2, ["lost transaction", "torn", "zombie"]),
+        (never_fence, 2, ["lost transaction", "torn", "zombie"]),
         (stable_up_to_the_newest, 2, ["stable offset went back"]),
-        (forget_the_prepared, 1, ["hanging"]),
-        (let_it_run_for_ever, 3, ["hanging"]),
+        (forget_decided_transactions, 1, ["hanging"]),
+        (never_time_out, 3, ["hanging"]),
         (commit_offsets_at_once, 2, ["exactly once"]),
         (drop_offsets, 1, ["exactly once"]),
-        (give_the_same_epoch, 1, ["pair twice"]),
+        (reuse_epochs, 1, ["pair twice"]),
         (time_out_the_prepared, 1, ["prepared lost"]),
     ],
 )
-def test_a_planted_bug_of_transactions_is_caught(
-    plant: Plant, first: int, signs: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_transaction_mutant_is_caught(
+    mutate: Mutation, first: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert_all_told(plant, SCRIPT, range(first, first + SEEDS_MAX), signs)
+    mutate(monkeypatch)
+    assert_all_reported(mutate, SCRIPT, range(first, first + SEEDS_MAX), expected)

@@ -1,4 +1,4 @@
-"""The process handle, against programs that only pretend to be brokers."""
+"""BrokerProcess, with programs that imitate a broker."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_broker_that_ignores_sigterm_is_killed_and_reported(pretend):
     assert not node.running
 
 
-def test_free_ports_are_free_and_out_of_the_kernels_way():
+def test_free_ports_are_free_and_not_ephemeral():
     ports = {free_port() for _ in range(20)}
     assert len(ports) > 10
     assert all(PORT_MIN <= port <= PORT_MAX for port in ports)

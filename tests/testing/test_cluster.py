@@ -34,7 +34,7 @@ def consume(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("in_process", [False, True])
-def test_a_cluster_lives_and_leaves_nothing_behind(in_process):
+def test_a_cluster_starts_and_cleans_up(in_process):
     with Cluster(in_process=in_process) as cluster:
         assert cluster.running
         data_dir = cluster.data_dir
@@ -87,7 +87,7 @@ def test_config_reaches_the_broker():
         assert configs["auto.create.topics.enable"] == "false"
 
 
-def test_a_data_directory_of_ones_own_is_kept(tmp_path):
+def test_a_given_data_directory_is_kept(tmp_path):
     with Cluster(data_dir=tmp_path / "mine") as cluster:
         cluster.create_topic("t")
         produce(cluster, "t", b"kept")

@@ -1,4 +1,4 @@
-"""`Cluster(brokers=3)`: members are killed, paused and cut off, and what was acknowledged stays."""
+"""`Cluster(brokers=3)`: members are killed, paused and cut off; acknowledged records stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODES = pytest.mark.parametrize("in_process", [False, True], ids=["processes", "
 
 
 def send(cluster, topic, values, timeout_s=30, without=None):
-    """Produce with acks=all, never asking the broker `without`; the values that were acknowledged."""
+    """Produce with acks=all through brokers other than `without`; return the acknowledged values."""
     producer = Producer(
         {
             "bootstrap.servers": addresses_of_others(cluster, without),
@@ -50,7 +50,7 @@ def addresses_of_others(cluster, broker):
 
 
 def receive(cluster, topic, count):
-    """All records, at least so many: right after a start the high watermark has yet to rise to the last."""
+    """Read at least `count` records: right after a start the high watermark may still rise."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -128,7 +128,7 @@ def test_all_killed_at_once_come_back_with_everything():
 
 
 @MODES
-def test_a_paused_member_is_done_without_and_catches_up(in_process):
+def test_a_paused_member_leaves_the_isr_and_catches_up(in_process):
     with Cluster(3, in_process=in_process, config=IMPATIENT) as cluster:
         cluster.create_topic("t")
         follower = state(cluster, "t").replicas[2]
@@ -204,7 +204,7 @@ def test_rolling_restart_keeps_addresses_and_data(tmp_path):
         assert receive(cluster, "t", 50) == numbers(0)
 
 
-def test_members_beyond_the_voters_are_brokers_alone():
+def test_members_beyond_the_voters_are_brokers_only():
     with Cluster(4, proxied="none") as cluster:
         cluster.create_topic("t", 4, replication_factor=4)
         quorum = ask(cluster, lambda admin: admin.describe_quorum())
@@ -223,7 +223,7 @@ def test_clients_can_be_cut_off_too():
         wait_until(lambda: len(state(cluster, "t").isr) == 3)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_use_is_refused():
     with Cluster(2, proxied="none") as cluster:
         with pytest.raises(ValueError, match="cannot be cut: it has no proxies"):
             cluster.isolate(0)

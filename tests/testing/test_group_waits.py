@@ -1,4 +1,4 @@
-"""Waiting for groups, as a test of a project that uses Ottla would do it."""
+"""Waiting for consumer groups, as tests of other projects do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def group_of(*members: GroupMember, state: str = "Stable") -> GroupInfo:
     return GroupInfo("g", state, "consumer", "consumer", "uniform", 1, 1, 1, list(members), [])
 
 
-def test_settled_is_who_has_what_it_should_have():
+def test_is_settled():
     done = GroupMember("a", None, "a", "/h", [("t", 0)], [("t", 0)])
     waiting = GroupMember("b", None, "b", "/h", [], [("t", 1)])
     classic = GroupMember("c", None, "c", "/h", [("t", 2)])

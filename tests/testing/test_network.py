@@ -1,4 +1,4 @@
-"""The links between members: carried, cut, healed."""
+"""The proxies between members: forwarding, cuts, healing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not links_available(), reason="needs several loo
 
 
 class Echo:
-    """A server that sends everything back and remembers its connections."""
+    """An echo server that keeps its connections."""
 
     def __init__(self):
         self.listening = socket.create_server(("127.0.0.1", 0))
@@ -81,7 +81,7 @@ def connect():
 
 
 def says(connection, text, timeout_s=5.0):
-    """What comes back, or None when nothing does in time."""
+    """Return the echo, or None after a timeout."""
     connection.settimeout(timeout_s)
     connection.sendall(text)
     return hears(connection, timeout_s)
@@ -100,7 +100,7 @@ def test_addresses_tell_members():
     assert member_of("127.0.0.1") == CLIENT
 
 
-def test_a_cut_link_is_silent_and_goes_on_after_healing(links, echo, connect):
+def test_a_cut_link_delivers_after_healing(links, echo, connect):
     port = links.add(1, echo.port)
     from_zero, from_two = connect(port, 0), connect(port, 2)
     assert says(from_zero, b"a") == b"a"
@@ -127,14 +127,14 @@ def test_cuts_have_a_direction_and_are_healed_one_by_one(links, echo, connect):
     assert says(connect(to_one, 0), b"z", 0.2) is None
 
 
-def test_an_end_is_carried_too(links, echo, connect):
+def test_a_close_is_forwarded(links, echo, connect):
     connection = connect(links.add(0, echo.port), 1)
     assert says(connection, b"a") == b"a"
     echo.taken[0].shutdown(socket.SHUT_RDWR)
     assert hears(connection) == b""
 
 
-def test_an_end_in_a_cut_link_is_heard_after_healing(links, echo, connect):
+def test_a_close_in_a_cut_link_arrives_after_healing(links, echo, connect):
     connection = connect(links.add(0, echo.port), 1)
     assert says(connection, b"a") == b"a"
     links.cut([(1, 0)])
@@ -144,7 +144,7 @@ def test_an_end_in_a_cut_link_is_heard_after_healing(links, echo, connect):
     assert hears(connection) == b""
 
 
-def test_nobody_behind_the_proxy_is_a_closed_connection(links, connect):
+def test_a_closed_port_behind_the_proxy_closes_the_connection(links, connect):
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     connection = connect(links.add(0, port), 1)
@@ -172,10 +172,10 @@ def test_much_data_arrives_whole(links, echo, connect):
 
 
 def test_connections_that_come_while_the_links_close_are_closed_too():
-    """Clients try again and again; a socket that is left open is an error in these tests."""
+    """Clients reconnect all the time; a socket that stays open fails the test."""
     over = threading.Event()
 
-    def knock(port):
+    def probe(port):
         while not over.is_set():
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
                 pass
@@ -184,13 +184,13 @@ def test_connections_that_come_while_the_links_close_are_closed_too():
         links = ProxyNetwork()
         told = links.add(0, 1)  # nobody listens on port 1
         over.clear()
-        knocking = [threading.Thread(target=knock, args=(told,)) for _ in range(2)]
-        for thread in knocking:
+        probing = [threading.Thread(target=probe, args=(told,)) for _ in range(2)]
+        for thread in probing:
             thread.start()
         time.sleep(0.01)
         links.close()
         over.set()
-        for thread in knocking:
+        for thread in probing:
             thread.join()
         assert not links.connections
     gc.collect()

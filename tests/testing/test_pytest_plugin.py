@@ -1,4 +1,4 @@
-"""The fixtures, used as a project that depends on ottla would use them."""
+"""The fixtures, used as in a project that depends on ottla."""
 
 from __future__ import annotations
 

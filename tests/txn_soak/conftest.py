@@ -1,4 +1,4 @@
-"""Transactions under minutes of failures: `make test-soak` runs them, `make test` does not."""
+"""Transactions under minutes of faults: run by `make test-soak`, skipped by `make test`."""
 
 from __future__ import annotations
 

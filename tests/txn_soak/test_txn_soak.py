@@ -1,4 +1,4 @@
-"""Exactly-once for minutes, while workers, brokers, leaders and coordinators are killed and paused."""
+"""Exactly-once for minutes while workers and brokers are killed and paused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def soak_cluster() -> Iterator[Cluster]:
 
 
 class Disturbance:
-    """Kills a broker, or pauses one, and lets it come back; sometimes two one right after the other."""
+    """Kills or pauses a broker and brings it back; sometimes two in quick succession."""
 
     def __init__(self, cluster: Cluster, rng: random.Random) -> None:
         self._cluster = cluster
@@ -69,7 +69,7 @@ class Disturbance:
 
 
 class Worker:
-    """A process that is killed now and then and started again under the same number."""
+    """A process that is killed at times and restarted with the same number."""
 
     def __init__(self, log: Path, *arguments: str) -> None:
         self._arguments = arguments
@@ -96,7 +96,7 @@ class Worker:
 
 
 class Feeder(threading.Thread):
-    """Writes inputs, each once, until it is stopped."""
+    """Writes distinct inputs until it is stopped."""
 
     def __init__(self, servers: str, topic: str) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""The files of a partition's replicas, compared."""
+"""Comparing the files of a partition's replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def replica_folder(cluster: Cluster, broker: int, topic: str, partition: int = 0
 
 
 def replica_bytes(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> bytes:
-    """What one broker keeps of a partition: its segments one behind the other."""
+    """Concatenated segments of a partition on one broker."""
     content = b""
     for path in sorted(glob.glob(os.path.join(replica_folder(cluster, broker, topic, partition), "*.log"))):
         with open(path, "rb") as file:
@@ -25,7 +25,7 @@ def replica_bytes(cluster: Cluster, broker: int, topic: str, partition: int = 0)
 def await_equal_replicas(
     cluster: Cluster, brokers: list[int], topic: str, partition: int = 0, timeout_s: float = 20.0
 ) -> bytes:
-    """Until all replicas are the same, byte for byte, and not empty; what they are."""
+    """Wait until all replicas are identical and not empty; return their bytes."""
 
     def equal() -> bool:
         contents = {replica_bytes(cluster, broker, topic, partition) for broker in brokers}

@@ -1,4 +1,4 @@
-"""Tests that take long: `make test-cluster-long` runs them, `make test` does not."""
+"""Marker for tests that take minutes: run by `make test-cluster-long`, skipped by `make test`."""
 
 from __future__ import annotations
 

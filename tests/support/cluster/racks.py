@@ -1,4 +1,4 @@
-"""A cluster whose members have settings of their own."""
+"""A cluster with different settings for each member."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.testing import Cluster
 
 
 class UnlikeCluster(Cluster):
-    """`each` adds properties to those of single members, by node id."""
+    """`each`: additional properties by node id."""
 
     def __init__(self, brokers: int, each: Mapping[int, Mapping[str, str]], **how: Any) -> None:
         super().__init__(brokers, **how)

@@ -1,4 +1,4 @@
-"""What a cluster says of itself, asked synchronously."""
+"""The state of a cluster, read synchronously."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterView:
         return self.partitions(topic)[partition].leader
 
     def create(self, topic: str, *replicas: list[int], **configs: str) -> None:
-        """A topic whose partitions lie on these brokers; config names with underscores for dots."""
+        """Create a topic with these replicas; config names have underscores for dots."""
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(topic, assignments=dict(enumerate(replicas)), configs=settings)
 
@@ -49,7 +49,7 @@ class ClusterView:
         return self.ask(lambda admin: admin.describe_quorum())
 
     def await_isr(self, topic: str, size: int, timeout_s: float = 30.0) -> None:
-        """Until every partition of the topic has so many replicas in sync."""
+        """Wait until every partition of the topic has `size` in-sync replicas."""
 
         def reached() -> bool:
             try:
@@ -63,7 +63,7 @@ class ClusterView:
     def await_partition(
         self, topic: str, condition: Callable[[PartitionState], bool], what: str, timeout_s: float = 30.0
     ) -> PartitionState:
-        """Until the first partition of the topic is as wanted."""
+        """Wait until the first partition of the topic satisfies `condition`."""
         seen: list[PartitionState] = []
 
         def reached() -> bool:

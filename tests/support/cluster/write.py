@@ -1,4 +1,4 @@
-"""Single records with a known fate."""
+"""Writing single records, and reading all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 
 def write(servers: str, topic: str, values: list[bytes], **config: Any) -> list[KafkaError | None]:
-    """The error of each record or None, after one try; config names with underscores for dots."""
+    """Write without retries; return the error of each record or None."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
     fates: dict[bytes | None, KafkaError | None] = {}
     producer = Producer(
@@ -33,12 +33,12 @@ def write(servers: str, topic: str, values: list[bytes], **config: Any) -> list[
 
 
 def codes(fates: list[KafkaError | None]) -> list[int]:
-    """The distinct errors, 0 for none."""
+    """Distinct error codes, 0 for none."""
     return sorted({0 if fate is None else fate.code() for fate in fates})
 
 
 def read_all(servers: str, topic: str, *, timeout_s: float = 10.0) -> list[bytes]:
-    """The values of partition 0 from its start to its high watermark."""
+    """Values of partition 0 from its start to its high watermark."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

@@ -1,4 +1,4 @@
-"""Bugs that tests plant in the shipped classes, and what the seeds of a story must tell of them."""
+"""Mutants: defects that tests inject into the broker, and assertions that the simulator finds them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulator.runtime.loop import SimulationStuck, SimulationTooLong
 from simulator.transactions.checkers import TRANSACTIONS
 from simulator.world import Script, World
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
@@ -29,33 +29,33 @@ def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def assert_caught(
-    plant: Plant,
+    mutate: Mutation,
     scenario: str,
     seeds: range,
-    signs: Sequence[str],
+    expected: Sequence[str],
     *,
     length: float = 1.0,
     by_nothing_else: bool = False,
 ) -> None:
-    """One of the signs is in what a seed tells; nothing else before it, where that is asked for."""
+    """Assert that a seed reports one of `expected`; with `by_nothing_else`, the first report has it."""
     for seed in seeds:
         complaints = run_scenario(scenario, seed, length=length).complaints
-        if any(sign in complaint for complaint in complaints for sign in signs):
+        if any(sign in complaint for complaint in complaints for sign in expected):
             return
         if by_nothing_else:
             assert not complaints, f"caught, but by something else: {complaints}"
-    pytest.fail(f"{len(seeds)} seeds of {scenario} found nothing wrong with {plant.__name__}")
+    pytest.fail(f"{len(seeds)} seeds of {scenario} did not catch {mutate.__name__}")
 
 
-def assert_all_told(plant: Plant, script: Script, seeds: range, signs: Sequence[str]) -> None:
-    """Each of the signs begins a complaint of some seed of a story of transactions."""
-    missing = list(signs)
+def assert_all_reported(mutate: Mutation, script: Script, seeds: range, expected: Sequence[str]) -> None:
+    """Assert that each of `expected` is reported by some seed of a transaction script."""
+    missing = list(expected)
     for seed in seeds:
         complaints = _complaints_of_transactions(script, seed)
         missing = [sign for sign in missing if not any(text.startswith(sign) for text in complaints)]
         if not missing:
             return
-    pytest.fail(f"{len(seeds)} seeds with {plant.__name__} told of no {', '.join(missing)}")
+    pytest.fail(f"{len(seeds)} seeds with {mutate.__name__} did not report {', '.join(missing)}")
 
 
 def _complaints_of_transactions(script: Script, seed: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A program in another Python process, where hashes of strings and addresses of objects differ."""
+"""Run a program in another Python process, with other string hashes and object addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from tests.support.processes import ROOT
 
 
-def told_elsewhere(program: str, *arguments: object) -> str:
+def output_in_another_process(program: str, *arguments: object) -> str:
     return subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         cwd=ROOT,
