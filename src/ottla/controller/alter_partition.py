@@ -1,4 +1,4 @@
-"""Decides on AlterPartition: a leader says who is in sync, and the controller makes it so or says why not."""
+"""Decides AlterPartition: a leader proposes an ISR, and the controller accepts or refuses it."""
 
 from __future__ import annotations
 

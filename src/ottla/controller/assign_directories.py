@@ -1,4 +1,4 @@
-"""Decides on AssignReplicasToDirs: a broker tells in which directories its replicas are."""
+"""Decides AssignReplicasToDirs: a broker reports the directories of its replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs_response import (
 
 
 def decide_assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Outcome:
-    """Each replica for itself. One that is told to be in a directory which is offline cannot be used."""
+    """Decide each replica separately. A replica reported in an offline directory cannot be used."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH

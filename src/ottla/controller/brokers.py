@@ -1,14 +1,14 @@
 """Decides on the life of brokers: registration, heartbeats, silence, leaving.
 
     registered, fenced --heartbeat, caught up with its registration--> active
-    active --silence, or its wish--> fenced
-    active --wants to stop--> in controlled shutdown --leads nothing--> may stop
+    active --silent for the session timeout, or on request--> fenced
+    active --requests shutdown--> in controlled shutdown --leads nothing--> may stop
 
-A broker that stops in order tells so when it registers again (`previous_broker_epoch`). One that does not may
+A broker that stopped cleanly says so when it registers (`previous_broker_epoch`). One that did not may
 have lost the end of its logs, so it does not count as in sync any more.
 
 A broker's epoch is the offset of the record of its registration, so it grows with every start of the
-broker and tells commands of the past from those of the present.
+broker and distinguishes old commands from current ones.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def decide_register_broker(
     *,
     lost_contact: bool = False,
 ) -> Outcome:
-    """`next_offset` is where the first record of this decision will stand in the metadata log.
+    """`next_offset` is the offset of the first record of this decision in the metadata log.
     `lost_contact`: the connection of the broker that is registered under this id is closed, so one that was
     killed and comes back with its directories need not wait for the end of its old session."""
     try:
@@ -84,14 +84,14 @@ def decide_register_broker(
 def _check_duplicate(
     context: Context, request: BrokerRegistrationRequest, now_ms: int, lost_contact: bool
 ) -> None:
-    """Two brokers must not fight for one id: whoever is alive keeps it."""
+    """Two live brokers must not share an id: the one that is alive keeps it."""
     existing = context.image.brokers.get(request.broker_id)
     if existing is None or existing.incarnation_id == request.incarnation_id:
         return
     if existing.fenced or existing.in_controlled_shutdown:
         return
     if lost_contact and not set(existing.log_dirs).isdisjoint(request.log_dirs):
-        return  # a directory is locked by its broker: who has it now is the only one
+        return  # a directory is locked by its broker: there is only one
     last_ms = context.soft.last_contact_ms.get(request.broker_id)
     session_ms = context.config.get_int("broker.session.timeout.ms")
     if last_ms is not None and now_ms - last_ms < session_ms:
@@ -156,7 +156,7 @@ def decide_broker_heartbeat(
     context: Context, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
 ) -> Outcome:
     """Renews the session, and moves the broker on in its life as it wishes and can. With `next_offset`,
-    the end of the metadata log, a broker that shuts down waits until the others know who leads now."""
+    the end of the metadata log, a broker that shuts down waits until the others know the new leaders."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
@@ -195,7 +195,7 @@ def _shut_down(
     if not broker.in_controlled_shutdown:
         records, unclean_elections = broker_leaves(context, broker_id, keep_single=True)
         if context.image.active_brokers() == [broker_id]:
-            # The last one to go hands over to nobody and waits for nobody.
+            # The last broker has no successor to wait for.
             reply.should_shut_down = reply.is_fenced = True
             return [_change(broker, fenced=FENCE, in_controlled_shutdown=1), *records], unclean_elections
         records.insert(0, _change(broker, in_controlled_shutdown=1))
@@ -243,13 +243,13 @@ def _all_offline(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
 
 
 def decide_fence_silent(context: Context, now_ms: int) -> Outcome:
-    """Fences a broker whose session is over; the reply names it. To be called until it names nobody: one at
+    """Fence a broker whose session has ended; the reply names it. Call it until the reply is empty: one at
     a time, because the next must see what this one changed in the partitions."""
     session_ms = context.config.get_int("broker.session.timeout.ms")
     for broker in context.image.brokers.values():
         if broker.fenced:
             continue
-        # A controller that has just begun has heard of nobody: sessions begin when it first looks.
+        # A new controller has had no heartbeats yet: sessions start at its first check.
         last_ms = context.soft.last_contact_ms.setdefault(broker.broker_id, now_ms)
         if now_ms - last_ms >= session_ms:
             records, unclean_elections = _fence(context, broker)

@@ -34,7 +34,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Outcome:
-    """What is given replaces all that was set on the resource."""
+    """The request replaces everything that is set on the resource."""
     (records, elections), answers = _each_resource(context, request.resources, _replaced)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**answer) for answer in answers])
     return Outcome(reply) if request.validate_only else Outcome(reply, records=records, effects=elections)
@@ -180,7 +180,7 @@ def _check_values(
             check_group_configs(after, context.layers())
             return
         for key, value in after.items():
-            if before.get(key) != value:  # what was accepted once need not be accepted again
+            if before.get(key) != value:  # values accepted earlier are not validated again
                 check_dynamic_broker_config(key, value, cluster_wide=not name)
     except ConfigError as error:
         # Kafka's brokers refuse their own properties as a bad request, and topics' as a bad configuration.

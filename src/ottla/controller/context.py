@@ -35,5 +35,5 @@ class Context:
         self.soft = SoftState()
 
     def layers(self) -> ConfigLayers:
-        """The configuration below topics, as it is set for the cluster."""
+        """The configuration below topics, with the dynamic values of the cluster."""
         return ConfigLayers(self.config, cluster_dynamic=self.image.cluster_config())

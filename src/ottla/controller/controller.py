@@ -1,4 +1,4 @@
-"""The controller: one decision per command, without I/O, clock or chance of its own.
+"""The controller: one decision per command, without I/O, clock or randomness of its own.
 
 The caller appends the records of a decision to the metadata log, applies them to the image at once, so
 that the next decision builds on them, and gives the reply when they are committed.
@@ -58,7 +58,7 @@ class Controller:
         self._context = Context(image, config, cluster_id=cluster_id, draw=draw, new_uuid=new_uuid)
 
     def go_back_to(self, image: ClusterImage) -> None:
-        """Forget what was applied but could not be committed: `image` is what the log says."""
+        """Forget what was applied but could not be appended: `image` is the committed one."""
         self.image = self._context.image = image
 
     def apply(self, records: Iterable[Message]) -> ImageDelta:

@@ -1,4 +1,4 @@
-"""Decides on ControllerRegistration: controllers tell where they are and what they support."""
+"""Decides ControllerRegistration: controllers report their listeners and supported features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.messages.register_controller_record import (
 
 
 def decide_register_controller(context: Context, request: ControllerRegistrationRequest) -> Outcome:
-    """A registration replaces the one before; the same again writes nothing."""
+    """A registration replaces the previous one; an identical one writes nothing."""
     offered = {
         each.name: (each.min_supported_version, each.max_supported_version) for each in request.features
     }

@@ -11,14 +11,14 @@ DIRECTORY_LOST = bytes(15) + b"\x01"
 
 
 def first_directory(broker: BrokerImage | None) -> bytes:
-    """The controller knows the directory when the broker has just one; else the broker chooses and tells."""
+    """The directory, if the broker has only one; otherwise the broker chooses and reports it."""
     if broker is None or not broker.log_dirs:
         return DIRECTORY_LOST
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 
 def directory_of(partition: PartitionImage, broker_id: int) -> bytes:
-    """Where the broker has its replica, as far as it is known."""
+    """The directory of the broker's replica, as far as it is known."""
     directories = partition.directories
     if len(directories) != len(partition.replicas) or broker_id not in partition.replicas:
         return DIRECTORY_UNASSIGNED
@@ -26,7 +26,7 @@ def directory_of(partition: PartitionImage, broker_id: int) -> bytes:
 
 
 def is_online(broker: BrokerImage, directory: bytes) -> bool:
-    """Whether a replica in this directory can be used. What is not assigned yet counts as usable."""
+    """Whether a replica in this directory can be used. An unassigned one counts as usable."""
     if int.from_bytes(directory) < DIRECTORY_IDS_RESERVED:
         return directory != DIRECTORY_LOST
     return not broker.log_dirs or directory in broker.log_dirs

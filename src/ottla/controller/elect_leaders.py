@@ -24,8 +24,8 @@ IMBALANCE_PERCENT_DEFAULT = 10
 
 
 def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Outcome:
-    """For the partitions named, or for all: then those that need no election are not told of. Who asks for an
-    unclean election takes the loss upon himself, so the topic's configuration is not asked."""
+    """For the named partitions, or for all: then those that need no election are left out. A request for an
+    unclean election accepts the loss, so the topic's configuration does not matter."""
     if request.election_type not in (TYPE_PREFERRED, TYPE_UNCLEAN):
         return Outcome(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     image = context.image

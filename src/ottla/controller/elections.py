@@ -4,9 +4,9 @@ A broker that goes leaves the ISR, and another leads where it led. A broker that
 that waited for it. Every change of the leader is a new leader epoch, also when the same broker leads again
 after a restart: followers and consumers find out by it that the end of the log may not be what it was.
 
-A partition with a single replica has nobody to hand over to and nobody who could be misled, so a planned
+A partition with a single replica has no other leader and no reader that could be misled, so a planned
 restart of its broker costs it one record instead of two: the partition keeps its leader while that is
-fenced, and has it again in a new epoch when it is back. A fenced leader is thus no leader to anyone who asks.
+fenced, and leads again in a new epoch when it is back. A fenced leader does not count as a leader.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ def all_partitions(image: ClusterImage) -> Iterator[tuple[TopicImage, int, Parti
 
 
 def has_leader(image: ClusterImage, partition: PartitionImage) -> bool:
-    """Whether somebody leads. A leader that is fenced does not."""
+    """Whether the partition has a leader. A fenced one does not count."""
     leader = image.brokers.get(partition.leader)
     return leader is not None and not leader.fenced
 
 
 def broker_leaves(context: Context, broker_id: int, *, keep_single: bool = False) -> Changes:
-    """The broker goes, with its log as it is. `keep_single`: it comes back, partitions it has alone wait."""
+    """The broker leaves, with an intact log. `keep_single`: it returns, and its unreplicated partitions
+    wait."""
     rules = PartitionRules(context, leaving=broker_id)
     records: list[Message] = []
     for topic, number, partition in all_partitions(context.image):

@@ -92,7 +92,7 @@ class ClusterImage:
         return self.configs.get((RESOURCE_BROKER, str(broker_id)), {})
 
     def cluster_config(self) -> dict[str, str]:
-        """What is set for all brokers."""
+        """The dynamic configuration of all brokers."""
         return self.configs.get((RESOURCE_BROKER, ""), {})
 
     def topic_config(self, name: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ LEADER_UNCHANGED = -2
 
 
 class PartitionImage(Value):
-    """Where a partition is and who leads it."""
+    """The replicas, ISR and leader of a partition."""
 
     __slots__ = (
         "adding_replicas",
@@ -93,7 +93,7 @@ class BrokerImage(Value):
 
 
 class ImageDelta:
-    """What a run of records changed, for those who act on it: partitions by topic id and number."""
+    """What a run of records changed: partitions by topic id and index."""
 
     __slots__ = (
         "brokers",
@@ -122,5 +122,5 @@ class ImageDelta:
 
     def topic_deleted(self, topic: TopicImage) -> None:
         self.partitions.pop(topic.topic_id, None)
-        # A topic that came and went in the same run still may have left files behind: both are told.
+        # A topic created and deleted in the same run may have left files: report both.
         self.topics_deleted[topic.topic_id] = topic

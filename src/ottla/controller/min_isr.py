@@ -58,7 +58,7 @@ def elr_after(context: Context, changed: Configs) -> list[Message]:
     records: list[Message] = []
     for topic, number, partition in all_partitions(image):
         if not partition.elr or not partition.isr:
-            continue  # without an ISR there is no leader who could commit anything
+            continue  # without an ISR there is no leader that could commit anything
         text = changed.get((RESOURCE_TOPIC, topic.name), image.topic_config(topic.name)).get(MIN_ISR)
         minimum = default if text is None else int(text)
         if len(partition.isr) >= min(minimum, len(partition.replicas)):
@@ -90,7 +90,7 @@ def min_isr_records(context: Context) -> list[Message]:
 
 
 def decide_settle_min_isr(context: Context) -> Outcome:
-    """To be asked when a controller becomes active: brokers' files may differ in the minimum, and a leader
+    """Decided when a controller becomes active: brokers' files may differ in the minimum, and a leader
     that commits with a smaller ISR than the controller assumes would betray eligible leaders."""
     records = min_isr_records(context) if elr_is_on(context) else []
     return Outcome(len(records), records=records)

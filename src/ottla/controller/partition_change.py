@@ -1,12 +1,12 @@
 """How one partition changes: new ISR, replicas or leader, and everything that follows from it.
 
-The order matters. First a reassignment whose target is in sync ends, then those who fell out of the ISR
+The order matters. First a reassignment whose target is in sync ends, then replicas that left the ISR
 become eligible leaders (KIP-966), then a leader is sought:
 
     the leader that is there, if it may stay      (or replicas[0] before it, in a preferred election)
     the first replica of the ISR that may lead
     the first eligible one, if the ISR is empty   -> it alone is the ISR
-    the last known leader, if nobody is eligible  -> unclean: it may have lost the end of its log
+    the last known leader, if none is eligible    -> unclean: it may have lost the end of its log
     any replica, where unclean elections are allowed
 
 Without eligible leader replicas the ISR never becomes empty: its last member stays in it, because only its
@@ -23,12 +23,12 @@ from ottla.controller.partition_rules import PartitionRules
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
-# Which kind of election is asked for.
+# The requested kind of election.
 ANY, PREFERRED, UNCLEAN = range(3)
 
 
 class PartitionChange:
-    """Says what is wanted, then `build` gives the record, or None if nothing changes."""
+    """Collects changes; `build` returns the record, or None if nothing changes."""
 
     __slots__ = (
         "_elr",

@@ -1,4 +1,4 @@
-"""What an election must know besides the partition: who may lead, and what the topic allows."""
+"""What an election needs besides the partition: eligible leaders, and what the topic allows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PartitionRules:
         return self.image.topic_config(topic) if changed is None else changed
 
     def min_isr(self, topic: str, replicas: int) -> int:
-        """How many replicas must be in sync for the partition to go on; never more than it has."""
+        """How many replicas must be in sync to accept writes; never more than the partition has."""
         text = self._topic_config(topic).get(MIN_ISR)
         wanted = self._topic_defaults()[0] if text is None else int(text)
         return min(wanted, max(1, replicas))

@@ -1,4 +1,4 @@
-"""Chooses brokers for new partitions: leaders in turn, followers shifted, racks apart as far as they reach.
+"""Chooses brokers for new partitions: leaders round-robin, followers shifted, racks apart where possible.
 
 Brokers stand on a ring in which racks alternate. Partition i is led by broker start + i of the ring; its
 followers are found by walking on from there, and the first step of that walk grows with every round, so

@@ -98,7 +98,7 @@ def _aim(rules: PartitionRules, change: PartitionChange, target: list[int], may_
     if not may_change_factor and len(target) != len(before):
         text = f"The replication factor would change from {len(before)} to {len(target)}."
         raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-    # New replicas of a target that was given up go at once, unless nobody else is in sync.
+    # New replicas of a cancelled target are removed at once, unless no other replica is in sync.
     given_up = [each for each in change.adding if each not in target]
     going = [each for each in before if each not in target]
     partition = change.partition
@@ -114,7 +114,7 @@ def _aim(rules: PartitionRules, change: PartitionChange, target: list[int], may_
 def decide_list_partition_reassignments(
     context: Context, request: ListPartitionReassignmentsRequest
 ) -> Outcome:
-    """What is under way, of the partitions named or of all. Changes nothing."""
+    """Reassignments in progress, of the named partitions or of all. Changes nothing."""
     image = context.image
     reply = ListPartitionReassignmentsResponse(error_message=None)
     asked: list[tuple[TopicImage | None, list[int]]]

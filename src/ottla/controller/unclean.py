@@ -1,8 +1,8 @@
-"""Leaders for partitions that have none, where unclean elections have become allowed.
+"""Elects leaders for partitions without one, where unclean elections have become allowed.
 
-Whoever allows them while a partition stands still wants it to go on, so the change of the configuration and
-the elections are one decision. What that does not reach (another value in the files of a controller that has
-just begun, more partitions than one pass takes) is found by the clock.
+An operator who allows them while a partition is offline wants it back, so the change of the configuration and
+the elections are one decision. A periodic check finds the rest: another value in the configuration file of a
+new controller, more partitions than one pass takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.protocol.message import Message
 
 
 def decide_elect_unclean(context: Context) -> Outcome:
-    """The reply tells how many partitions have a leader again."""
+    """The reply is the number of partitions that have a leader again."""
     rules = PartitionRules(context)
     records = _elections(rules)
     return Outcome(len(records), records=records, effects=rules.unclean_elections)

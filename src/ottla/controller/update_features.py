@@ -95,7 +95,7 @@ def _controller_range(registered: Any, name: str) -> tuple[int, int]:
 
 
 def _without_elr(context: Context) -> list[Message]:
-    """Where the ISR is empty, those who may lead become the ISR again: one of them is waited for."""
+    """Where the ISR is empty, the eligible leaders become the ISR: one of them will be elected."""
     records: list[Message] = []
     for topic, number, partition in all_partitions(context.image):
         waited_for = partition.elr or partition.last_known_elr

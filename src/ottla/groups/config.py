@@ -23,7 +23,7 @@ def _none_set(group_id: str) -> Mapping[str, str]:
 
 
 class GroupsConfig:
-    """`group_overrides` gives what is set for a group (resource type GROUP), by Kafka's property names."""
+    """`group_overrides` returns the configuration of a group (resource type GROUP) by Kafka's names."""
 
     __slots__ = (
         "consumer_assignment_interval_ms",

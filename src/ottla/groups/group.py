@@ -49,7 +49,8 @@ class Group:
     def check_partition_commit(
         self, member_id: str, generation: int, topic_id: bytes, partition: int
     ) -> ErrorCode:
-        """A member with an older epoch may still commit what it had all along; asked per partition."""
+        """A member with an older epoch may still commit partitions that it never lost; checked per
+        partition."""
         return ErrorCode.NONE
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""Why a group rebalanced: a short memory of its rebalances, for people who ask."""
+"""Why a group rebalanced: a short history of its rebalances, for `ottla group describe`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Trigger(NamedTuple):
 
 
 class Rebalance:
-    """One rebalance; `ended_ms` is -1 while it goes on."""
+    """One rebalance; `ended_ms` is -1 while it is in progress."""
 
     __slots__ = ("began_ms", "ended_ms", "generation", "member_count", "triggers", "triggers_left_out")
 
@@ -61,7 +61,7 @@ class Rebalance:
 
 
 class RebalanceHistory:
-    """The last rebalances of a group, the newest last. Soft state: it begins anew with a new coordinator."""
+    """The last rebalances of a group, the newest last. Soft state: a new coordinator starts with none."""
 
     __slots__ = ("_rebalances",)
 
@@ -70,13 +70,13 @@ class RebalanceHistory:
 
     @property
     def current(self) -> Rebalance | None:
-        """The rebalance that goes on, if one does."""
+        """The rebalance in progress, if any."""
         if self._rebalances and self._rebalances[-1].ended_ms < 0:
             return self._rebalances[-1]
         return None
 
     def trigger(self, trigger: Trigger) -> None:
-        """Begin a rebalance, or note one more cause of the one that goes on."""
+        """Start a rebalance, or add a cause to the one in progress."""
         rebalance = self.current
         if rebalance is None:
             rebalance = Rebalance(trigger.at_ms)
@@ -84,7 +84,7 @@ class RebalanceHistory:
         rebalance.add(trigger)
 
     def end(self, now_ms: int, generation: int, member_count: int) -> None:
-        """The rebalance that goes on is over; nothing happens if none does."""
+        """End the rebalance in progress, if any."""
         rebalance = self.current
         if rebalance is not None:
             rebalance.ended_ms = now_ms

@@ -14,7 +14,7 @@ TOPIC_ID: Final = 5
 
 
 class PendingOffset(NamedTuple):
-    """What an open transaction has committed. `order` tells which of several was written last."""
+    """An offset committed in an open transaction. `order` distinguishes which of several is the newest."""
 
     order: int
     committed: CommittedOffset | None  # None: a later commit counts, this one never will

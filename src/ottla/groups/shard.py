@@ -1,9 +1,20 @@
 """One partition of __consumer_offsets: requests, timers and records in, outcomes out.
 
-The shell's part: it replays the log through `apply` (or `apply_bytes`), calls `loaded`, and from then on
-gives requests to `decide_*` and the time to `tick` when `next_wake_ms` has come. It appends the records of an
-outcome as one batch and gives its replies when they are committed. Records are applied when they are
-decided; if an append fails, the shard is given up (`abandon`) and made anew from the log.
+The host replays the log through `apply` (or `apply_bytes`), calls `loaded`, and from then on passes requests
+to `decide_*` and the time to `tick` when `next_wake_ms` is reached. It appends the records of an outcome as
+one batch and sends its replies when they are committed. Records are applied when they are decided; if an
+append fails, the host drops the machine (`abandon`) and rebuilds it from the log.
+
+Durable state, changed by the appliers of `ShardContext` alone: offsets, and what records say of groups and
+members. Soft state, started again by `loaded`:
+
+- `timers`: sessions, rebalance and sync time-outs, the expiry scan;
+- requests that wait for a rebalance: JoinGroup and SyncGroup of classic members, with their tokens;
+- members of a classic group that have no record yet, and member ids that were handed out and not used;
+- per group, `history`, the rebalance in progress, and caches that follow from the durable state.
+
+An applier that removes a group or a member discards its timers, and one that changes the type of a group
+keeps its history; no applier reads soft state otherwise.
 """
 
 from __future__ import annotations
@@ -78,7 +89,7 @@ class GroupShard:
     def apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int = -1) -> None:
         """A record of the log; with the producer's id if its batch belongs to a transaction.
 
-        Types that are not known here are passed over: another version wrote them.
+        Unknown types are ignored: another version wrote them.
         """
         self._loader.forget()
         self._apply(key, value, timestamp_ms, producer_id)
@@ -104,12 +115,12 @@ class GroupShard:
             self._apply(*decoded, timestamp_ms, producer_id)
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
-        """The end of a producer's transaction stands in the log."""
+        """Apply the end of a producer's transaction."""
         self._loader.forget()
         self._records.end_transaction(producer_id, committed)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """The log is applied to its end: sessions begin anew, requests may come."""
+        """The log is applied to its end: start the sessions; requests may come."""
         outcome = Outcome()
         self._loader.forget()
         for group_id in self.context.offsets:
@@ -121,7 +132,7 @@ class GroupShard:
         return outcome
 
     def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:
-        """The shard is no longer ours, or its append failed: what to answer those who wait."""
+        """The shard has moved, or its append failed: return replies for the waiting requests."""
         return self.classic.abandon(code) + self.consumer.abandon(code)
 
     # Time.
@@ -136,11 +147,11 @@ class GroupShard:
         return outcome
 
     def clock_jumped(self, by_ms: int) -> None:
-        """Time goes on under another name: nobody's session ends of that, or lasts longer."""
+        """The wall clock was set: no session ends early or late because of it."""
         self.context.timers.shift(by_ms)
 
     def topics_changed(self, now_ms: int) -> Outcome:
-        """To be told when the epoch of the topics view has moved."""
+        """Call it when the epoch of the topics view has changed."""
         outcome = Outcome()
         self.consumer.topics_changed(outcome, now_ms)
         return outcome

@@ -36,7 +36,7 @@ class Timer:
         self.deadline_ms = NEVER_MS
 
     def discard(self) -> None:
-        """Never due again: lets go of what it would have called, which the heap would else keep alive."""
+        """Never due again: drop the action, which the heap would otherwise keep alive."""
         self.deadline_ms = NEVER_MS
         self.action = None
 
@@ -72,7 +72,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, outcome: Outcome, now_ms: int) -> None:
-        """Call what is due, in order of the deadlines."""
+        """Call the actions that are due, in order of their deadlines."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             pushed_ms, _, timer = heappop(heap)

@@ -1,6 +1,6 @@
 """Directories of a new member of a dynamic quorum (kraft.version 1), before its first start.
 
-A fixed quorum needs nothing of this: its voters stand in controller.quorum.voters. A dynamic one begins with
+A fixed quorum needs none of this: its voters are in controller.quorum.voters. A dynamic one starts with
 a checkpoint at offset 0 that names its first voters, each by its node id and the id of its metadata
 directory, in the directory of each of them. Whoever comes later gets no checkpoint: it follows as an observer
 until it is added.
@@ -29,7 +29,7 @@ class AlreadyFormatted(ValueError):
 
 
 def parse_initial_controllers(text: str, listener_name: str) -> VoterSet:
-    """`id@host:port:directory-id,...`, the same text for each of them; ValueError says what is wrong."""
+    """Parse `id@host:port:directory-id,...`, the same text for each of them; ValueError names the error."""
     voters: list[Voter] = []
     for item in text.split(","):
         node_id, at, rest = item.strip().partition("@")

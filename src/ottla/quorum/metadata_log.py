@@ -1,6 +1,6 @@
 """`__cluster_metadata-0` on disk: records, snapshots of what they amount to, and how both are kept small.
 
-Who may append and what is committed is not decided here: see `raft`.
+`raft` decides who may append and what is committed.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ class MetadataLog:
                 read_snapshot(self._files, self.directory, self._snapshots[-1])
                 break
             except QuorumError as error:
-                # The file stays for whoever wants to look at it; the log behind an older one may do as well.
+                # Keep the file for inspection; an older snapshot with the log after it may do as well.
                 logger.error("%s: using the one before it", error)
                 self._snapshots.pop()
         latest = self.latest_snapshot
         log = self.log
         if latest is not None and latest.end_offset > log.log_end_offset:
-            # The snapshot is whole and newer than what the log still has, so the log goes on behind it.
+            # The snapshot is complete and newer than the log, so the log continues after it.
             logger.warning("%s ends at %d, before its snapshot", self.directory, log.log_end_offset)
             log.truncate_fully_and_start_at(latest.end_offset)
         elif latest is not None and log.log_start_offset < latest.end_offset:
@@ -130,7 +130,8 @@ class MetadataLog:
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
 
     def replay(self) -> Iterator[tuple[int, int, Message]]:
-        """(offset, epoch, record) of everything, from the newest whole snapshot and the log behind it.
+        """Yield (offset, epoch, record) of everything, from the newest complete snapshot and the log after
+        it.
 
         Records of a snapshot carry the offset and epoch of its end.
         """
@@ -193,7 +194,8 @@ class MetadataLog:
         return self._snapshots[-1] if self._snapshots else None
 
     def wants_snapshot(self, now_ms: int) -> bool:
-        """Is there enough that is new? Only what is applied counts: the rest cannot be in a snapshot yet."""
+        """Whether there is enough new data. Only applied records count: others cannot be in a snapshot
+        yet."""
         if self._snapshot_running:
             return False
         settings = self._settings
@@ -240,7 +242,7 @@ class MetadataLog:
         return SnapshotJob(self._files, self.directory, snapshot_id, batches)
 
     def finish_snapshot(self, job: SnapshotJob, now_ms: int) -> None:
-        """Takes note of the snapshot and drops what is older than what is to be kept.
+        """Register the snapshot and drop what retention does not keep.
 
         A snapshot that could not be written costs nothing but room: the next one that is due makes up for it.
         """
@@ -250,7 +252,7 @@ class MetadataLog:
             return
         latest = self.latest_snapshot
         if latest is not None and latest > job.snapshot_id:
-            # Meanwhile the leader's has come, and the log begins behind it.
+            # Meanwhile the leader's snapshot was installed, and the log starts after it.
             self._files.remove(f"{self.directory}/{job.snapshot_id.file_name}")
             return
         if job.snapshot_id not in self._snapshots:
@@ -261,7 +263,7 @@ class MetadataLog:
         self.clean(now_ms)
 
     def clean(self, now_ms: int) -> None:
-        """Keeps the newest snapshot always, older ones and the log behind them as long as retention says."""
+        """Keep the newest snapshot, and older ones with the log after them as long as retention says."""
         while len(self._snapshots) > 1 and self._over_retention(now_ms):
             oldest = self._snapshots.pop(0)
             self._files.remove(f"{self.directory}/{oldest.file_name}")
@@ -283,5 +285,5 @@ class MetadataLog:
     # -- ending ----------------------------------------------------------------------------------------------
 
     def close(self, now_ms: int) -> None:
-        """A clean end: everything is on disk, and the next start scans nothing if it is told so."""
+        """Close cleanly: everything is on disk, and the next start need not scan if it is told so."""
         self.log.close(now_ms)

@@ -1,4 +1,4 @@
-"""The file `quorum-state`: who leads in which epoch, and for whom this node has voted.
+"""The file `quorum-state`: the leader of the epoch, and the vote of this node.
 
 Version 0 belongs to a fixed set of voters (kraft.version 0), version 1 to one that can change.
 """

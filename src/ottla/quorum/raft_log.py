@@ -28,7 +28,7 @@ logger = logging.getLogger("ottla.quorum")
 
 
 class RaftLog(MetadataLog):
-    """A LogView (see raft.log_view) with the operations that effects ask for."""
+    """A LogView (see raft.log_view) with the operations of the effects."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class RaftLog(MetadataLog):
     # -- reading
 
     def voter_history(self, static: VoterSet) -> VoterHistory:
-        """The voters as the snapshot and the log tell them, committed or not."""
+        """The voters in the snapshot and the log, committed or not."""
         history = VoterHistory(static)
         snapshot = self.latest_snapshot
         start = self.start_offset
@@ -127,7 +127,7 @@ class RaftLog(MetadataLog):
     def committed(self, start: int, end: int) -> Iterator[tuple[int, list[Message]]]:
         """(offset that follows, records) of each batch from `start` on that lies below `end`.
 
-        For whoever applies them, once: what is read here is what the next snapshot has to cover.
+        To be applied once: the next snapshot has to cover what is read here.
         """
         for data, position, header in self._batches_from(start):
             if header.base_offset >= end:
@@ -162,7 +162,7 @@ class RaftLog(MetadataLog):
         file.close()
 
     def install_snapshot(self, snapshot_id: SnapshotId) -> tuple[int, VoterSet | None]:
-        """Check the file, name it and begin the log behind it; (kraft.version, voters) of its header.
+        """Check the file, name it and start the log after it; return (kraft.version, voters) of its header.
 
         QuorumError if it is damaged: it is to be fetched again.
         """

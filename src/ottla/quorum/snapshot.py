@@ -156,7 +156,7 @@ def snapshot_timestamp_ms(files: Files, directory: str, snapshot_id: SnapshotId)
 
 
 def snapshot_header_messages(files: Files, directory: str, snapshot_id: SnapshotId) -> list[object]:
-    """What stands in the first batch: the header, and of a dynamic quorum its version and its voters."""
+    """The contents of the first batch: the header, and for a dynamic quorum its version and its voters."""
     file = files.open(f"{directory}/{snapshot_id.file_name}")
     try:
         data = file.read(0, HEADER_BYTES)

@@ -1,13 +1,12 @@
-"""Where two logs part: leader epochs compared, on the leader's side and on the follower's (KIP-101, 279,
-320).
+"""Where two logs diverge: leader epochs compared, on the leader and on the follower (KIP-101, 279, 320).
 
 Leader: a follower names the epoch of its last record and its log end. If the leader's log has no such epoch,
-or that epoch ended earlier, the logs differ from some point on, and the leader names the largest epoch it has
-that is not above the asked one, with that epoch's end.
+or that epoch ended earlier, the logs diverge, and the leader returns the largest epoch it has that is not
+above the requested one, with that epoch's end.
 
 Follower: if it knows that epoch too, the logs agree up to the smaller of the two ends. If it does not,
-everything above the end of its own largest epoch below is unknown to the leader: it cuts there and asks
-again. Each round removes an epoch, so it ends.
+everything above the end of its own largest smaller epoch is unknown to the leader: it truncates there and
+fetches again. Each round removes an epoch, so it ends.
 """
 
 from __future__ import annotations

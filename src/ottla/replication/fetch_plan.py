@@ -1,29 +1,28 @@
-"""A follower broker's conversation with one leader broker: one fetch after the other, over many partitions.
+"""The fetch session of a follower broker with one leader broker: one fetch at a time, over many partitions.
 
 The rules:
 
-1.  The first request is full (session epoch 0); if the leader opens a session, the next ones name only what
-    has changed: partitions to add or to read from elsewhere, and partitions to forget. A round in which
-    nothing happened costs nothing per partition, on either side. One request at a time, but for news: the
-    leader may be holding a request for half a second, and a partition with a new leader cannot wait so long.
-    Then a second one follows it, at which the leader answers the first. (A full one is not held.)
-2.  A partition is in the session while its follower is fetching; one that waits (for a delay, an answer to
-    another question, its quota) is forgotten and added again later. Else the leader would answer its error at
-    once, again and again.
-3.  An answer counts if it is to the question as it stands: same leader epoch, same offset, no later request
-    that asked again. Another answer is
-    dropped, and with it the leader's belief that we know its high watermark: such a partition is forgotten in
-    the next request, which does not wait, and added in the one after it. So is one that was removed and came
-    back.
+1.  The first request is full (session epoch 0); if the leader opens a session, the next ones name only
+    changes: partitions to add or to read from another offset, and partitions to forget. A round without
+    changes costs nothing per partition, on either side. One request at a time, except for changes: the leader
+    may hold a request for half a second, and a partition with a new leader cannot wait that long. Then a
+    second request follows, at which the leader answers the first. (A full one is not held.)
+2.  A partition is in the session while its follower is fetching; one that waits (for a delay, a response to
+    another request, its quota) is forgotten and added again later. Otherwise the leader would return its
+    error at once, over and over.
+3.  A response counts if it matches the current request: same leader epoch, same offset, no later request.
+    Any other is dropped, and with it the leader's belief that we know its high watermark: such a partition
+    is forgotten in the next request, which does not wait, and added in the one after it. The same holds for
+    one that was removed and came back.
 4.  FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR and lost connections
-    end the session: the next request is full and closes what may be left of the old one. When that happens
-    again and again, requests wait in between.
-5.  Fairness: the leader moves partitions that gave data to the end of the session's order; full requests here
-    have the same order.
-6.  A follower that waits for its disk stays in the session, where the leader gives it nothing: it was given
-    records, and has not asked since.
-7.  Who was given records, an error or a divergence asks again, even if the question is the same: the delay
-    after an error may be over before the next request is made.
+    end the session: the next request is full and closes what may be left of the old one. If that happens
+    repeatedly, requests are delayed.
+5.  Fairness: the leader moves partitions that returned data to the end of the session's order; full requests
+    here have the same order.
+6.  A follower that waits for its disk stays in the session, where the leader returns nothing for it: it was
+    given records, and has not fetched since.
+7.  A partition that got records, an error or a divergence is requested again, even at the same offset: the
+    delay after an error may be over before the next request is built.
 8.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
     wait for them.
 """
@@ -84,7 +83,7 @@ class FetchLimits:
 
 
 class PlannedPartition:
-    """One partition of the plan: its follower, and what the leader was last asked about it."""
+    """One partition of the plan: its follower, and the last request to the leader about it."""
 
     __slots__ = (
         "_asked_epoch",
@@ -106,7 +105,7 @@ class PlannedPartition:
         self.follower = follower
         self.throttled = False
         self.in_session = False
-        self.was_served = False  # the leader gives nothing more until it is asked again
+        self.was_served = False  # the leader returns nothing more until the next request
         self.asked_offset = -1
         self.asked_serial = -1
         self._asked_epoch = -1
@@ -118,7 +117,7 @@ class PlannedPartition:
 
     @property
     def question_stands(self) -> bool:
-        """Is what the leader was asked what the follower would ask now?"""
+        """Whether the leader's last request is the one that the follower would send now."""
         follower = self.follower
         return (
             self.in_session
@@ -167,7 +166,7 @@ class FetchPlan:
         self, node_id: int, broker_epoch: int, limits: FetchLimits, quota: ReplicationQuota | None = None
     ) -> None:
         self.node_id = node_id
-        self.broker_epoch = broker_epoch  # to be set anew after a registration
+        self.broker_epoch = broker_epoch  # set again after a registration
         self.limits = limits
         self.quota = quota
         self.session_id = 0
@@ -204,7 +203,7 @@ class FetchPlan:
         return entry
 
     def remove(self, topic_id: bytes, partition: int) -> None:
-        """Follow it here no longer; an answer under way is ignored."""
+        """Stop following it here; a response in flight is ignored."""
         key = (topic_id, partition)
         entry = self._entries.pop(key, None)
         if entry is not None:
@@ -241,10 +240,10 @@ class FetchPlan:
 
     @property
     def has_news(self) -> bool:
-        """Would a request now say more than the one under way?"""
+        """Whether a request now would say more than the one in flight."""
         return bool(self._changed or self._forgotten)
 
-    # -- asking
+    # -- requests
 
     def next_request(self, now_ms: int) -> FetchRequest | None:
         """The next fetch; None while one is under way that says it all, or nothing is to be fetched (see
@@ -281,7 +280,7 @@ class FetchPlan:
                 topic.partitions.append(entry.ask(self.limits.partition_max_bytes, self._request_serial))
         self._changed = held_over
         if not self._asked_count and not held_over:
-            return None  # what is to be forgotten is told with the next partition to fetch
+            return None  # partitions to forget go with the next partition to fetch
         self._under_way.append(self._request_serial)
         request = self._request(topics, held_over, now_ms)
         if not full:
@@ -392,7 +391,7 @@ class FetchPlan:
         if entry.in_session:
             entry.in_session = False
             self._asked_count -= 1
-            if self.session_epoch or self.in_flight:  # a full request under way may open a session with it
+            if self.session_epoch or self.in_flight:  # a full request in flight may open a session with it
                 self._forgotten[key] = None
 
     def _wake_delayed(self, now_ms: int) -> None:

@@ -1,26 +1,26 @@
-"""A partition as one of its followers keeps it: what to ask the leader, and what to do with its answers.
+"""A partition on one of its followers: what to request from the leader, and what to do with the responses.
 
 The rules:
 
-1.  A follower fetches at its own log end and names the epoch of its last record. Only the answer to that very
-    question counts: the caller (`fetch_plan.py`) drops answers to what was asked before a truncation or an
-    epoch.
-2.  The leader's answer is one of
-    - records (or none): APPEND, then tell `appended`. High watermark = min(leader's, own log end), and it
-      only rises: what was committed once stays so. The log start follows the leader's.
-    - a diverging epoch: cut the log where the two part (`divergence.py`) and fetch on.
-    - OFFSET_OUT_OF_RANGE: ask for the leader's start and end (`offsets_answered`). Longer than the leader's
-      log (only after an unclean election): cut at its end. Ends before the leader's start: begin anew there.
-    - FENCED_LEADER_EPOCH: the leader is newer than we know: stop until metadata tells (`new_leader`).
-    - any other error: wait, shortly at first (the leader may be about to hear what we heard), twice as long
-      each time, up to replica.fetch.backoff.ms.
-3.  Where the topic asks for it, what was appended goes to the disk before the next fetch claims to have it
+1.  A follower fetches at its own log end and names the epoch of its last record. Only the response to that
+    very request counts: the caller (`fetch_plan.py`) drops responses to requests from before a truncation or
+    a change of the epoch.
+2.  The leader's response is one of
+    - records (or none): APPEND, then call `appended`. High watermark = min(leader's, own log end), and it
+      only rises: committed records stay committed. The log start follows the leader's.
+    - a diverging epoch: truncate the log where the two diverge (`divergence.py`) and continue fetching.
+    - OFFSET_OUT_OF_RANGE: list the leader's start and end (`offsets_answered`). Longer than the leader's
+      log (only after an unclean election): truncate to its end. Ends before the leader's start: restart
+      there.
+    - FENCED_LEADER_EPOCH: the leader is newer than we know: stop until new metadata (`new_leader`).
+    - any other error: wait, shortly at first (the leader may be about to apply the same metadata), twice as
+      long each time, up to replica.fetch.backoff.ms.
+3.  With a flush policy, appended records go to the disk before the next fetch claims to have them
     (`wait_for_disk`, `disk_has_it`).
-4.  A log that cannot be written stops the follower; a batch that arrived broken is asked for again after a
-    wait.
+4.  A log that cannot be written stops the follower; a corrupt batch is fetched again after a wait.
 
-Events return one instruction. Truncations are to be carried out before the next event is told: the machine
-reads the log through a view.
+Events return one instruction. Truncations must be carried out before the next event: the machine reads the
+log through a view.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 BACKOFF_MS_MIN = 20
 
 # Phases.
-FETCHING = 0  # wants to be in the next fetch
+FETCHING = 0  # to be in the next fetch
 ASKING_OFFSETS = 1  # waits for ListOffsets of the leader
 DELAYED = 2  # waits until `retry_at_ms`
 STOPPED = 3  # waits for new metadata
-FLUSHING = 4  # waits for the disk: the next fetch will say that what was appended is safe here
+FLUSHING = 4  # waits for the disk: the next fetch will claim that what was appended is safe here
 
 _RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
 
@@ -231,12 +231,12 @@ class FollowerState:
         return AdvanceLogStart(start_offset) if start_offset > self.log.log_start_offset else None
 
     def wait_for_disk(self) -> None:
-        """What was appended is not safe yet: no fetch until `disk_has_it`."""
+        """The last append is not safe yet: no fetch until `disk_has_it`."""
         assert self.phase == FETCHING, self.phase
         self.phase = FLUSHING
 
     def disk_has_it(self) -> bool:
-        """Everything appended is safe; False if nobody waited for it."""
+        """Everything appended is safe; False if nothing waited for it."""
         if self.phase != FLUSHING:
             return False
         self.phase = FETCHING
@@ -264,11 +264,11 @@ class FollowerState:
         if leader_start_offset > self.log.log_end_offset:
             self.high_watermark = leader_start_offset
             return TruncateFullyAndStartAt(leader_start_offset)
-        # In range by now: the leader has moved while we asked. The wait keeps the two from racing for ever.
+        # In range by now: the leader has moved meanwhile. The wait keeps the two from racing for ever.
         return self._delay(now_ms)
 
     def question_lost(self, now_ms: int) -> None:
-        """The connection ended: what was asked beside the fetches will not be answered."""
+        """The connection ended: other requests than fetches will not be answered."""
         if self.phase == ASKING_OFFSETS:
             self._delay(now_ms)
 

@@ -1,4 +1,4 @@
-"""A change of the ISR that a leader asks the controller for, and the AlterPartition request of many."""
+"""An ISR change that a leader proposes to the controller, and the AlterPartition request of many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition as its leader keeps it: who follows, who is in sync, what is committed.
+"""A partition on its leader: followers, ISR, high watermark.
 
 The rules:
 
@@ -8,18 +8,18 @@ The rules:
 2.  Until then the leader does not know which of the two the controller has, so it uses the cautious one each
     time: the *maximal* ISR (committed and joining) for the high watermark, the committed ISR for admission.
 3.  High watermark = the smallest log end over the leader, the maximal ISR and those eligible replicas that
-    are caught up and about to join. It never goes back, and stands still while the committed ISR is smaller
+    are caught up and about to join. It never decreases, and does not move while the committed ISR is smaller
     than min.insync.replicas (else replicas of the ELR could lack committed records).
 4.  A follower may join when its log reaches the high watermark and the start of this leader's epoch, it
     fetched lately, and it is eligible: unfenced, not shutting down, and the same incarnation that fetched.
 5.  A follower leaves when it has not been caught up for replica.lag.time.max.ms (see `progress.py`).
-6.  A proposal ends by the controller's answer or by newer metadata. OPERATION_NOT_ATTEMPTED and
+6.  A proposal ends by the controller's response or by newer metadata. OPERATION_NOT_ATTEMPTED and
     INELIGIBLE_REPLICA say that it was not and will not be applied: back to the committed ISR, and a pause.
     FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED, INVALID_UPDATE_VERSION, INVALID_REQUEST and unknown topics leave
-    it open: metadata that tells more is under way, and only it may end the caution. Everything else
-    (timeouts, NOT_CONTROLLER, STALE_BROKER_EPOCH...) may or may not have been applied: send the same again.
-7.  Metadata with an older partition epoch is old news. With the same one it changes nothing; with a newer one
-    no proposal of before can be applied any more.
+    it open: newer metadata is in flight, and only it may end the caution. Everything else
+    (timeouts, NOT_CONTROLLER, STALE_BROKER_EPOCH...) may or may not have been applied: retry it.
+7.  Metadata with an older partition epoch is ignored. With the same one it changes nothing; with a newer one
+    no earlier proposal can be applied any more.
 8.  acks=all: refused while the committed ISR is below min.insync.replicas, done when the high watermark has
     passed.
 
@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.replication.isr_change import IsrChange
-from ottla.replication.progress import NEVER_MS, UNKNOWN_OFFSET, FollowerClock, FollowerProgress
+from ottla.replication.progress import LONG_AGO_MS, UNKNOWN_OFFSET, FollowerClock, FollowerProgress
 
-# Followers fetch every few milliseconds: a controller that refuses one must not be asked with each fetch.
+# Followers fetch every few milliseconds: a refused change must not be proposed with each fetch.
 REFUSAL_PAUSE_MS = 50
 
-# What an event asks of the shell.
-HIGH_WATERMARK_MOVED = 1  # complete what waits for it; tell followers and consumers
+# What an event requires of the shell.
+HIGH_WATERMARK_MOVED = 1  # complete the waiters; notify followers and consumers
 ISR_CHANGE_WANTED = 2  # call isr_change_proposal and send what it returns
 RETRY_ISR_CHANGE = 4  # send the pending change once more, after a pause
-REFUSED = 8  # the fetch is of no replica, or of an incarnation that has been replaced: tell it nothing
+REFUSED = 8  # the fetch is of no replica, or of a replaced incarnation: return nothing
 LOG_START_MOVED = 16  # the low watermark may have moved: look at waiting DeleteRecords
 
 _NOT_APPLIED = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
@@ -119,7 +119,7 @@ class LeaderState:
         now_ms: int,
         counted_end_offset: int | None = None,
     ) -> None:
-        """Begin to lead; the log's epoch cache has been told that the epoch begins at `log_end_offset`."""
+        """Start to lead; the log's epoch cache knows that the epoch begins at `log_end_offset`."""
         assert log_start_offset <= log_end_offset, (log_start_offset, log_end_offset)
         assert node_id in partition.replicas, (node_id, partition.replicas)
         self.node_id = node_id
@@ -139,7 +139,7 @@ class LeaderState:
         self.isr: tuple[int, ...] = tuple(partition.isr)
         self.maximal_isr = self.isr
         self.pending: IsrChange | None = None
-        self._join_after_ms = NEVER_MS
+        self._join_after_ms = LONG_AGO_MS
         self.followers: dict[int, FollowerProgress] = {}
         self._assign(tuple(partition.replicas), now_ms)
         self._advance(now_ms)
@@ -211,7 +211,8 @@ class LeaderState:
     # -- the ISR
 
     def isr_change_proposal(self, now_ms: int) -> IsrChange | None:
-        """The change to ask the controller for, pending from now on; None if one is pending or none is due.
+        """The change to propose to the controller, pending from now on; None if one is pending or none is
+        due.
 
         Joining and leaving are proposed apart: a refused newcomer must not keep a dead member in.
         """
@@ -241,7 +242,7 @@ class LeaderState:
     ) -> int:
         """The controller's answer to `change`, of the request as a whole or of this partition.
 
-        What was sent and not answered (a lost connection) is told as REQUEST_TIMED_OUT.
+        A request without a response (a lost connection) counts as REQUEST_TIMED_OUT.
         """
         if change is not self.pending:
             return 0
@@ -267,10 +268,10 @@ class LeaderState:
         assert partition.leader_epoch >= self.leader_epoch, (partition.leader_epoch, self.leader_epoch)
         self.partition_epoch = partition.partition_epoch
         self._settle(tuple(partition.isr))
-        self._join_after_ms = NEVER_MS
+        self._join_after_ms = LONG_AGO_MS
         if partition.leader_epoch > self.leader_epoch:
             if partition.leader_epoch > self.leader_epoch + 1:
-                # Somebody else may have led in between, and followers may have cut their logs for it.
+                # Another broker may have led in between, and followers may have truncated their logs for it.
                 self.followers, self.replicas = {}, ()
             self.leader_epoch = partition.leader_epoch
             self.epoch_start_offset = self.log_end_offset
@@ -304,7 +305,7 @@ class LeaderState:
         return ErrorCode.NONE
 
     def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
-        """The smallest log start of the leader and the living followers; -1 if one has not told it yet."""
+        """The smallest log start of the leader and the live followers; -1 if one has not reported it yet."""
         low = self.log_start_offset
         for follower in self.followers.values():
             if follower.log_start_offset < low and is_alive(follower.node_id):
@@ -314,7 +315,7 @@ class LeaderState:
     @property
     def offsets_are_settled(self) -> bool:
         """Has the high watermark reached what was there when this epoch began? Before, it may be smaller than
-        the one a former leader told: consumers that ask for offsets are told OFFSET_NOT_AVAILABLE.
+        the one a former leader reported: consumers that list offsets get OFFSET_NOT_AVAILABLE.
         """
         return self.high_watermark >= self.epoch_start_offset
 

@@ -3,8 +3,8 @@
 The rules (replica.lag.time.max.ms is the lag limit):
 
 - A fetch at offset F says that the follower has everything below F.
-- A fetch at or behind the leader's log end makes the follower caught up as of this fetch.
-- A fetch at or behind the log end that the leader had at the fetch before makes it caught up as of that one:
+- A fetch at or after the leader's log end makes the follower caught up as of this fetch.
+- A fetch at or after the log end that the leader had at the previous fetch makes it caught up as of that one:
   a follower that always fetches what there was a moment ago keeps up, however fast the leader writes.
 - A follower is caught up while its log end is the leader's, or while its last such time is within the limit.
 
@@ -16,7 +16,7 @@ clock.
 
 from __future__ import annotations
 
-NEVER_MS = -(2**62)
+LONG_AGO_MS = -(2**62)
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
 
@@ -51,8 +51,8 @@ class FollowerProgress:
         self.broker_epoch = NO_BROKER_EPOCH
         self.last_fetch_leader_end = UNKNOWN_OFFSET
         # A member of the ISR gets the whole limit to make itself heard by a new leader.
-        self._last_caught_up_ms = now_ms if in_sync else NEVER_MS
-        self._last_fetch_ms = NEVER_MS
+        self._last_caught_up_ms = now_ms if in_sync else LONG_AGO_MS
+        self._last_fetch_ms = LONG_AGO_MS
         self._clock: FollowerClock | None = None  # set while the follower rests
 
     def __repr__(self) -> str:
@@ -100,8 +100,8 @@ class FollowerProgress:
         """The same leader begins another epoch: its log is the same, so the follower's offset still holds."""
         self._clock = None
         self.last_fetch_leader_end = leader_end_offset
-        self._last_caught_up_ms = now_ms if in_sync else NEVER_MS
-        self._last_fetch_ms = now_ms if in_sync else NEVER_MS
+        self._last_caught_up_ms = now_ms if in_sync else LONG_AGO_MS
+        self._last_fetch_ms = now_ms if in_sync else LONG_AGO_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms

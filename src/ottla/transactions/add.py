@@ -41,7 +41,7 @@ from ottla.transactions.transaction import (
 def transactions_of(
     request: AddPartitionsToTxnRequest, api_version: int
 ) -> list[AddPartitionsToTxnTransaction]:
-    """What a request asks for, in one shape for all versions."""
+    """The transactions of a request, in one form for all versions."""
     if api_version >= ADD_PARTITIONS_TO_TXN_BATCHES_SINCE:
         return request.transactions
     return [
@@ -180,7 +180,7 @@ def is_concurrent(result: AddPartitionsToTxnResult) -> bool:
 def _verified(
     transaction: Transaction, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """A transaction at rest has no partitions: what ended was not the one that is asked for."""
+    """A transaction that is not open has no partitions: the one in the request has ended."""
     return {
         each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
         for each in partitions

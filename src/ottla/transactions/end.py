@@ -1,11 +1,11 @@
 """The end of transactions: EndTxn in both versions of the protocol, fencing, and what follows the markers.
 
 An end is a record in state Prepare*, then markers in all partitions, then a record in state Complete*. Only
-the first of them decides: from then on the transaction cannot be ended otherwise, whoever asks.
+the first of them decides: from then on the transaction cannot end in another way.
 
 In the second version of the protocol (EndTxn 5 and later) the markers carry the epoch after that of the
-transaction, and the client goes on with it: whatever of the ended transaction is still under way is then
-refused by its epoch.
+transaction, and the client continues with it: late writes of the ended transaction are refused by their
+epoch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class End:
     def __init__(self, context: ShardContext) -> None:
         self.context = context
 
-    # The client's wish.
+    # Requests of the client.
 
     def end(self, request: EndTxnRequest, ctx: RequestContext, now_ms: int, fresh_id: int) -> Outcome:
         transaction = self.context.transactions.get(request.transactional_id)
@@ -81,7 +81,7 @@ class End:
     def _refusal(
         self, transaction: Transaction | None, request: EndTxnRequest, ctx: RequestContext
     ) -> ErrorCode | None:
-        """None: to be ended, or its end to be told once more."""
+        """Return None if the transaction is to be ended, or its end is to be confirmed once more."""
         if not request.transactional_id:
             return ErrorCode.INVALID_REQUEST
         if transaction is None:
@@ -111,7 +111,7 @@ class End:
     # Without the client.
 
     def fence(self, outcome: Outcome, transaction: Transaction, now_ms: int) -> None:
-        """Abort an ongoing transaction, and leave no epoch with which its client could go on."""
+        """Abort an ongoing transaction, and leave its client no usable epoch."""
         assert transaction.state == ONGOING
         changed = transaction.copy()
         changed.state = PREPARE_ABORT
@@ -160,7 +160,7 @@ class End:
         self.context.write(outcome, changed, now_ms)
 
     def loaded(self, outcome: Outcome, now_ms: int) -> None:
-        """Go on with whatever the coordinator before left half done."""
+        """Continue what the previous coordinator has left unfinished."""
         for transaction in [*self.context.transactions.values()]:
             if transaction.state not in PREPARED:
                 self.context.watch(transaction)

@@ -1,12 +1,13 @@
-"""InitProducerId: a client begins, begins anew, or goes on after an error, and whoever was before is fenced.
+"""InitProducerId: a client starts, restarts or recovers from an error, and its predecessor is fenced.
 
-Without an expected pair it is a new instance of the client: it gets an epoch that nobody had. With one it is
-the instance that has this pair and wants the next: if somebody else has come in between, it is fenced. The
-answer may get lost, so the same question is answered in the same way for as long as nothing happened since.
+Without an expected pair (producer id and epoch) the client is a new instance: it gets an unused epoch. With
+one it is the instance that has this pair and requests the next: if another instance came in between, it is
+fenced. The response may be lost, so the same request gets the same response as long as nothing has happened
+since.
 
-An ongoing transaction is aborted first, and the client asks again. With `keep_prepared_txn` it is kept
-instead: the client gets a pair with which it may end the transaction, and learns the pair that it had, to
-compare it with what its other resource has noted.
+An ongoing transaction is aborted first, and the client retries. With `keep_prepared_txn` it is kept instead:
+the client gets a pair with which it may end the transaction, and the pair of the transaction, to compare it
+with the state of its other resource.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Init:
         now_ms: int,
         fresh_id: int,
     ) -> Outcome:
-        """No transaction is open: the next epoch, or that of now if it was asked for before."""
+        """No transaction is open: return the next epoch, or the current one if the request is a retry."""
         changed = transaction.copy()
         changed.timeout_ms = timeout_ms
         if expected is not None and expected != transaction.client:

@@ -1,11 +1,11 @@
-"""Brings markers to the leaders of their partitions: batched by broker, and again until all have them.
+"""Sends markers to the leaders of their partitions: batched by broker, and retried until all have them.
 
-One request at a time is under way to a broker. What comes in the meantime gathers, and goes with the next:
-the busier the coordinator, the larger the requests. What fails waits a while and is sent to whoever leads
-then. A marker is never given up for lack of a leader, only
-- for a partition that does not exist (any more), and has not for a while: metadata may be behind;
+At most one request is in flight to a broker. Markers that come meanwhile go with the next request: the busier
+the coordinator, the larger the requests. Failed markers wait a while and go to the leader of that time. A
+marker is never dropped for lack of a leader, only
+- for a partition that has not existed for a while: metadata may lag;
 - where a later epoch of the producer was seen: the transaction is over there;
-- all of a transaction, if a leader knows a later coordinator: it does the rest.
+- all of a transaction, if a leader knows a later coordinator: that one does the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_LEADER = -1
 
 
 class _Job:
-    """Markers of one transaction. `missing` has what was not written; a part of it is under way or waits."""
+    """Markers of one transaction. `missing` has those not written yet, in flight or waiting."""
 
     __slots__ = ("absent_since_ms", "failures", "is_dropped", "markers", "missing", "owner")
 
@@ -45,7 +45,7 @@ class _Job:
 
 
 class MarkerRequest:
-    """To be sent, and then to be told to `answered` or `failed`."""
+    """A request to send; its result goes to `answered` or `failed`."""
 
     __slots__ = ("broker_id", "jobs", "message")
 
@@ -87,13 +87,13 @@ class MarkerQueue:
         self._route(job, markers.partitions, now_ms)
 
     def drop(self, owner: int) -> None:
-        """The shard is not ours any more, or made anew: what it asked for is of no interest."""
+        """The shard has ended: its markers are dropped."""
         for job in [job for job in self._jobs if job.owner == owner]:
             self._give_up(job)
         self._done = [each for each in self._done if each[0] != owner]
 
     def leaders_changed(self, now_ms: int) -> None:
-        """Look again where everything goes that is not under way."""
+        """Find the leaders of all markers that are not in flight again."""
         waiting, self._by_broker = self._by_broker, {}
         for jobs in waiting.values():
             for job, partitions in jobs.items():
@@ -114,7 +114,7 @@ class MarkerQueue:
         return done
 
     def take_requests(self, now_ms: int) -> list[MarkerRequest]:
-        """What to send now; to be asked after everything that comes in, and at `next_wake_ms`."""
+        """Return what to send now; call it after every event, and at `next_wake_ms`."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             _, _, job, partitions = heappop(self._delayed)
             self._route(job, partitions, now_ms)
@@ -136,7 +136,7 @@ class MarkerQueue:
         for job, partitions in waiting.items():
             if job.is_dropped:
                 continue
-            # Results are told by producer: it must be clear of which transaction.
+            # Results are matched by producer id: a request has one transaction per producer.
             if job.markers.producer_id in producers or count >= REQUEST_PARTITIONS_MAX:
                 left[job] = partitions
                 continue

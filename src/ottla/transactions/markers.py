@@ -1,36 +1,18 @@
-"""What a decision of a shard comes to: records to append; replies and markers once they are committed."""
+"""The markers of an ended transaction: the effect of a decision that the host sends to partition leaders."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Struct
 
-# A key and its value; without a value it is a tombstone.
-Record: TypeAlias = tuple[Message, Message | None]
-# Names a request that waits. The shell chooses it; the shard only hands it back.
-Token: TypeAlias = object
 TopicPartition: TypeAlias = tuple[str, int]
-
-
-class RequestContext:
-    """Who asks, in which version of the API."""
-
-    __slots__ = ("api_version", "client_host", "client_id", "token")
-
-    def __init__(
-        self, *, token: Token = None, api_version: int = 0, client_id: str = "", client_host: str = ""
-    ) -> None:
-        self.token = token
-        self.api_version = api_version
-        self.client_id = client_id
-        self.client_host = client_host
 
 
 class Markers:
     """The end of one transaction, to be written to each of its partitions. The epoch is that of the marker.
 
-    `transaction_version` tells the leaders how strictly to compare epochs (see `partition.check_marker`).
+    Leaders compare epochs as strictly as `transaction_version` requires (see `partition.check_marker`).
     """
 
     __slots__ = (
@@ -71,30 +53,9 @@ class Markers:
 
 
 class NeedsProducerId(Struct):
-    """In the place of a reply: nothing was decided. Ask again with a producer id that nobody has."""
+    """Instead of a reply: nothing was decided. Decide again with an unused producer id."""
 
     __slots__ = ()
 
 
 NEEDS_PRODUCER_ID = NeedsProducerId()
-
-
-class Outcome:
-    """The records and what follows from them. Records go into one batch.
-
-    `reply` answers the request that was decided. It, `replies` and `markers` are given when everything that
-    the shard has appended so far is committed, also when this outcome has no records: it may have seen state
-    which is not yet so. A marker that went out earlier could end a transaction that was never prepared.
-    """
-
-    __slots__ = ("markers", "producer", "records", "replies", "reply")
-
-    def __init__(self, reply: Struct | None = None) -> None:
-        self.records: list[Record] = []
-        self.replies: list[tuple[Token, Message]] = []
-        self.reply = reply
-        self.markers: list[Markers] = []
-        self.producer: tuple[int, int] | None = None  # these records are in nobody's transaction
-
-    def __repr__(self) -> str:
-        return f"Outcome(reply={self.reply!r}, records={self.records!r}, markers={self.markers!r})"

@@ -1,11 +1,11 @@
-"""The leader's part: which writes need the coordinator's word first, and which markers come too late.
+"""The partition leader's side: which writes are verified first, and which markers are late.
 
-The first batch of a transaction in a partition is written only when the coordinator has said that the
-partition belongs to the transaction: else it could arrive after the markers, open a transaction that nobody
-knows of, and hold up readers for ever, or become a part of the next one. Until the coordinator has answered,
-the producer has a guard here. A marker takes it away: what the coordinator said is of the past then.
+The first batch of a transaction in a partition is written only after the coordinator has confirmed that the
+partition belongs to the transaction. Otherwise it could arrive after the markers, open a transaction that no
+coordinator knows, and block readers for ever, or become part of the next transaction. Until the coordinator
+responds, the producer has a verification guard here. A marker removes it: the response is out of date then.
 
-VerificationGuards are soft state of a leader. Begin with none when leadership begins.
+Guards are soft state of a leader. A new leader starts without any.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def needs_verification(entry: ProducerEntry | None, producer_epoch: int) -> bool
 
 
 def is_past(entry: ProducerEntry | None, producer_epoch: int, base_sequence: int) -> bool:
-    """Has the log gone past the batch? Then it is a repetition, or refused by its sequence: whatever the
-    coordinator says, it is not written, and so it must not stand in the way of the next transaction."""
+    """Whether the log is past the batch. Then it is a duplicate, or refused by its sequence: it is not
+    written in any case, and must not block the next transaction."""
     if entry is None or not entry.batches or entry.producer_epoch != producer_epoch or base_sequence < 0:
         return False
     behind = (entry.next_sequence - base_sequence) & SEQUENCE_MAX
@@ -31,7 +31,7 @@ def is_past(entry: ProducerEntry | None, producer_epoch: int, base_sequence: int
 
 
 class VerificationGuard:
-    """`adds`: the coordinator is asked to add the partition, not whether the client did."""
+    """`adds`: the coordinator is to add the partition, not only to verify that the client did."""
 
     __slots__ = ("adds", "first_sequence", "last_used_ms", "producer_epoch", "producer_id")
 
@@ -75,7 +75,7 @@ class VerificationGuards:
         return guard
 
     def check(self, guard: VerificationGuard, entry: ProducerEntry | None, base_sequence: int) -> ErrorCode:
-        """The coordinator has agreed: may the batch be appended now? To be asked right before the append."""
+        """The coordinator has agreed: return the error if the batch must not be appended after all."""
         if not needs_verification(entry, guard.producer_epoch):
             return ErrorCode.NONE  # another batch of the same transaction was first
         if self._by_producer.get(guard.producer_id) is not guard:
@@ -87,10 +87,10 @@ class VerificationGuards:
         return ErrorCode.NONE
 
     def refused(self, guard: VerificationGuard, code: ErrorCode) -> None:
-        """The coordinator does not know the producer with that epoch: it must not stand in the way of others.
-        After any other refusal the guard stays: it may be shared by a batch that was agreed to."""
-        is_nobody = code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if is_nobody and self._by_producer.get(guard.producer_id) is guard:
+        """Drop the guard if the coordinator does not know the producer with that epoch: it must not block
+        others. After any other refusal it stays: a batch that was confirmed may share it."""
+        is_unknown = code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if is_unknown and self._by_producer.get(guard.producer_id) is guard:
             del self._by_producer[guard.producer_id]
 
     def opened(self, producer_id: int) -> None:
@@ -121,7 +121,7 @@ def check_marker(
     """May this marker be written?
 
     Where epochs change with every transaction, a marker has the epoch after that of its transaction. One with
-    the epoch of an open transaction is late: it belongs to the one before.
+    the epoch of an open transaction is late: it belongs to the previous one.
     """
     if entry is None:
         return ErrorCode.NONE
@@ -142,7 +142,7 @@ _RETRIABLE_FOR_ALL = (
 
 
 def refusal_of_write(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:
-    """What a producer is told when the coordinator did not agree, in words that its version knows.
+    """Return the producer's error code when the coordinator did not agree, in a form that its version knows.
 
     `knows_abortable`: Produce 11 and TxnOffsetCommit 4 or later.
     """

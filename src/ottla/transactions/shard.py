@@ -1,10 +1,13 @@
 """One partition of __transaction_state: requests, time and records in, outcomes out.
 
-The shell's part: it replays the log through `apply` (or `apply_bytes`), calls `loaded`, and from then on
-gives requests to `decide_*` and the time to `tick` when `next_wake_ms` has come. It appends the records of an
-outcome as one batch; when they are committed it gives the replies and hands the markers to the marker queue.
-Markers that all partitions have are told to `markers_written`. Records are applied when they are decided; if
-an append fails, the shard is given up (`abandon`) and made anew from the log.
+The host replays the log through `apply` (or `apply_bytes`), calls `loaded`, and from then on passes requests
+to `decide_*` and the time to `tick` when `next_wake_ms` is reached. It appends the records of an outcome as
+one batch; when they are committed it sends the replies and passes the markers to the marker queue. It calls
+`markers_written` once all partitions have them. Records are applied when they are decided; if an append
+fails, the host drops the machine (`abandon`) and rebuilds it from the log.
+
+Durable state, changed by `ShardContext.apply` alone: the transactions. Soft state, rebuilt by `loaded`: the
+deadlines of ongoing transactions (`deadlines`) and the expiry scan (`expiry`).
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ class TransactionShard:
     # Records.
 
     def apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int = -1) -> None:
-        """A record of the log. Types that are not known here are passed over."""
+        """Apply a record of the log. Unknown types are ignored."""
         if isinstance(key, TransactionLogKey):
             self.context.apply(key, value)
 
@@ -62,17 +65,17 @@ class TransactionShard:
             self.apply(*decoded, timestamp_ms)
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
-        """Nobody's transaction writes to this log."""
+        """No transaction writes to this log."""
 
     def loaded(self, now_ms: int) -> Outcome:
-        """The log is applied to its end: what was half done goes on, requests may come."""
+        """The log is applied to its end: continue unfinished transactions; requests may come."""
         outcome = Outcome()
         self._expiry.start(now_ms)
         self._end.loaded(outcome, now_ms)
         return outcome
 
     def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:
-        """The shard is no longer ours, or its append failed. Nobody waits inside it."""
+        """The shard has moved, or its append failed. No request waits inside it."""
         return []
 
     # Time.
@@ -90,7 +93,7 @@ class TransactionShard:
         self._expiry.run(outcome, now_ms)
         return outcome
 
-    # Requests. `fresh_id` is a producer id that nobody has, after NEEDS_PRODUCER_ID was the reply.
+    # Requests. `fresh_id` is an unused producer id, after NEEDS_PRODUCER_ID was the reply.
 
     def decide_init_producer_id(
         self, request: InitProducerIdRequest, ctx: RequestContext, now_ms: int, fresh_id: int = NO_FRESH_ID

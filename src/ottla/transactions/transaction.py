@@ -43,7 +43,7 @@ EPOCH_MAX = (1 << 15) - 1
 CLIENT_EPOCH_MAX = EPOCH_MAX - 1
 # From this version on every end of a transaction gives the client a new epoch.
 VERSION_WITH_EPOCH_BUMP = 2
-# Written with an abort that was not the client's wish: nobody may take its epoch for the answer to a retry.
+# Written with an abort that the client did not request: its epoch must not pass for the answer to a retry.
 VERSION_OF_FENCE = 1
 
 ProducerPair: TypeAlias = tuple[int, int]
@@ -156,7 +156,7 @@ class Transaction:
 
     @property
     def client_before(self) -> ProducerPair | None:
-        """What the client had before its pair of now, if nobody else may have had it.
+        """The client's previous pair, if no other client may have had it.
 
         A client that comes with it has missed our answer. None if another client could: then it is fenced.
         """
@@ -171,9 +171,9 @@ class Transaction:
         return None if self.previous_producer_id < 0 else (self.previous_producer_id, CLIENT_EPOCH_MAX)
 
     def refuses(self, producer_id: int, producer_epoch: int) -> ErrorCode | None:
-        """Why somebody with this pair may do nothing here; None if it is the client's.
+        """Return why a client with this pair is refused; None if it is the current one.
 
-        Epochs above those of clients exist after fencing. They were given to nobody.
+        Epochs above those of clients exist after fencing. No client has them.
         """
         client_id, client_epoch = self.client
         if producer_id != client_id:

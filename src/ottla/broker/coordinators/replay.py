@@ -50,7 +50,7 @@ class Replay:
             return False
         data = self._log.read(self.offset, STEP_BYTES).read()
         if not data:
-            return False  # what was at the end has been compacted away
+            return False  # the records at the end have been compacted away
         # Millions of objects are made here and none of them is garbage: looking for it would take longer.
         collects = gc.isenabled()
         gc.disable()
@@ -87,7 +87,7 @@ class Replay:
                     raise ValueError("record without a key")
                 apply_bytes(key, value, timestamp_ms, producer_id)
             except Exception as error:
-                # One record that nobody understands must not keep all others from being used.
+                # One record that cannot be decoded must not make all others unusable.
                 self._skip(offset, error)
         self.records += len(records)
 

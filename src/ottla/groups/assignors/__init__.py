@@ -1,4 +1,4 @@
-"""Server-side assignors: who owns which partition, as pure functions of members and topics.
+"""Server-side assignors: partition owners as pure functions of members and topics.
 
 An assignor looks at nothing but its arguments, so the same group in the same state gets the same answer on
 any broker. `uniform` balances the group and moves as little as it can; `range` gives every topic in
@@ -19,5 +19,5 @@ Assignor = Callable[
     [Mapping[str, MemberSpec], Mapping[bytes, TopicSpec]], dict[str, dict[bytes, tuple[int, ...]]]
 ]
 
-# By the names that members ask for. The first one is what a group without a wish gets.
+# By the names that members request. The first one is the default.
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -17,7 +17,7 @@ from heapq import heapify, heapreplace
 
 from ottla.groups.assignors.spec import MemberSpec, TopicSpec
 
-# What a member holds: per topic, with the partitions that it got just now behind those that it had before.
+# What a member holds: per topic, with newly assigned partitions after those that it had before.
 _Holdings = dict[bytes, list[int]]
 
 
@@ -53,7 +53,7 @@ class _Table:
         }
 
     def _keep(self) -> dict[bytes, list[int]]:
-        """Step 1; returns what is free."""
+        """Step 1; return the free partitions."""
         free = {
             topic_id: dict.fromkeys(range(self.topics[topic_id].partition_count))
             for topic_id in self.subscribers
@@ -99,7 +99,7 @@ class _Table:
         return min(near, default=first)
 
     def _relieve(self) -> None:
-        """Step 3. Once a member cannot be given more, all who could reach it are settled with it."""
+        """Step 3. Once a member cannot get more, all members that could reach it are settled with it."""
         unsettled = dict(self.load)
         while unsettled:
             receiver = min(unsettled, key=lambda each: (self.load[each], each))
@@ -116,7 +116,8 @@ class _Table:
                 member_id = taker
 
     def _nearest_giver(self, receiver: str) -> tuple[str | None, dict[str, tuple[str, bytes]]]:
-        """Breadth first over who could give what to whom: the giver; of each seen member taker and topic."""
+        """Breadth-first search for a member that can give: the giver, and per visited member its taker and
+        topic."""
         enough = self.load[receiver] + 2
         giver_of: dict[str, tuple[str, bytes]] = {}
         seen_topics: dict[bytes, None] = {}

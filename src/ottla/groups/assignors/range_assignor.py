@@ -1,6 +1,6 @@
 """The `range` assignor: each topic in contiguous ranges over its subscribers.
 
-Subscribers stand in one order for all topics: by instance id where they have one (so that a restart changes
+Subscribers are in one order for all topics: by instance id where they have one (so that a restart changes
 nothing), else by member id. Partition p of two topics with equally many partitions and the same subscribers
 therefore has one owner, which is what joins of co-partitioned topics need.
 """

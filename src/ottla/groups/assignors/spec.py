@@ -1,4 +1,4 @@
-"""What an assignor is told: members with subscriptions and present partitions, topics with their sizes."""
+"""The input of an assignor: members with subscriptions and present partitions, topics with their sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 class MemberSpec:
     """One member. `subscribed` names topics by id; ids that no topic has are left out of the assignment.
 
-    `current` is what the member was last given, in whatever collection the caller keeps partitions.
+    `current` is the last assignment of the member, in any collection.
     """
 
     __slots__ = ("current", "instance_id", "rack_id", "subscribed")

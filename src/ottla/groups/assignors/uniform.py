@@ -1,9 +1,9 @@
 """The `uniform` assignor: balanced, sticky, and near to the data where that costs nothing.
 
-When all members subscribe to the same topics, a quota per member decides: nobody has more than one partition
-more than another, members keep what they have up to their quota (those that hold more are first in line for
-the larger shares, so no other balanced assignment moves fewer), and what is left over goes round. A member in
-a rack with a replica is preferred for what has to move anyway; nothing moves for a rack alone.
+When all members subscribe to the same topics, a quota per member decides: no member has more than one
+partition more than another, members keep what they have up to their quota (those that hold more are first in
+line for the larger shares, so no other balanced assignment moves fewer), and what is left over goes round. A
+member in a rack with a replica is preferred for what has to move anyway; nothing moves for a rack alone.
 Other groups are balanced in ottla.groups.assignors.mixed.
 """
 
@@ -49,7 +49,7 @@ def _quota_assignment(
         for topic_id, partition in _cut(partitions, kept, members[member_id], topics):
             owners[topic_id][partition] = None
 
-    # Who is at the quota already can take one more only while larger quotas are left.
+    # A member at the quota can take one more only while larger quotas are left.
     room = {member_id: quota - len(partitions) for member_id, partitions in held.items()}
     free = [
         (topic_id, partition)
@@ -80,7 +80,7 @@ def _present(spec: MemberSpec, owners: dict[bytes, list[str | None]], member_id:
 def _cut(
     partitions: list[_Partition], kept: int, spec: MemberSpec, topics: Mapping[bytes, TopicSpec]
 ) -> list[_Partition]:
-    """Shorten the list to `kept`, and say what was cut: other racks first, then from every topic alike."""
+    """Shorten the list to `kept` and return the rest: other racks first, then from every topic alike."""
     if len(partitions) <= kept:
         return []
     seen: dict[bytes, int] = {}
@@ -104,7 +104,7 @@ def _place_by_rack(
     held: dict[str, list[_Partition]],
     room: dict[str, int],
 ) -> list[_Partition]:
-    """Give what can stay in a rack to members there that are below their quota; returns what is still free.
+    """Give what can stay in a rack to members there below their quota; return what is still free.
 
     Partitions with the least choice of racks come first, and go where the most room is left.
     """

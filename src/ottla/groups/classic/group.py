@@ -169,7 +169,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Could a member that speaks these be in the group; in an empty one anybody could."""
+        """Whether a member with these protocols fits the group; any member fits an empty one."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol:
@@ -237,7 +237,7 @@ class ClassicGroup(Group):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Keep the leader if it has joined, else take the first that has. False if nobody has."""
+        """Keep the leader if it has joined, else choose the first that has. False if none has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.is_joining:
             return True

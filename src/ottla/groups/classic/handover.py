@@ -1,8 +1,8 @@
-"""Partitions on their way from one cooperative member to another, as far as metadata and assignments tell.
+"""Partitions in transit from one cooperative member to another, as far as metadata and assignments show.
 
-A cooperative leader assigns nothing that somebody else still has. Who has to give something up does so, and
+A cooperative leader assigns nothing that another member still has. A member that must revoke does so, and
 joins again: the group's second rebalance gives it away. A static member that dies in between does not join
-again. Its successor owns nothing and has nothing to give up, so nobody would call for that rebalance.
+again. Its successor owns nothing and revokes nothing, so no member would trigger that rebalance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.protocol.errors import DecodeError
 
 
 def is_left_behind(group: ClassicGroup, member: ClassicMember) -> bool:
-    """Did the member say to own, when it last joined, what nobody was given since?"""
+    """Whether the member, when it last joined, owned partitions that have not been assigned since."""
     if group.protocol != CONSUMER_PROTOCOL_TYPE:
         return False
     try:

@@ -35,7 +35,7 @@ class Join:
         self.rebalancing = rebalancing
 
     def refuse(self, request: JoinGroupRequest) -> JoinGroupResponse | None:
-        """What is wrong whatever the group is like."""
+        """Errors that do not depend on the group."""
         config = self.context.config
         if not request.group_id:
             return refused_join(request.member_id, ErrorCode.INVALID_GROUP_ID)
@@ -174,7 +174,7 @@ class Join:
             trigger = member_trigger(what, member, now_ms, request.reason)
             self.rebalancing.prepare(outcome, group, trigger, now_ms)
         else:
-            # Its answer was lost on the way, or it wants a rebalance that it has no reason for.
+            # Its response was lost, or it requests a rebalance without a reason.
             self.rebalancing.extend_session(group, member, now_ms)
             response = joined_response(group, member)
             if group.state == STABLE:
@@ -232,14 +232,14 @@ class Join:
         ctx: RequestContext,
         now_ms: int,
     ) -> None:
-        """It gets the assignment that it had, by its SyncGroup; nobody else takes notice."""
+        """It gets its previous assignment by SyncGroup; no other member notices."""
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         self.context.write(outcome, *group_record(group, assignments, now_ms), now_ms)
         response = joined_response(group, member)
         if ctx.api_version >= JOIN_GROUP_SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = member.member_id == group.leader_id
         else:
-            # An older client that is called the leader would assign: it is told the id it had before.
+            # An older client that is named the leader would assign: it gets its previous id.
             response.leader = old_leader_id
             response.members = []
         outcome.reply = response

@@ -35,7 +35,7 @@ class Leave:
             if triggers:
                 self.rebalancing.prepare(outcome, group, triggers[-1], now_ms)
             elif group.state == PREPARING:
-                # Somebody may have waited for a member that never joined.
+                # The others may have waited for a member that never joined.
                 self.rebalancing.complete_if_joined(outcome, group, now_ms)
         return outcome
 

@@ -1,4 +1,4 @@
-"""The classic protocol of one shard: what each request comes to."""
+"""The classic protocol of one shard: one method per request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ClassicProtocol:
         return ErrorCode.NONE
 
     def refuse_sync(self, request: SyncGroupRequest, ctx: RequestContext) -> SyncGroupResponse | None:
-        """What is wrong whatever the group is like."""
+        """Errors that do not depend on the group."""
         if not request.group_id:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         if ctx.api_version >= SYNC_GROUP_PROTOCOL_NAME_SINCE and (

@@ -15,7 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
-# Ids that were given out and not used: whoever asks for more, the oldest are forgotten.
+# Member ids that were handed out and not used: beyond this number the oldest are forgotten.
 PENDING_MEMBERS_MAX = 10_000
 JOIN_WAIT_MS_MIN = 1000
 
@@ -59,7 +59,7 @@ class Rebalancing:
             self.complete(outcome, group, now_ms)
 
     def complete_if_joined(self, outcome: Outcome, group: ClassicGroup, now_ms: int) -> None:
-        """The first rebalance of a group waits its time, whoever is there: more may come."""
+        """The first rebalance of a group waits its full delay: more members may come."""
         if group.state == PREPARING and not group.is_initial and group.has_all_joined:
             self.complete(outcome, group, now_ms)
 
@@ -192,7 +192,7 @@ class Rebalancing:
     def park_join(
         self, outcome: Outcome, group: ClassicGroup, member: ClassicMember, ctx: RequestContext
     ) -> None:
-        """The member's JoinGroup waits for the others. An earlier one of it was given up by its client."""
+        """The member's JoinGroup waits for the others. Its client has dropped an earlier one."""
         if member.is_joining:
             outcome.answer(member.join_token, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         else:
@@ -212,7 +212,7 @@ class Rebalancing:
     def answer_waiting(
         self, outcome: Outcome, group: ClassicGroup, member: ClassicMember, code: ErrorCode
     ) -> None:
-        """Whatever request of the member waits gets the error."""
+        """Any waiting request of the member gets the error."""
         if member.is_joining:
             name = member.member_id if code != ErrorCode.UNKNOWN_MEMBER_ID else ""
             self.answer_join(outcome, group, member, refused_join(name, code))
@@ -244,7 +244,7 @@ def refused_join(member_id: str, code: ErrorCode) -> JoinGroupResponse:
 
 
 def joined_response(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
-    """The generation as the member is told of it; the leader is told of the members, to assign to them."""
+    """The generation as a member sees it; the leader also gets the members, to assign to them."""
     is_leader = member.member_id == group.leader_id
     return JoinGroupResponse(
         generation_id=group.generation,

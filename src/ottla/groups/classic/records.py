@@ -14,7 +14,7 @@ from ottla.protocol.messages.group_metadata_value import GroupMetadataValue, Mem
 def group_record(
     group: ClassicGroup, assignments: dict[str, bytes], now_ms: int
 ) -> tuple[GroupMetadataKey, GroupMetadataValue]:
-    """The group as it is from now on: with these assignments, or empty."""
+    """The current state of the group: with these assignments, or empty."""
     name = group.protocol_name
     members = [
         MemberMetadata(

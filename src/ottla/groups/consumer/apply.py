@@ -187,7 +187,7 @@ class ConsumerAppliers:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _made(self, group_id: str) -> ConsumerGroup:
-        """The group, made now if need be. One of another type has ended; its history goes on in this one."""
+        """Return the group, created if need be. It takes over the history of a group of another type."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group

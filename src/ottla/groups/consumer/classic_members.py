@@ -76,7 +76,7 @@ class ClassicMembers:
     def _join_as_classic(
         self, group: ConsumerGroup, request: JoinGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
-        """Nobody is there to keep up the new protocol for."""
+        """No member of the new protocol is left."""
         ended = Outcome()
         self._membership.write(ended, group.tombstones(), now_ms)
         outcome = self._classic.join(request, ctx, now_ms)
@@ -276,7 +276,7 @@ class ClassicMembers:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """Every member of the old protocol must be able to go on with every other, should the group turn back."""
+    """All members of the classic protocol must have a protocol in common, should the group be downgraded."""
     names = [protocol.name for protocol in request.protocols]
     others = [
         member
@@ -314,7 +314,7 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> Member:
     if identity.member_id or identity.group_instance_id is None:
         return _classic_member(group, identity.member_id, identity.group_instance_id)
-    # An admin, who knows static members by their instance alone, may remove those of either protocol.
+    # An admin client names static members by instance id alone, and may remove those of either protocol.
     member = group.static_member(identity.group_instance_id)
     if member is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no such instance")

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group as people want to see it."""
+"""ConsumerGroupDescribe: the state, members and assignments of a consumer group."""
 
 from __future__ import annotations
 

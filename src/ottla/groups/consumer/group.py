@@ -1,4 +1,4 @@
-"""A consumer group: members, who owns which partition, and which assignment they are on the way to."""
+"""A consumer group: members, owners of partitions, and the assignment they are moving to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFFSET_COMMIT_WITH_EPOCH: Final = 9
 
 
 class ConsumerGroup(Group):
-    """Everything above the line is made of records; what is below it is found out again after a load."""
+    """Attributes above the line come from records; those below it are soft state, recomputed after a load."""
 
     __slots__ = (
         "_topics",
@@ -54,18 +54,18 @@ class ConsumerGroup(Group):
         self.static_ids: dict[str, str] = {}  # member id by instance id
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
-        # Who has a partition or was told to revoke it and has not yet said so.
+        # The member that has a partition, or has not confirmed its revocation.
         self.owners: dict[bytes, dict[int, str]] = {}
 
         # The epoch of the topics view under which metadata_hash was last found right.
         self.topics_epoch = -1
-        # What metadata_hash was made of, to tell which topic has changed; empty if not known.
+        # The topics in metadata_hash, to find the one that has changed; empty if not known.
         self.topic_hashes: dict[str, int] = {}
         self.regex_looked_ms = -1 << 62
         self.assignment_timer: Timer | None = None
         self._topics: dict[str, None] | None = None
 
-    # What Group asks for.
+    # The interface of Group.
 
     @property
     def state_name(self) -> str:
@@ -100,7 +100,7 @@ class ConsumerGroup(Group):
             return ErrorCode.NONE if generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
         if api_version < OFFSET_COMMIT_WITH_EPOCH and not transactional:
             return ErrorCode.UNSUPPORTED_VERSION
-        # A smaller one is asked about again, partition by partition.
+        # A smaller one is checked again, partition by partition.
         return ErrorCode.NONE if 0 <= generation <= member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_partition_commit(
@@ -144,7 +144,7 @@ class ConsumerGroup(Group):
             self.assignment_timer.discard()
             self.assignment_timer = None
 
-    # What the protocol asks for.
+    # For the protocol.
 
     @property
     def is_reconciled(self) -> bool:
@@ -152,7 +152,7 @@ class ConsumerGroup(Group):
 
     @property
     def subscribed_topics(self) -> dict[str, None]:
-        """The names of all topics that members ask for, also of those that do not exist."""
+        """The names of all topics that members subscribe to, including those that do not exist."""
         if self._topics is None:
             self._topics = {}
             for member in self.members.values():
@@ -163,7 +163,7 @@ class ConsumerGroup(Group):
         self._topics = None
 
     def topics_of(self, member: Member) -> tuple[str, ...]:
-        """What the member asks for by name and by pattern."""
+        """The topics that the member subscribes to by name and by pattern."""
         resolved = self.regexes.get(member.subscribed_regex) if member.subscribed_regex else None
         if resolved is None or not resolved.topics:
             return member.subscribed_topics
@@ -180,7 +180,7 @@ class ConsumerGroup(Group):
         return None if partitions is None else partitions.get(partition)
 
     def preferred_assignor(self, default: str) -> str:
-        """What most members ask for; among equals, what was asked for first."""
+        """The assignor that most members request; among equals, the one requested first."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor:

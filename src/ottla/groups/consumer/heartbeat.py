@@ -155,7 +155,7 @@ class Heartbeats:
         """The member that the request says to come from."""
         group = self._membership.context.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            # Also where the group is unknown: told so, clients join again, and that makes the group.
+            # Also where the group is unknown: clients then rejoin, which creates the group.
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"no member {request.member_id!r} in this group")
         if request.instance_id is not None:
             member = group.static_member(request.instance_id)
@@ -216,7 +216,7 @@ class Heartbeats:
         return outcome
 
     def _join(self, outcome: Outcome, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Member | None:
-        """Make way for the member; returns what is here of it already. Nothing is refused after a write."""
+        """Make room for the member; return its existing entry, if any. Nothing is refused after a write."""
         context = self._membership.context
         group = context.groups.get(request.group_id)
         if group is not None and group.TYPE == CLASSIC:
@@ -294,7 +294,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
 def _check_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
     if epoch == member.epoch:
         return
-    # One behind: the answer that told it the new epoch may have been lost.
+    # One less: the response with the new epoch may have been lost.
     is_one_behind = epoch == member.previous_epoch and epoch < member.epoch
     if is_one_behind and owned is not None and is_subset(owned, member.assigned):
         return

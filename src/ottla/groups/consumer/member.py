@@ -10,8 +10,8 @@ from ottla.protocol.messages.consumer_group_member_metadata_value import Classic
 
 # How far a member is, as the log has it.
 STABLE: Final = 0
-UNREVOKED_PARTITIONS: Final = 1  # it was told to give up partitions and has not said that it did
-UNRELEASED_PARTITIONS: Final = 2  # it waits for partitions that others have not given up yet
+UNREVOKED_PARTITIONS: Final = 1  # it has not confirmed the revocation of partitions
+UNRELEASED_PARTITIONS: Final = 2  # it waits for partitions that others have not released yet
 # A state of a later version: nothing is known of what such a member has.
 UNKNOWN_STATE: Final = 127
 

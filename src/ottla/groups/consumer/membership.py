@@ -33,7 +33,7 @@ TOPICS_SHOWN_MAX = 5
 
 
 class Membership:
-    """`turn_classic` may turn a group that lost its last member of the new protocol into a classic one."""
+    """`turn_classic` may downgrade a group that lost its last member of the new protocol to a classic one."""
 
     __slots__ = ("assignors", "context", "patterns", "turn_classic")
 
@@ -119,7 +119,7 @@ class Membership:
             self.context.timers.arm(member.session, now_ms + timeout_ms)
 
     def expect_progress(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
-        """From now on the member has its rebalance timeout for what it was told to do."""
+        """Start the member's rebalance timeout for its revocations."""
         deadline_ms = now_ms + max(member.rebalance_timeout_ms, 0)
         if member.progress is None:
             member.progress = self.context.timers.start(
@@ -248,7 +248,7 @@ class Membership:
         self.note_end(group, now_ms)
 
     def note_end(self, group: ConsumerGroup, now_ms: int) -> None:
-        """For the history: has everybody what it should have?"""
+        """For the history: whether every member has its target assignment."""
         if (
             group.history.current is not None
             and group.epoch == group.assignment_epoch

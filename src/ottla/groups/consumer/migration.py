@@ -68,7 +68,7 @@ class Migration:
         for each in group.members.values():
             self._classic.rebalancing.answer_waiting(outcome, group, each, ErrorCode.REBALANCE_IN_PROGRESS)
         self._write(outcome, group.tombstones(), now_ms)
-        # The history goes on: it says how the group came to be what it is.
+        # The history continues across the change of type.
         made = self._context.groups[group.group_id] = ConsumerGroup(group.group_id, group.history)
         self._write(outcome, _upgrade_records(group, members, now_ms), now_ms)
         made.history.trigger(Trigger(PROTOCOL_CHANGED, now_ms, detail="classic to consumer"))
@@ -228,7 +228,8 @@ def shared_protocols(members: list[Member]) -> list[str]:
 
 
 def _upgrade_records(group: ClassicGroup, members: list[Member], now_ms: int) -> list[Record]:
-    """Everybody is where the generation put it. The hash is that of no topics: the newcomer finds another."""
+    """Every member is where the generation put it. The hash is that of no topics: the new member computes
+    another."""
     group_id = group.group_id
     records = [member_record(group_id, member.member_id, member) for member in members]
     records.append(group_record(group_id, group.generation, 0))

@@ -32,7 +32,7 @@ _DEPTH_MAX = 100
 
 
 class PatternError(ValueError):
-    """Not a pattern in RE2's syntax, or one that asks for too much."""
+    """Not a pattern in RE2's syntax, or one that is too expensive."""
 
 
 def bits_of(characters: str) -> int:
@@ -190,7 +190,7 @@ class _Parser:
         return None
 
     def _counted(self, at: int) -> tuple[int, int, int] | None:
-        """What {n}, {n,} or {n,m} asks for, and where it ends; any other brace stands for itself."""
+        """Parse {n}, {n,} or {n,m}: the bounds and the end; any other brace is literal."""
         end = self.text.find("}", at)
         least, comma, most = self.text[at:end].partition(",") if end > 0 else ("", "", "")
         if not _is_number(least) or (most and not _is_number(most)):
@@ -246,7 +246,7 @@ class _Parser:
         return tree
 
     def _flags(self) -> bool:
-        """Behind "(?": flags for a group, which follows, or for what is left of the group that we are in."""
+        """After "(?": flags for the group that follows, or for the rest of the current group."""
         turn_on = True
         while True:
             character = self._take()

@@ -9,7 +9,7 @@ from ottla.groups.topics_view import TopicsView
 
 # Kept compiled; beyond that the oldest goes, to be compiled again when it is needed.
 PATTERNS_MAX = 256
-# The coordinators' own. Nobody means them with a pattern; by name they can be subscribed to.
+# Internal topics: patterns never match them; they can be subscribed to by name.
 INTERNAL_TOPICS: Final = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
 )
@@ -21,7 +21,7 @@ class Patterns:
     def __init__(self, topics: TopicsView) -> None:
         self._topics = topics
         self._compiled: dict[str, TopicPattern] = {}
-        # The epoch of the topics view, and what was found in it.
+        # The epoch of the topics view, and the matches in it.
         self._resolved: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def resolve(self, text: str) -> tuple[str, ...]:

@@ -74,9 +74,9 @@ class ConsumerProtocol:
     def topics_changed(self, outcome: Outcome, now_ms: int) -> None:
         """The epoch of the topics view has moved: a group finds out with its next heartbeat.
 
-        Nobody could be told earlier, and a look at every group with every change would cost more.
+        Notifying earlier would need a scan of every group with every change, which would cost more.
         """
 
     def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:
-        """The shard is given up: an answer for every request that waits. None does, in this protocol."""
+        """The shard is dropped: return a response for every waiting request. This protocol has none."""
         return []

@@ -1,4 +1,4 @@
-"""How a member comes from what it has to what the group wants it to have, one heartbeat at a time.
+"""Moves a member from its current to its target assignment, one heartbeat at a time.
 
     STABLE                  has what it should have in its epoch
       | a newer target                                                      ^
@@ -47,7 +47,7 @@ def next_step(
     owner: Callable[[bytes, int], str | None],
     owned: Partitions | None,
 ) -> Step | None:
-    """None if the member stays as it is. `owned` is what it says it owns, None if it did not say."""
+    """Return None if the member does not change. `owned` is what it reports to own, None if it did not."""
     epoch = member.epoch
     if member.state == STABLE:
         if epoch == target_epoch:
@@ -55,7 +55,7 @@ def next_step(
     elif member.state == UNREVOKED_PARTITIONS:
         if owned is None or overlap(owned, member.revoking):
             return None
-        # It has done what its epoch asked for, whatever the group has come to since.
+        # It has done what its epoch required, even if the group has moved on since.
         epoch += 1
     step = _towards(member, epoch, target, target_epoch, owner, owned)
     before = Step(member.epoch, member.state, member.assigned, member.revoking)

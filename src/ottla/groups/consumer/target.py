@@ -43,7 +43,7 @@ def compute_targets(group: ConsumerGroup, topics: TopicsView, default_assignor: 
         for topic_id in topic_ids.values()
         if topic_id is not None
     }
-    # Most members ask for the same topics: one tuple for all of them.
+    # Most members subscribe to the same topics: one tuple for all of them.
     subscriptions: dict[tuple[str, ...], tuple[bytes, ...]] = {}
     members: dict[str, MemberSpec] = {}
     for member_id, member in group.members.items():

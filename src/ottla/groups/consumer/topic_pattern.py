@@ -2,7 +2,7 @@
 
 The pattern becomes a nondeterministic automaton, bounded in size, of which a deterministic one is made as
 names ask for it: a character that was seen before in the same state is one look-up. All work is counted, and
-a resolution that takes too many steps is given up: it would hold the broker, not only its own group.
+a resolution that takes too many steps is aborted: it would block the broker, not only its own group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.groups.consumer.pattern_syntax import (
 )
 
 NODES_MAX = 3000
-# Of the deterministic automaton; it is begun anew when it has so many.
+# States of the deterministic automaton; it is rebuilt when it has more.
 _STATES_MAX = 1000
 # Visits of nodes while new states are made, about 300 ns each.
 STEPS_MAX = 1_000_000
@@ -43,7 +43,7 @@ _WORDS: Final = frozenset(character for character in ALPHABET if BITS[character]
 
 
 class TopicPattern:
-    """A compiled pattern. Raises PatternError for what is no pattern or too large a one."""
+    """A compiled pattern. Raises PatternError if it is invalid or too large."""
 
     __slots__ = ("_accepts", "_nodes", "_numbers", "_start", "_states", "_steps_left", "_transitions", "text")
 
@@ -121,7 +121,7 @@ class TopicPattern:
         return number
 
     def _reachable(self, nodes: Iterable[int], before: int, character: str) -> dict[int, None]:
-        """Nodes reached without a character, between what was before and `character` ("": the end)."""
+        """Nodes reached without a character, between the previous one and `character` ("": the end)."""
         seen: dict[int, None] = {}
         todo = list(nodes)
         while todo:

@@ -93,7 +93,7 @@ class Commit:
         return ErrorCode.ILLEGAL_GENERATION
 
     def _topic(self, topic: OffsetCommitRequestTopic, ctx: RequestContext) -> tuple[str, bytes, ErrorCode]:
-        """Name and id of the topic, and what is wrong with it."""
+        """Return name and id of the topic, and the error."""
         if ctx.api_version >= OFFSET_COMMIT_TOPIC_IDS_SINCE:
             topic_id = bytes(topic.topic_id)
             name = self.context.topics.topic_name(topic_id)

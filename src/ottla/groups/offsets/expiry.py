@@ -1,4 +1,4 @@
-"""Drops offsets that nobody has used for long, and groups that have nothing left.
+"""Drops offsets that have not been used for long, and groups that have nothing left.
 
 The look goes round in small steps: a shard may hold a million offsets, and each look at one costs time in
 which nothing else happens, while each that is dropped is a record to write.

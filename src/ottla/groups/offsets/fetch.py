@@ -27,7 +27,7 @@ from ottla.protocol.versions import (
 
 
 def groups_of(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
-    """The groups that are asked for, in the form of the newer versions."""
+    """The requested groups, in the form of the newer versions."""
     if api_version >= OFFSET_FETCH_GROUPS_SINCE:
         return request.groups
     topics = None
@@ -123,7 +123,7 @@ class Fetch:
         committed = offsets.topics.get(name) or {}
         for index in topic.partition_indexes:
             found = committed.get(index)
-            # An offset of a topic that was since made anew means nothing in the new one.
+            # An offset of a topic that was recreated since has no meaning in the new one.
             if found is not None and by_id and found[TOPIC_ID] not in (topic_id, ZERO_UUID):
                 found = None
             code = ErrorCode.NONE

@@ -80,7 +80,8 @@ class OffsetLoader:
         return committed_of(decoded)
 
     def _read_v4(self, value: bytes) -> CommittedOffset | None:
-        """None for what is not as it nearly always is: short metadata, and the topic id as the only tag."""
+        """Return None unless the value has the usual form: short metadata, and the topic id as the only
+        tag."""
         _, offset, leader_epoch, length_and_one = _OFFSET_V4.unpack_from(value)
         end = 14 + length_and_one
         if (

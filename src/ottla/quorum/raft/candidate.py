@@ -1,4 +1,4 @@
-"""Candidate: a voter that has begun a new epoch, voted for itself and asks the others to do the same."""
+"""Candidate: a voter that has started a new epoch, voted for itself and requests votes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Candidate(Election):
             node.transitions.become_leader(now_ms, sorted(self.granted))
             return
         if self.is_lost and self._backoff_until_ms is None:
-            # The others voted for somebody, who should have the time to be heard.
+            # The others voted for another candidate, which needs time to announce itself.
             self._backoff_until_ms = now_ms + 1 + node.draw(max(1, node.config.election_backoff_max_ms))
         if now_ms >= self._end_ms:
             node.transitions.become_prospective(now_ms)

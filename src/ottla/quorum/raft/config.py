@@ -1,4 +1,4 @@
-"""What a Raft machine is told once, when it is made."""
+"""The configuration of a Raft machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KRAFT_VERSION_MAX = 1
 
 
 class RaftConfig:
-    """Who this node is, whom it can ask, and how patient it is. Defaults are those of Kafka."""
+    """This node, the nodes it can contact, and its time-outs. Defaults are Kafka's."""
 
     __slots__ = (
         "bootstrap",
@@ -80,7 +80,7 @@ class RaftConfig:
 
 
 class RaftState:
-    """What is left of the machine of an earlier run: the quorum-state file, and the voters in the log."""
+    """What an earlier run has left: the quorum-state file, and the voters in the log."""
 
     __slots__ = ("quorum_state", "voters")
 

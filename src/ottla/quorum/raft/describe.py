@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader knows of everybody."""
+"""DescribeQuorum: what the leader knows about all replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def describe_quorum(node: RaftNode, request: DescribeQuorumRequest, now_ms: int) -> DescribeQuorumResponse:
-    """The whole answer; an error unless this node leads and is asked for the metadata partition."""
+    """Build the response; an error unless this node leads and the request is for the metadata partition."""
     role = node.role
     if not isinstance(role, Leader):
         return DescribeQuorumResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message=None)

@@ -1,7 +1,7 @@
-"""What a Raft machine wants done. The shell does all effects of a step, in their order, before the next step.
+"""The effects of a Raft machine. The shell carries out all effects of a step, in order, before the next step.
 
 `Persist`, `Truncate`, `AppendControl` and `AppendFetched` are done when the next effect is; whether an append
-is on disk is told later by `Flushed`. A step may come in between only if it waits until then.
+is on disk is reported later by `Flushed`. A step may come in between only if it waits until then.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class LostLeadership(Effect):
 
 
 class LeaderChanged(Effect):
-    """Who leads, as far as is known here (-1: nobody known), and where it is reached."""
+    """The leader as far as it is known here (-1: unknown), and its endpoint."""
 
     __slots__ = ("endpoint", "epoch", "leader_id")
 

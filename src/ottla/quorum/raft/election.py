@@ -1,4 +1,4 @@
-"""What Prospective and Candidate share: asking all voters, and counting what they say."""
+"""What Prospective and Candidate share: requesting votes from all voters, and counting them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Election(Role):
-    """A node that asks for votes, real ones or pre-votes."""
+    """A node that requests votes, real ones or pre-votes."""
 
     PRE_VOTE = False
     __slots__ = ("deadline_ms", "granted", "rejected")

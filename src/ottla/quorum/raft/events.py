@@ -35,7 +35,7 @@ class RequestReceived(Event):
 
 
 class RequestAbandoned(Event):
-    """Who sent the request of this token is gone: nothing needs to be kept for it any more."""
+    """The sender of this request is gone: nothing needs to be kept for it any more."""
 
     __slots__ = ("token",)
 
@@ -82,7 +82,7 @@ class Flushed(Event):
 class SnapshotInstalled(Event):
     """The snapshot of an `InstallSnapshot` is durable, and the log begins and ends at its end.
 
-    `kraft_version` and `voters` stand in the first batch of a snapshot of a dynamic quorum.
+    `kraft_version` and `voters` are in the first batch of a snapshot of a dynamic quorum.
     """
 
     __slots__ = ("kraft_version", "snapshot_id", "voters")
@@ -102,7 +102,7 @@ class SnapshotFailed(Event):
 
 
 class Resign(Event):
-    """The active controller cannot go on: the machine gives up the leadership of `epoch`, if it has it."""
+    """The active controller cannot continue: the machine resigns the leadership of `epoch`, if it has it."""
 
     __slots__ = ("epoch",)
 
@@ -111,6 +111,6 @@ class Resign(Event):
 
 
 class Shutdown(Event):
-    """The node is going to end. A leader first hands over: `ShutdownReady` tells when nothing holds it."""
+    """The node is stopping. A leader first hands over: `ShutdownReady` reports that it may stop."""
 
     __slots__ = ()

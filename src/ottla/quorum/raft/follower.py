@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Follower(Role):
-    """One Fetch after the other, each when all before it is on disk; a voter gives up a silent leader."""
+    """Fetches one request at a time, each after the last is on disk; a voter drops a silent leader."""
 
     name = "follower"
     __slots__ = (
@@ -43,7 +43,7 @@ class Follower(Role):
         self._leader_id = leader_id
         self._endpoint = endpoint
         self.deadline_ms = now_ms + node.config.fetch_timeout_ms
-        # Whoever has fetched knows that the leader is alive, and supports no election against it.
+        # A node that has fetched knows that the leader is alive, and supports no election against it.
         self.has_fetched = False
         self._lost_ms: int | None = None
         self._has_left = False  # the leader has resigned, and will not lead this epoch again
@@ -138,7 +138,7 @@ class Follower(Role):
             and sent.node_id == self._leader_id
             and self._lost_ms is None
         ):
-            # Not all at once: the first to ask should be the only one.
+            # Not all at once: the first to request votes should be the only one.
             self._lost_ms = now_ms + grace_ms + self.node.draw(max(1, grace_ms // 2))
 
     # -- being answered --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Follower(Role):
         if isinstance(sent.request, UpdateRaftVoterRequest):
             return
         if sent.node_id != self._leader_id:
-            # A probe of an observer; whatever it says of the leader has been heard.
+            # A probe of an observer; its leader information has been processed.
             return
         if answer.error:
             not_found = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)

@@ -1,4 +1,4 @@
-"""Leader: answers the fetches of all others, and knows from them what is committed."""
+"""Leader: answers the fetches of all others, and derives from them what is committed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Leader(Role):
         ]
         node.emit(BecameLeader(node.epoch, self.start_offset))
         if history.kraft_version and history.voters_offset == BEFORE_THE_LOG:
-            # The voters were only in the snapshot that formatting made, which nobody else can have.
+            # The voters were only in the snapshot that formatting wrote, which no other node can have.
             kraft_version, voters = history.kraft_version, node.voters
             messages += [KRaftVersionRecord(kraft_version=kraft_version), voters.to_record()]
             node.change_voters(self.start_offset + 1, kraft_version)
@@ -119,7 +119,7 @@ class Leader(Role):
         return min((wake_ms for wake_ms in wakes if wake_ms is not None), default=None)
 
     def _tell_voters(self, now_ms: int) -> None:
-        """Voters that do not fetch are told, again and again, who leads."""
+        """Announce the leader to voters that do not fetch, repeatedly."""
         node = self.node
         period_ms = max(1, node.config.fetch_timeout_ms // 2)
         self._begin_due_ms = {
@@ -161,7 +161,7 @@ class Leader(Role):
         heard_ms.sort(reverse=True)
         return heard_ms[needed - 1] + self.node.config.fetch_timeout_ms * 3 // 2
 
-    # -- what is committed -----------------------------------------------------------------------------------
+    # -- the high watermark ----------------------------------------------------------------------------------
 
     @property
     def own_offset(self) -> int:

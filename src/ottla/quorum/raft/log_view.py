@@ -8,7 +8,7 @@ from ottla.quorum.snapshot import SnapshotId
 
 
 class LogView(Protocol):
-    """Read at each step; effects change what is behind it, in between steps."""
+    """Read at each step; effects change the log between steps."""
 
     @property
     def start_offset(self) -> int:
@@ -24,7 +24,7 @@ class LogView(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, that of the snapshot if the log is empty behind it, or 0."""
+        """The epoch of the last record, or of the snapshot if the log is empty after it, or 0."""
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch <= `epoch` with records in the log, and the offset at which it ends.

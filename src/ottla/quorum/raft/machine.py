@@ -4,8 +4,8 @@
     for effect in machine.step(Tick(), now_ms): ...      # once at the start, then whenever something happens
     machine.next_wake_ms                                 # when to step(Tick()) at the latest
 
-`draw(n)` gives a random number of range(n). What an event or an effect means stands in `events` and
-`effects`. The shell does all effects of a step in order before it steps again. Times are wall-clock
+`draw(n)` returns a random number of range(n). Events and effects are documented in `events` and
+`effects`. The shell carries out all effects of a step in order before the next step. Times are wall-clock
 milliseconds, as they also go into control records and DescribeQuorum.
 
 The roles, each in its own module, and what moves a node from one to the next:
@@ -15,11 +15,11 @@ The roles, each in its own module, and what moves a node from one to the next:
     (start)       Resigned      quorum-state says that this node leads: its epoch must not be led again
                   Follower      quorum-state names a leader whose address is known
                   Unattached    otherwise
-                  A voter that starts waits only for a moment in these: most likely all of them start. To ask
-                  for pre-votes is harmless, as whoever hears of a leader refuses them. After that, or once
-                  there is a leader or a vote is given, it is as patient as ever (`is_starting`).
+                  A voter that starts waits only for a moment in these: most likely all of them start. Pre-
+                  votes are harmless, as a node that hears a leader refuses them. After that, or once there is
+                  a leader or a vote is given, the usual time-outs hold (`is_starting`).
     Unattached    Prospective   a voter has waited for the election timeout
-                  Follower      any answer or BeginQuorumEpoch tells the leader
+                  Follower      any response or BeginQuorumEpoch names the leader
     Prospective   Candidate     a majority would vote for it
                   Follower      refused or timed out, and there was a leader in this epoch
                   Unattached    refused or timed out, and there was none; or it gives its vote to another
@@ -28,18 +28,18 @@ The roles, each in its own module, and what moves a node from one to the next:
                   Follower      another leads in the same epoch
     Follower      Prospective   a voter has not been answered by the leader for the fetch timeout, or the
                                 leader resigned, or its process is seen to be gone
-    Leader        Resigned      no majority has fetched for 1.5 fetch timeouts; the shell asks for it; or it
+    Leader        Resigned      no majority has fetched for 1.5 fetch timeouts; the shell requests it; or it
                                 was removed from the voters and that is committed
     Resigned      Unattached    an election timeout has passed: on to the next epoch
     any           Unattached    a newer epoch is seen and its leader is not known
     any           Follower      a newer epoch is seen and its leader is known
 
-Only a Candidate begins an epoch by standing for it (Prospective does not), and never twice for the same one.
+Only a Candidate starts an epoch (Prospective does not), and never the same one twice.
 Observers are only Unattached or Follower. Safety rests on four rules: epoch and vote are persisted before
 anything that depends on them leaves the node (`emit`); a vote goes only to a log that has at least as much
-(`grants`); a follower fetches behind what it has flushed, and the leader counts its own log only as far as it
-is flushed (`Follower.poll`, `Leader.own_offset`); nothing counts as committed before a record of the leader's
-own epoch is (`Leader.update_high_watermark`).
+(`grants`); a follower fetches only after what it has flushed, and the leader counts its own log only as far
+as it is flushed (`Follower.poll`, `Leader.own_offset`); nothing counts as committed before a record of the
+leader's own epoch is (`Leader.update_high_watermark`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class RaftMachine:
     # -- for the shell ---------------------------------------------------------------------------------------
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take note of the event; what is to be done for it, in this order."""
+        """Process the event; return the effects to carry out, in order."""
         self.node.out = []
         self.node.log_is_stale = False
         self._take(event, now_ms)
@@ -148,7 +148,7 @@ class RaftMachine:
 
     @property
     def leader_id(self) -> int:
-        """Who leads in `epoch`, -1 if it is not known here."""
+        """The leader of `epoch`, -1 if it is not known here."""
         return -1 if isinstance(self.node.role, Resigned) else self.node.role.leader_id
 
     @property
@@ -191,7 +191,7 @@ class RaftMachine:
 
     @property
     def next_wake_ms(self) -> int | None:
-        """When the machine wants a Tick at the latest; None: only an event can move it."""
+        """The latest time of the next Tick; None: only an event can change anything."""
         return self._wake_ms
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class RaftMachine:
         self.node.role.on_failure(sent, now_ms, disconnected=disconnected)
 
     def learn_leader(self, leader_id: int, epoch: int, endpoint: Endpoint | None, now_ms: int) -> None:
-        """Somebody says who leads in which epoch; take it if it is news."""
+        """Process a claim about the leader of an epoch; adopt it if it is new."""
         if epoch < self.node.epoch:
             return
         is_other = leader_id >= 0 and leader_id != self.node.config.node_id
@@ -321,7 +321,7 @@ class RaftMachine:
     # -- announcements ---------------------------------------------------------------------------------------
 
     def _announce(self) -> None:
-        """What the shell wants to hear of whatever the reason was."""
+        """Emit what the shell is notified of, for whatever reason it changed."""
         self.node.persist()
         if (self.leader_id, self.node.epoch) != self._announced_leader:
             self._announced_leader = (self.leader_id, self.node.epoch)

@@ -58,7 +58,7 @@ class Transitions(Protocol):
 
 
 class Role:
-    """What a node is in one epoch. Events change its fields; `poll` then does whatever is due."""
+    """The role of a node in one epoch. Events change its fields; `poll` then does what is due."""
 
     name = ""
     __slots__ = ("node",)
@@ -82,7 +82,7 @@ class Role:
         """Another role is about to be taken."""
 
     def poll(self, now_ms: int) -> None:
-        """Do what is due: move on to another role, or send what can be sent. Called after every event."""
+        """Do what is due: change the role, or send what can be sent. Called after every event."""
         raise NotImplementedError
 
     def wake_ms(self, now_ms: int) -> int | None:
@@ -171,7 +171,7 @@ class RaftNode:
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes at present."""
+        """The present voters."""
         return self.history.voters
 
     @property
@@ -194,7 +194,7 @@ class RaftNode:
     @property
     def _is_being_removed(self) -> bool:
         """Does only an uncommitted record say that this node is no voter? The voters before it may then need
-        it: nobody else may have a log as long, and thus be able to commit that very record.
+        it: no other node may have a log as long, and thus be able to commit that very record.
         """
         history = self.history
         if not self.config.can_vote or history.voters_offset < self.high_watermark:
@@ -247,7 +247,7 @@ class RaftNode:
 
     @property
     def leader_info(self) -> LeaderInfo:
-        """What every answer tells of the leader."""
+        """The leader, as every response reports it."""
         return LeaderInfo(self.role.leader_id, self.epoch, self.role.leader_endpoint)
 
     def send(self, node_id: int, endpoint: Endpoint | None, request: Message, now_ms: int) -> int:
@@ -261,7 +261,8 @@ class RaftNode:
         return request_id
 
     def contact_points(self) -> list[tuple[int, Endpoint]]:
-        """Whom to ask who leads: the other voters, and the bootstrap servers behind which may be anybody."""
+        """Nodes that may know the leader: the other voters, and the bootstrap servers, which may be any
+        node."""
         own = {(each.host, each.port) for each in self.config.listeners}
         points = []
         for voter in self.voters:
@@ -274,7 +275,7 @@ class RaftNode:
         return points
 
     def probe(self, now_ms: int) -> None:
-        """Ask anybody, once in a while, by a Fetch: the answer tells who leads."""
+        """Send a Fetch to any node once in a while: the response names the leader."""
         log = self.log
         if now_ms < self.probe_due_ms or self.log_is_stale or log.flushed_offset < log.end_offset:
             return

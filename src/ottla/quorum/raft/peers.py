@@ -1,4 +1,4 @@
-"""What is under way to which peer: at most one request each, and a pause after a failure."""
+"""Requests in flight by peer: at most one each, and a pause after a failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sent:
 
 
 class Peers:
-    """The requests under way, and whom to leave alone for how long."""
+    """The requests in flight, and the back-off of each peer."""
 
     __slots__ = (
         "_backoff_max_ms",
@@ -50,7 +50,7 @@ class Peers:
         return self._serial
 
     def take(self, request_id: int) -> Sent | None:
-        """The request that is answered (or failed); None if nobody waits for it any more."""
+        """Remove and return the request that was answered or failed; None if it is not in flight any more."""
         for node_id, sent in self._in_flight.items():
             if sent.request_id == request_id:
                 del self._in_flight[node_id]
@@ -69,18 +69,18 @@ class Peers:
         self._paused[node_id] = now_ms + pause_ms
 
     def pause(self, node_id: int, until_ms: int) -> None:
-        """Nothing is wrong, but there is no point in asking again before."""
+        """Nothing is wrong, but a request before that time would be useless."""
         self._paused[node_id] = until_ms
 
     def expire(self, now_ms: int) -> list[Sent]:
-        """Requests that have waited too long; they are no longer under way."""
+        """Remove and return requests that have timed out."""
         late = [sent for sent in self._in_flight.values() if now_ms >= sent.sent_ms + self._timeout_ms]
         for sent in late:
             del self._in_flight[sent.node_id]
         return late
 
     def forget_requests(self) -> None:
-        """The role has changed: old requests mean nothing any more, and whoever was busy is free."""
+        """The role has changed: old requests are void, and all peers are free."""
         self._in_flight.clear()
         self._failures.clear()
         self._paused.clear()

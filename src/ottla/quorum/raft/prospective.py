@@ -1,4 +1,4 @@
-"""Prospective: a voter that asks whether it would be elected, without starting a new epoch."""
+"""Prospective: a voter that requests pre-votes, without starting a new epoch."""
 
 from __future__ import annotations
 

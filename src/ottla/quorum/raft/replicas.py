@@ -32,7 +32,7 @@ class Replica:
         self.leader_end_offset = -1
 
     def fetch(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """It has everything below `offset` on disk, and asks for more."""
+        """It has everything below `offset` on disk, and fetches the next records."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(now_ms, self.caught_up_ms)
         elif 0 < self.leader_end_offset <= offset:
@@ -68,7 +68,7 @@ class Replicas:
         return self._by_key.get((voter.node_id, voter.directory_id))
 
     def observers(self, voters: VoterSet, now_ms: int) -> Iterator[Replica]:
-        """Who fetches without a vote; those not heard of for minutes are forgotten."""
+        """Replicas without a vote; those silent for minutes are forgotten."""
         for key, replica in list(self._by_key.items()):
             if voters.has(*key):
                 continue

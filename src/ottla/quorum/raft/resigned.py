@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Resigned(Role):
-    """Tells the voters that the epoch is over, and leaves it after as long as an election takes."""
+    """Announces the end of the epoch to the voters, and leaves it after an election timeout."""
 
     name = "resigned"
     __slots__ = ("_successors", "_untold", "deadline_ms")
@@ -61,7 +61,7 @@ class Resigned(Role):
 
     def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
         if disconnected and self.node.is_shutting_down:
-            # Most likely all are shutting down: who is gone need not be told, nor be waited for.
+            # Most likely all are shutting down: a node that is gone need not be notified.
             self._untold.discard(sent.node_id)
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:

@@ -19,7 +19,7 @@ from ottla.quorum.snapshot import SnapshotId
 
 
 class LeaderInfo(NamedTuple):
-    """Who leads, as every answer tells it."""
+    """The leader, as every response reports it."""
 
     leader_id: int
     epoch: int

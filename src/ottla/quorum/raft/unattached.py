@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Unattached(Role):
-    """Asks around who leads; a voter stands for election when nobody does for long enough."""
+    """Looks for the leader; a voter stands for election when there is none for long enough."""
 
     name = "unattached"
     __slots__ = ("_leader_id", "deadline_ms")

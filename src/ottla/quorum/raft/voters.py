@@ -1,7 +1,7 @@
-"""Who votes: a set of voters, and how it changed along the log.
+"""The set of voters, and how it changed along the log.
 
-With kraft.version 0 the set is fixed by configuration and voters are told apart by their ids alone. With 1 it
-stands in the log as VotersRecord, a voter is (node id, directory id), and a new set counts from the moment it
+With kraft.version 0 the set is fixed by configuration and voters are identified by their ids alone. With 1 it
+is in the log as VotersRecord, a voter is (node id, directory id), and a new set counts from the moment it
 is written, committed or not: truncating the log takes it back.
 """
 
@@ -27,7 +27,7 @@ class Endpoint(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """One voter: who it is, where it is reached and which versions of kraft.version it can work with."""
+    """One voter: ids, endpoints, and the supported range of kraft.version."""
 
     node_id: int
     directory_id: bytes = ZERO_UUID
@@ -64,7 +64,7 @@ class VoterSet:
         return len(self.by_id) // 2 + 1
 
     def has(self, node_id: int, directory_id: bytes) -> bool:
-        """Is this replica one of the voters? A set without directory ids asks for the node id alone."""
+        """Whether this replica is a voter. A set without directory ids compares the node id alone."""
         voter = self.by_id.get(node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
 
