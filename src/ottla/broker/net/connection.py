@@ -326,7 +326,13 @@ class Connection(asyncio.BufferedProtocol):
                 break  # the connection is closed
             pending.popleft()
             self._put(parts)
-        self._process()
+        if not self._reading:
+            self._process()
+        elif self._outbox and not self._processing:
+            # While the socket is read no request was held back: there is none to continue with.
+            self._flush_outbox()
+            if self._is_held():
+                self._pause_or_resume_reading()
 
     def _result_parts(self, pending: _Pending) -> list[Part] | None:
         """The encoded result of a finished future; None after closing the connection on a failure."""

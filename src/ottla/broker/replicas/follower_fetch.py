@@ -26,7 +26,7 @@ from ottla.protocol.messages.fetch_response import (
 )
 from ottla.protocol.versions import FETCH_REPLICA_STATE_SINCE, FETCH_TOPIC_IDS_SINCE
 from ottla.replication.divergence import find_divergence
-from ottla.replication.leader import REFUSED
+from ottla.replication.leader import HIGH_WATERMARK_MOVED, REFUSED
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -359,7 +359,9 @@ class FollowerFetch:
             return self._error(
                 followed, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
-        if flags:
+        if flags == HIGH_WATERMARK_MOVED:
+            partition.commit(leader.high_watermark)  # the common case, without a detour
+        elif flags:
             partition.react(flags)
         return None
 
