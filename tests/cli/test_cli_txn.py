@@ -232,7 +232,7 @@ def test_mistakes_are_told(ottla, txn_broker, topic):
         assert ottla("txn", "abort", "nobody-at-all-xyz")[0] == 1
         assert "there is no transactional id" in ottla("txn", "abort", "nobody-at-all-xyz")[2]
         code, _, err = ottla("txn", "list", "--state", "sleeping")
-        assert code == 1 and "'sleeping' is no state" in err and "Ongoing" in err
+        assert code == 1 and "'sleeping' is not a state" in err and "Ongoing" in err
     assert ottla("txn", "abort")[0] == 2
     assert ottla("txn", "abort", "--topic", topic)[0] == 2
     assert ottla("txn", "abort", "x", "--topic", topic)[0] == 2

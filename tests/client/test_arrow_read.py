@@ -100,7 +100,7 @@ def test_partitions_and_columns(ottla_cluster, ottla_topic):
         read_arrow(ottla_topic, bootstrap_servers=servers, partitions=[3])
 
 
-def test_batches_have_about_the_asked_size(ottla_cluster, ottla_topic):
+def test_batches_have_about_the_requested_size(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     write_arrow(rows(0, 25_000), ottla_topic, bootstrap_servers=servers, compression="lz4")
     for asked in (1_000, 10_000, 100_000):
@@ -124,7 +124,7 @@ def test_an_offset_that_never_comes(ottla_cluster, ottla_topic):
     cluster = shared_cluster(ottla_cluster.bootstrap_servers)
     write_arrow(rows(0, 5), ottla_topic, bootstrap_servers=ottla_cluster.bootstrap_servers)
     fetch = FetchOptions(max_wait_ms=20, poll_timeout_ms=100)
-    with pytest.raises(RequestTimeoutError, match="last stable offset is 5, 9 was asked for"):
+    with pytest.raises(RequestTimeoutError, match="last stable offset is 5, the range ends at 9"):
         list(read_range(cluster, OffsetRange(ottla_topic, 0, 0, 9), fetch))
     with pytest.raises(OffsetOutOfRangeError, match="offset 7 is not in the log"):
         list(read_range(cluster, OffsetRange(ottla_topic, 0, 7, 9), fetch))
@@ -292,6 +292,6 @@ def test_aborted_transactions_are_hidden_and_committed_ones_seen():
     ]
     aborted = AbortedTransactions()
     rows = [AbortedTransaction(producer_id=1, first_offset=offset) for offset in (0, 6)]
-    aborted.learn(PartitionData(aborted_transactions=rows))
+    aborted.update(PartitionData(aborted_transactions=rows))
     seen = [i for i, data in enumerate(log) if not aborted.hides(data, 0, read_header(data))]
     assert seen == [1, 3]

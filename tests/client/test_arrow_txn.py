@@ -129,7 +129,7 @@ def test_prepared_transactions_outlive_their_time_only_in_two_phases(brokers, to
     transactions = SyncTransactions(cluster)
     assert transactions.open_ids(prefix) == [f"{prefix}/1"]
     assert transactions.open_ids(f"{prefix}/2") == []
-    info = transactions.describe([f"{prefix}/1", "nobody"])
+    info = transactions.describe([f"{prefix}/1", "unknown"])
     assert list(info) == [f"{prefix}/1"]
     assert info[f"{prefix}/1"].state == "Ongoing"
     if brokers.has_two_phases:
@@ -207,7 +207,7 @@ def test_open_transactions_are_found_while_a_broker_is_down(ottla_cluster_of_thr
     cluster.close()
 
 
-def test_rows_that_nobody_takes_are_named_or_buried(brokers, topic):
+def test_rows_that_no_broker_takes_are_named_or_dead_lettered(brokers, topic):
     cluster = SyncCluster(brokers.bootstrap_servers)
     letters = f"{topic}-letters"
     brokers.create_topic(letters, 1)
@@ -242,7 +242,7 @@ def test_rows_that_nobody_takes_are_named_or_buried(brokers, topic):
             with pytest.raises(error[0], match=error[1]), writer:
                 writer.write(table.slice(row, 1))
     with ArrowWriter(
-        cluster, record_bytes_max=4000, dead_letter_topic=letters, transactional_id=f"{topic}-buries"
+        cluster, record_bytes_max=4000, dead_letter_topic=letters, transactional_id=f"{topic}-dead-letters"
     ) as writer:
         writer.begin()
         writer.write(table)
@@ -250,8 +250,8 @@ def test_rows_that_nobody_takes_are_named_or_buried(brokers, topic):
         writer.commit()
         assert writer.dead_letters == 6
     wait_until_seen(brokers, topic, [1, 1])
-    buried = read_arrow(letters, bootstrap_servers=brokers.bootstrap_servers).read_all().to_pylist()
-    found = {row["key"]: {h["key"]: h["value"].decode() for h in row["headers"]} for row in buried}
+    written = read_arrow(letters, bootstrap_servers=brokers.bootstrap_servers).read_all().to_pylist()
+    found = {row["key"]: {h["key"]: h["value"].decode() for h in row["headers"]} for row in written}
     assert len(found) == 6
     assert found[b"far"]["partition"] == "9" and found[b"far"]["topic"] == topic
     assert "MESSAGE_TOO_LARGE" in found[b"large"]["reason"]
@@ -262,7 +262,7 @@ def test_rows_that_nobody_takes_are_named_or_buried(brokers, topic):
     cluster.close()
 
 
-def test_a_writer_whose_identity_is_given_never_takes_another(with_stub):
+def test_a_writer_with_a_given_producer_id_never_gets_another(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         stub.plans["Produce"].append(lambda request: stub.produce(request, error=45))

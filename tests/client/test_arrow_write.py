@@ -32,7 +32,7 @@ def test_partitions_are_those_of_the_java_client(keys, count, skipped):
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.ottla_topic(partitions=3)
-def test_every_codec_there_and_back(ottla_cluster, ottla_topic, compression):
+def test_every_codec_round_trips(ottla_cluster, ottla_topic, compression):
     servers = ottla_cluster.bootstrap_servers
     table = pa.table(
         {"key": [f"key {n}" for n in range(5_000)], "value": [f"value {n}" for n in range(5_000)]}
@@ -115,7 +115,7 @@ def test_batches_that_a_topic_finds_too_large_are_split(ottla_cluster, ottla_top
 
 
 @pytest.mark.ottla_topic(partitions=6, config={"max.message.bytes": 3000})
-def test_rows_that_a_broker_refuses_are_buried_amid_the_others(ottla_cluster, ottla_topic):
+def test_rows_that_a_broker_refuses_are_dead_lettered_between_others(ottla_cluster, ottla_topic):
     """Each of them is a batch of its own for another topic, to be sent while answers are being read."""
     servers = ottla_cluster.bootstrap_servers
     letters = f"{ottla_topic}-letters"
@@ -142,7 +142,7 @@ def write_to_stub(stub, values: list[bytes], **options) -> None:
 VALUES = [b"value %03d" % n for n in range(100)]
 
 
-def test_a_leader_works_while_the_next_request_is_on_its_way(with_stub):
+def test_a_leader_works_while_the_next_request_is_in_flight(with_stub):
     def write(stub) -> None:
         with ArrowWriter(shared_cluster(stub.bootstrap), "t", batch_bytes=100_000) as writer:
             for partition in (0, 1):

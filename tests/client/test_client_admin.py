@@ -164,7 +164,7 @@ def test_cluster_and_disks(with_admin, ottla_cluster, ottla_topic):
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.ottla_topic(partitions=3)
-def test_many_records_there_and_back(with_admin, ottla_topic, compression):
+def test_many_records_round_trip(with_admin, ottla_topic, compression):
     async def scenario(admin):
         async with Producer(admin.cluster, compression=compression) as producer:
             for n in range(5000):

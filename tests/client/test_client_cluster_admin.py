@@ -1,4 +1,4 @@
-"""Requests about quorum, replicas and leaders, against a broker that answers what it is told to."""
+"""Requests about quorum, replicas and leaders, against a stub broker with scripted answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.protocol.messages import (
 )
 
 
-def test_the_quorum_with_its_lag_is_asked_again_until_there_is_a_leader(with_stub):
+def test_the_quorum_with_its_lag_is_retried_until_there_is_a_leader(with_stub):
     wire = describe_quorum_response
 
     def answer(code, voters=(), observers=()):
@@ -132,7 +132,7 @@ def test_elections_tell_partition_by_partition(with_stub):
     assert "topic 't' partition 1: ELECTION_NOT_NEEDED (84): no need" in str(found["t", 1])
 
 
-def test_reassignments_are_asked_for_cancelled_and_listed(with_stub):
+def test_reassignments_are_started_cancelled_and_listed(with_stub):
     alter, listed = alter_partition_reassignments_response, list_partition_reassignments_response
 
     async def scenario(stub):
@@ -191,7 +191,7 @@ def test_features_and_brokers_that_go(with_stub):
     with_stub(scenario)
 
 
-def test_fenced_brokers_are_only_asked_for_where_brokers_can_tell(with_stub):
+def test_fenced_brokers_are_requested_only_where_brokers_report_them(with_stub):
     wire = describe_cluster_response
 
     async def scenario(stub):

@@ -25,7 +25,7 @@ from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 
 
-def test_what_a_new_look_at_the_cluster_may_heal_is_tried_again():
+def test_errors_that_a_metadata_refresh_may_fix_are_retriable():
     assert STALE_METADATA < RETRIABLE
 
 
@@ -48,7 +48,7 @@ def test_negotiates_the_newest_common_version(with_stub):
 
 
 @pytest.mark.parametrize("highest", [0, 1, 2, 3])
-def test_an_older_api_versions_is_asked_again_in_a_version_both_know(with_stub, highest):
+def test_api_versions_is_retried_in_a_version_both_know(with_stub, highest):
     async def scenario(stub):
         stub.versions[18] = (0, highest)
         connection = await Connection.open("127.0.0.1", stub.port)
@@ -154,7 +154,7 @@ def test_garbage_is_not_taken_for_an_answer(with_stub, garbage):
     with_stub(scenario)
 
 
-def test_a_connection_closed_by_the_broker_fails_everyone_who_waits(with_stub):
+def test_a_connection_closed_by_the_broker_fails_all_pending_requests(with_stub):
     async def scenario(stub):
         stub.plans["Metadata"].append(stub.CLOSE)
         connection = await Connection.open("127.0.0.1", stub.port)
@@ -169,7 +169,7 @@ def test_a_connection_closed_by_the_broker_fails_everyone_who_waits(with_stub):
     with_stub(scenario)
 
 
-def test_the_cluster_client_connects_again_after_a_loss(with_stub):
+def test_the_cluster_client_reconnects(with_stub):
     async def scenario(stub):
         stub.add_topic("a")
         async with ClusterClient(stub.bootstrap) as cluster:

@@ -74,7 +74,7 @@ def test_starting_points(with_stub, start, first):
     with_stub(scenario)
 
 
-def test_poll_hands_out_no_more_than_asked_and_loses_nothing(with_stub):
+def test_poll_returns_no_more_than_the_maximum_and_loses_nothing(with_stub):
     async def scenario(stub):
         stub.add_topic("t", 2)
         fill(stub, partition=0)
@@ -189,19 +189,19 @@ def test_out_of_range_is_an_error_by_default(with_stub):
     with_stub(scenario)
 
 
-@pytest.mark.parametrize("trouble", ["close", 6, 74, 100])
-def test_passing_trouble_is_survived(with_stub, trouble):
+@pytest.mark.parametrize("fault", ["close", 6, 74, 100])
+def test_retriable_faults_are_survived(with_stub, fault):
     async def scenario(stub):
         stub.add_topic("t")
         fill(stub)
 
         def refuse(request):
             answer = stub.fetch(request)
-            answer.responses[0].partitions[0].error_code = trouble
+            answer.responses[0].partitions[0].error_code = fault
             answer.responses[0].partitions[0].records = b""
             return answer
 
-        stub.plans["Fetch"].extend([stub.CLOSE if trouble == "close" else refuse] * 2)
+        stub.plans["Fetch"].extend([stub.CLOSE if fault == "close" else refuse] * 2)
         async with Consumer(stub.bootstrap) as consumer:
             await consumer.assign("t")
             assert [r.offset for r in await read(consumer, 10)] == list(range(10))

@@ -71,13 +71,13 @@ def consumer_of(servers, group, **options):
 
 
 class Member:
-    """Polls in a task; knows what it has, what it has read and what it was told."""
+    """Polls in a task; knows what it has, what it has read and its rebalances."""
 
     def __init__(self, servers, group, topic, name, **options):
         self.name = name
         self.records = []
-        self.told = []
-        self.listener = RecordingListener(self.told)
+        self.events = []
+        self.listener = RecordingListener(self.events)
         self.consumer = consumer_of(servers, group, client_id=name, **options)
         self.consumer.subscribe(topic, listener=self.listener)
         self.task = asyncio.create_task(self.poll())
@@ -98,21 +98,21 @@ class Member:
 
 
 class RecordingListener(RebalanceListener):
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, events):
+        self.events = events
 
     async def on_partitions_assigned(self, assigned):
-        self.told.append(("assigned", {number for _, number in assigned}))
+        self.events.append(("assigned", {number for _, number in assigned}))
 
     async def on_partitions_revoked(self, revoked):
-        self.told.append(("revoked", {number for _, number in revoked}))
+        self.events.append(("revoked", {number for _, number in revoked}))
 
     async def on_partitions_lost(self, lost):
-        self.told.append(("lost", {number for _, number in lost}))
+        self.events.append(("lost", {number for _, number in lost}))
 
 
 def shared(members):
-    """Every partition has one owner, and nobody has more than one more than another."""
+    """Every partition has one owner, and the numbers differ by one at most."""
     counts = sorted(len(member.partitions) for member in members)
     owned = [number for member in members for number in member.partitions]
     return sorted(owned) == list(range(PARTITIONS)) and counts[-1] - counts[0] <= 1
@@ -153,15 +153,15 @@ def test_members_share_and_nothing_is_read_twice(groups_broker, topic, protocol)
         (what, name) for what in ("member joined", "member left") for name in ("first", "second", "third")
     ]
     first = members[0]
-    assert first.told[0] == ("assigned", set(range(PARTITIONS)))
+    assert first.events[0] == ("assigned", set(range(PARTITIONS)))
     if protocol == "consumer":
-        # Only what somebody else gets is taken away.
-        assert all(len(numbers) <= 3 for _, numbers in first.told[1:])
+        # Only partitions that move are revoked.
+        assert all(len(numbers) <= 3 for _, numbers in first.events[1:])
     else:
-        assert first.told[1] == ("revoked", set(range(PARTITIONS)))
+        assert first.events[1] == ("revoked", set(range(PARTITIONS)))
 
 
-def test_auto_goes_by_what_the_cluster_and_the_group_can(groups_broker, topic):
+def test_auto_chooses_what_the_cluster_and_the_group_support(groups_broker, topic):
     servers = groups_broker.bootstrap_servers
     other = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "heartbeat.interval.ms": 100}
@@ -250,7 +250,7 @@ def test_what_was_handed_out_is_committed_and_no_more(groups_broker, topic, prot
 
     async def scenario():
         await fill(servers, topic, 100, partitions=1)
-        # The records of one fetch are all here, but only these were handed out.
+        # The records of one fetch are all here, but only these were returned.
         assert await read(5) == [0, 1, 2, 3, 4]
         assert await offset() == 5
         await fail_at(30)
@@ -273,22 +273,22 @@ def test_what_was_handed_out_is_committed_and_no_more(groups_broker, topic, prot
 
 
 @BOTH
-def test_who_does_not_poll_loses_its_place_until_it_does(groups_broker, topic, protocol):
+def test_a_consumer_that_does_not_poll_leaves_until_it_does(groups_broker, topic, protocol):
     servers = groups_broker.bootstrap_servers
 
     async def scenario():
-        told = []
+        events = []
         async with consumer_of(servers, topic, group_protocol=protocol, max_poll_interval_ms=600) as consumer:
-            consumer.subscribe(topic, listener=RecordingListener(told))
+            consumer.subscribe(topic, listener=RecordingListener(events))
             while len(consumer.assignment) < PARTITIONS:
                 await consumer.poll(timeout_ms=20)
             async with Admin(servers) as admin:
                 async with asyncio.timeout(10):
                     while (await admin.describe_group(topic)).members:
                         await asyncio.sleep(0.05)
-            while len(told) < 3:
+            while len(events) < 3:
                 await consumer.poll(timeout_ms=20)
-        return told
+        return events
 
     everything = set(range(PARTITIONS))
     assert run(scenario()) == [("assigned", everything), ("lost", everything), ("assigned", everything)]
@@ -447,7 +447,7 @@ def test_the_admin_lists_describes_alters_and_deletes(groups_broker, topic):
 
 
 @BOTH
-def test_the_coordinator_dies_and_nobody_reads_less(ottla_cluster_of_three, protocol):
+def test_the_coordinator_dies_and_no_record_is_lost(ottla_cluster_of_three, protocol):
     cluster = ottla_cluster_of_three
     servers = cluster.bootstrap_servers
     topic = f"coordinator-dies-{protocol}"

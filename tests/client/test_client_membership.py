@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from ottla.client import BrokerError, Consumer
 from ottla.client.clock import backoff_between
 from ottla.client.core.retry import Backoff
 from ottla.client.groups.consumer_protocol import ConsumerProtocol
@@ -20,20 +23,20 @@ KNOWN, STRANGE = b"k" * 16, b"s" * 16
 Shares = dict[bytes, list[int]]
 
 
-class PlayedCluster:
-    """Answers heartbeats with the assignments that it was given, then with none; notes what it was told."""
+class ScriptedCluster:
+    """Answers heartbeats with the assignments that it was given, then with none; records the reports."""
 
     def __init__(self, *assignments: Shares | None) -> None:
         self.assignments = [*assignments]
-        self.told: list[Shares | None] = []
+        self.reported: list[Shares | None] = []
         self.names = {KNOWN: "known"}
 
     @property
-    def view(self) -> PlayedCluster:
+    def view(self) -> ScriptedCluster:
         return self
 
     @property
-    def core(self) -> PlayedCluster:
+    def core(self) -> ScriptedCluster:
         return self
 
     def backoff(self) -> Backoff:
@@ -54,7 +57,7 @@ class PlayedCluster:
     async def ask(self, connection: object, request: ConsumerGroupHeartbeatRequest, response: type) -> Any:
         await asyncio.sleep(0)
         rows = request.topic_partitions
-        self.told.append(None if rows is None else {row.topic_id: [*row.partitions] for row in rows})
+        self.reported.append(None if rows is None else {row.topic_id: [*row.partitions] for row in rows})
         share = self.assignments.pop(0) if self.assignments else None
         given = None
         if share is not None:
@@ -65,15 +68,15 @@ class PlayedCluster:
         )
 
 
-def told_by_a_member(*assignments: Shares | None) -> list[Shares | None]:
-    """What it says to own in its first ten heartbeats, if its program does at once as it is asked."""
-    cluster = PlayedCluster(*assignments)
+def reported_by_a_member(*assignments: Shares | None) -> list[Shares | None]:
+    """The partitions that a member reports in its first ten heartbeats, if it makes changes at once."""
+    cluster = ScriptedCluster(*assignments)
 
     async def play() -> None:
         membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster)  # type: ignore[arg-type]
         running = asyncio.create_task(ConsumerProtocol(membership).run())
         async with asyncio.timeout(10):
-            while len(cluster.told) < 10:
+            while len(cluster.reported) < 10:
                 if membership.change is not None:
                     membership.settled(membership.change)
                 await asyncio.sleep(0)
@@ -81,24 +84,49 @@ def told_by_a_member(*assignments: Shares | None) -> list[Shares | None]:
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(play())
-    return cluster.told[:10]
+    return cluster.reported[:10]
 
 
-def test_what_was_given_is_said_once() -> None:
-    told = told_by_a_member({KNOWN: [0, 1]})
-    assert told == [{}, {KNOWN: [0, 1]}, *[None] * 8]
+def test_an_assignment_is_reported_once() -> None:
+    reported = reported_by_a_member({KNOWN: [0, 1]})
+    assert reported == [{}, {KNOWN: [0, 1]}, *[None] * 8]
 
 
-def test_nothing_is_said_of_nothing() -> None:
-    assert told_by_a_member({}) == [{}, *[None] * 9]
+def test_an_empty_assignment_is_not_reported() -> None:
+    assert reported_by_a_member({}) == [{}, *[None] * 9]
 
 
-def test_what_is_taken_back_before_its_name_is_known_was_given_up() -> None:
-    """The coordinator waits to hear that, and nobody else gets the partitions until then."""
-    assert told_by_a_member({STRANGE: [0]}, {}) == [{}, None, {}, *[None] * 7]
+def test_a_partition_revoked_before_its_topic_is_known_is_reported() -> None:
+    """The coordinator waits for the report before it assigns the partition to another member."""
+    assert reported_by_a_member({STRANGE: [0]}, {}) == [{}, None, {}, *[None] * 7]
 
 
-def test_so_it_is_beside_partitions_that_are_kept() -> None:
-    told = told_by_a_member({KNOWN: [0], STRANGE: [0]}, None, None, {KNOWN: [0]})
-    assert told.count({KNOWN: [0]}) == 2 and told[-1] is None
-    assert {KNOWN: [0]} in told[4:]
+def test_the_same_next_to_partitions_that_are_kept() -> None:
+    reported = reported_by_a_member({KNOWN: [0], STRANGE: [0]}, None, None, {KNOWN: [0]})
+    assert reported.count({KNOWN: [0]}) == 2 and reported[-1] is None
+    assert {KNOWN: [0]} in reported[4:]
+
+
+def test_a_second_subscribe_before_a_heartbeat_keeps_the_change() -> None:
+    async def play() -> bool:
+        cluster = ScriptedCluster()
+        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster)  # type: ignore[arg-type]
+        membership.subscribe(Subscription(("other",)))
+        membership.subscribe(Subscription(("other",)))
+        return membership.subscription_changed
+
+    assert asyncio.run(play())
+
+
+def test_a_consumer_that_is_not_a_member_does_not_commit_as_an_outsider(with_stub) -> None:
+    """An empty group would accept such a commit, after another member has read further."""
+
+    async def scenario(stub: Any) -> None:
+        stub.add_topic("t")
+        async with Consumer(stub.bootstrap, group_id="g", auto_commit=False) as consumer:
+            consumer.subscribe("t")
+            with pytest.raises(BrokerError, match=r"UNKNOWN_MEMBER_ID .*poll to join"):
+                await consumer.commit({("t", 0): 5})
+        assert stub.asked("OffsetCommit") == []
+
+    with_stub(scenario)

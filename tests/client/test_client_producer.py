@@ -183,7 +183,7 @@ def test_memory_is_bounded_by_waiting(with_stub):
     with_stub(scenario)
 
 
-def test_refusals_carry_what_the_broker_said(with_stub):
+def test_errors_have_the_broker_s_message(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
 
@@ -242,7 +242,7 @@ def test_records_queue_while_no_broker_answers(with_stub):
     with_stub(scenario)
 
 
-def test_a_cancelled_producer_gives_up_what_is_left(with_stub):
+def test_a_cancelled_producer_drops_what_is_left(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         stub.plans["Produce"].extend([stub.CLOSE] * 1000)

@@ -1,4 +1,4 @@
-"""A broker that goes away and comes back: the client waits and goes on."""
+"""A broker restarts: the client waits and continues."""
 
 from __future__ import annotations
 

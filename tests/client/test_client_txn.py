@@ -239,7 +239,7 @@ def test_offsets_count_with_the_transaction(servers, topic):
     run(scenario)
 
 
-def test_who_is_no_member_any_more_commits_nothing(servers, topic):
+def test_a_removed_member_commits_nothing(servers, topic):
     async def scenario():
         async with Producer(servers) as plain:
             await plain.send(topic, b"in", partition=0)
@@ -315,7 +315,7 @@ def test_two_phases(servers, topic, committed):
     run(scenario)
 
 
-def test_what_makes_no_sense_is_told(servers, topic):
+def test_wrong_use_is_refused(servers, topic):
     async def scenario():
         with pytest.raises(ValueError, match="transactional_id"):
             Producer(servers, transactional_id=topic, acks=1)

@@ -1,4 +1,4 @@
-"""A small asyncio client for any Kafka-compatible cluster.
+"""A client for any Kafka-compatible cluster, for asyncio and for blocking code.
 
     from ottla.client import Admin, Consumer, NewTopic, Producer
 
@@ -18,15 +18,17 @@
         async with producer.transaction():
             await producer.send("invoices", b"value")
 
-Data people need no loop: `read_arrow` and `write_arrow` move whole topics between a cluster and Arrow tables.
+`read_arrow` and `write_arrow` move whole topics between a cluster and Arrow tables, without an event loop.
 
     from ottla.client import read_arrow, write_arrow
 
     table = read_arrow("orders", bootstrap_servers="localhost:9092").read_all()
     write_arrow(table, "orders-copy", bootstrap_servers="localhost:9092", compression="zstd")
 
-`Admin`, `Producer` and `Consumer` take bootstrap servers, or share one `ClusterClient`. Everything the client
-raises by itself is a `ClientError`; a `BrokerError` carries Kafka's error code, the topic and the partition.
+`Admin`, `Producer` and `Consumer` take bootstrap servers or `ClientOptions`, or share one `ClusterClient`.
+All errors are `ClientError`s; a `BrokerError` has Kafka's error code, the topic and the partition.
+
+Packages: `core` (no I/O), `aio` (asyncio), `blocking` (sockets, Arrow), `admin`, `groups`.
 """
 
 from __future__ import annotations
@@ -255,7 +257,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for and nothing else: an admin script has no use for the codecs."""
+    """Import a name on first use: an admin script needs no codecs."""
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

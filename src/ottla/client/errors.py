@@ -1,10 +1,10 @@
-"""What can go wrong between a client and a cluster, said with the thing, the value and the way out."""
+"""Errors of the client; each message names the thing, the value and the way out."""
 
 from __future__ import annotations
 
 from ottla.protocol.errors import RETRIABLE, ErrorCode
 
-# After these the client's picture of the cluster is old: ask for metadata before trying again.
+# After these the client's metadata is stale: refresh it before the next attempt.
 STALE_METADATA = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -24,17 +24,17 @@ STALE_METADATA = frozenset(
 _WAY_OUT: dict[int, str] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "retention may have removed it, or it is not written yet: "
     "ask for the earliest and latest offset and seek between them",
-    ErrorCode.CORRUPT_MESSAGE: "the batch was damaged on its way or on disk",
+    ErrorCode.CORRUPT_MESSAGE: "the batch was damaged in transit or on disk",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "check the name, or create the topic first",
-    ErrorCode.LEADER_NOT_AVAILABLE: "an election may be under way: try again, or see if all brokers are up",
+    ErrorCode.LEADER_NOT_AVAILABLE: "an election may be in progress: retry, or check that all brokers are up",
     ErrorCode.REQUEST_TIMED_OUT: "the brokers are slow or not all up: try again or allow more time",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records or batches, or raise max.message.bytes of the topic",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 letters, digits, dots, underscores and hyphens",
     ErrorCode.RECORD_LIST_TOO_LARGE: "send smaller batches, or raise segment.bytes of the topic",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas in sync than min.insync.replicas asks: bring brokers back",
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "written to fewer replicas than min.insync.replicas asks",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas in sync than min.insync.replicas: restart missing brokers",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "written to fewer replicas than min.insync.replicas",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the principal is not authorized: add an ACL",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the principal is not authorized: add an ACL",
     ErrorCode.INVALID_TIMESTAMP: "outside message.timestamp.before/after.max.ms of the topic",
     ErrorCode.UNSUPPORTED_VERSION: "the broker is too old for this",
     ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or use the existing topic",
@@ -49,12 +49,12 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "its members read the topic: stop them first",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.max.size allows",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "the principal is not authorized: add an ACL",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator has no leader: see if all brokers are up",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still reading its log: try again",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member: it was removed, or never joined",
-    ErrorCode.ILLEGAL_GENERATION: "the group has rebalanced since: somebody else may own the partition",
-    ErrorCode.FENCED_MEMBER_EPOCH: "the group took this member out: somebody else may own the partition",
+    ErrorCode.ILLEGAL_GENERATION: "the group has rebalanced since: another member may own the partition",
+    ErrorCode.FENCED_MEMBER_EPOCH: "the member was removed from the group: another one may own the partition",
     ErrorCode.STALE_MEMBER_EPOCH: "the group has moved on: try again after the next poll",
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing: poll, then commit again",
     ErrorCode.FENCED_INSTANCE_ID: "another consumer has taken this group.instance.id: give each its own",
@@ -65,37 +65,37 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "brokers allow at most transaction.max.timeout.ms (15 minutes)",
     ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended: try again",
     ErrorCode.TRANSACTION_COORDINATOR_FENCED: "a later coordinator has written there already",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this principal may not: ask for an ACL",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal is not authorized: add an ACL",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
     ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and do it again",
-    ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the text beside the offset (offset.metadata.max.bytes)",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the metadata of the offset (offset.metadata.max.bytes)",
 }
 
 
 class ClientError(Exception):
-    """Everything the client raises by itself is one of these."""
+    """Base class of all errors that the client raises."""
 
     retriable = False
 
 
 class ConnectionFailedError(ClientError):
-    """No connection, or it broke; the address is in the message."""
+    """The connection could not be opened, or it broke; the message has the address."""
 
     retriable = True
 
 
 class NotKafkaError(ClientError):
-    """The peer answers, but not as a Kafka broker would: trying again would not help."""
+    """The peer does not speak Kafka's protocol: a retry would not help."""
 
 
 class RequestTimeoutError(ClientError):
-    """The broker did not answer in time; whether it acted on the request is unknown."""
+    """The broker did not respond in time; whether it processed the request is unknown."""
 
     retriable = True
 
 
 class UnsupportedApiError(ClientError):
-    """The broker does not know the API, or no version of it that we know."""
+    """The broker does not offer the API, or no version of it that the client knows."""
 
 
 class ClosedError(ClientError):
@@ -103,7 +103,7 @@ class ClosedError(ClientError):
 
 
 class BrokerError(ClientError):
-    """A broker refused: `code` is Kafka's error code; `group`, `topic` and `partition` say where."""
+    """A broker refused a request: `code` is Kafka's error code, `group`, `topic`, `partition` say where."""
 
     def __init__(
         self,
@@ -155,31 +155,31 @@ class TopicExistsError(BrokerError):
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The offset lies before the first or after the last one the partition has."""
+    """The offset is before the first or after the last one of the partition."""
 
 
 class UnknownGroupError(BrokerError):
-    """There is no group of that name."""
+    """No group has that name."""
 
 
 class GroupNotEmptyError(BrokerError):
-    """The group has members, which must stop first."""
+    """The group has members; stop them first."""
 
 
 class RecordTooLargeError(BrokerError):
-    """A single record exceeds what the topic takes."""
+    """A record is larger than the topic allows."""
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer has taken the transactional id, or the coordinator aborted what took too long."""
+    """Another producer has the transactional id, or the transaction passed its time-out."""
 
 
 class UnknownTransactionalIdError(BrokerError):
-    """Nobody uses that transactional id, or not for so long that it was forgotten."""
+    """The transactional id does not exist, or expired."""
 
 
 class TransactionFailedError(ClientError):
-    """The transaction can only be aborted; `__cause__` says what went wrong."""
+    """The transaction can only be aborted; `__cause__` is the reason."""
 
 
 _CLASSES: dict[int, type[BrokerError]] = {
@@ -203,7 +203,7 @@ def broker_error(
     detail: str | None = None,
     group: str | None = None,
 ) -> BrokerError:
-    """The exception for an error code: the most telling class we have."""
+    """The exception for an error code, of the most specific class."""
     kind = _CLASSES.get(code, BrokerError)
     return kind(code, topic=topic, partition=partition, detail=detail, group=group)
 

@@ -91,7 +91,7 @@ class Admin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 30000
     ) -> list[CreatedTopic]:
-        """Create topics. Raises the error of the first that could not be made; the others are made."""
+        """Create topics. Raises the error of the first that could not be created; the others are created."""
         return await self._topics.create_topics(topics, validate_only=validate_only, timeout_ms=timeout_ms)
 
     async def wait_for_topic(self, name: str, partitions: int = 1, *, timeout_ms: float = 30000) -> TopicInfo:
@@ -141,7 +141,7 @@ class Admin:
     async def describe_broker_configs(
         self, node_id: int, keys: Sequence[str] | None = None, *, documentation: bool = False
     ) -> list[ConfigEntry]:
-        """The configs of one broker, asked of that broker itself."""
+        """The configs of one broker, as that broker reports them."""
         return await self._configs.describe_broker_configs(node_id, keys, documentation=documentation)
 
     async def alter_topic_configs(
@@ -152,7 +152,7 @@ class Admin:
         unset: Iterable[str] = (),
         validate_only: bool = False,
     ) -> None:
-        """Set some configs of a topic and give others back to their default; what is not named stays."""
+        """Set some configs of a topic and reset others to their default; the rest is unchanged."""
         await self._configs.alter_topic_configs(
             topic, values=values, unset=unset, validate_only=validate_only
         )
@@ -166,14 +166,14 @@ class Admin:
     # Groups.
 
     async def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of the cluster by name; only those in one of these states and of one of these types.
+        """The groups of the cluster by name, optionally only in these states and of these types.
 
         States are Kafka's ("Stable", "Empty", ...), types "classic" and "consumer"; case does not matter.
         """
         return await self._groups.list_groups(states, types)
 
     async def describe_groups(self, group_ids: Sequence[str], *, missing_ok: bool = False) -> list[GroupInfo]:
-        """Members, assignments and state of groups, whatever their type.
+        """Members, assignments and state of groups of either type.
 
         Raises UnknownGroupError for the first that does not exist, unless `missing_ok` leaves it out.
         """
@@ -192,31 +192,31 @@ class Admin:
     async def group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Where a group stands in these partitions (None: in all it has committed for).
+        """The committed offsets of a group in these partitions (None: in all that have one).
 
-        A group that does not exist stands nowhere: the answer is empty, as Kafka's is.
+        A group that does not exist has none: the result is empty, as in Kafka.
         """
         return await self._groups.group_offsets(group_id, partitions)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
     ) -> None:
-        """Set where a group stands. It must have no members: GroupNotEmptyError else.
+        """Set the committed offsets of a group. Raises GroupNotEmptyError if it has members.
 
-        A group that does not exist is made by it.
+        A group that does not exist is created.
         """
         await self._groups.alter_group_offsets(group_id, offsets)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget where a group stands in partitions that none of its members read."""
+        """Delete the committed offsets of partitions that no member of the group reads."""
         await self._groups.delete_group_offsets(group_id, partitions)
 
     async def group_lag(
         self, group_id: str, *, members_read: Iterable[TopicPartition] = (), read_committed: bool = False
     ) -> list[PartitionLag]:
-        """What a group has still to read, by partition: of what it has committed for, and of `members_read`.
+        """The lag of a group by partition: those with a committed offset, and `members_read`.
 
-        With `read_committed` partitions end where their first open transaction begins.
+        With `read_committed`, a partition ends at its last stable offset.
         """
         return await self._groups.group_lag(
             group_id, members_read=members_read, read_committed=read_committed
@@ -225,7 +225,7 @@ class Admin:
     async def group_lags(
         self, groups: Mapping[str, Iterable[TopicPartition]], *, read_committed: bool = False
     ) -> dict[str, list[PartitionLag]]:
-        """The same for several groups; the ends of partitions are asked for once."""
+        """The same for several groups, with one request for the ends of all partitions."""
         return await self._groups.group_lags(groups, read_committed=read_committed)
 
     async def end_offsets(
@@ -248,8 +248,11 @@ class Admin:
         longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Transactional ids by name; only those in one of these states ("Ongoing", ...; in any case),
-        with one of these producer ids, whose transaction is open for longer, whose name matches."""
+        """Transactional ids by name, optionally filtered.
+
+        Filters: states ("Ongoing", ...; case is ignored), producer ids, a minimum time for which the
+        transaction is open, a regular expression for the name.
+        """
         return await self._transactions.list_transactions(
             states=states, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
         )
@@ -257,38 +260,40 @@ class Admin:
     async def describe_transactions(
         self, transactional_ids: Sequence[str], *, missing_ok: bool = False
     ) -> list[TransactionInfo]:
-        """Raises UnknownTransactionalIdError for the first that does not exist, unless `missing_ok` leaves it
-        out."""
+        """Raises UnknownTransactionalIdError for the first that does not exist; `missing_ok` skips those."""
         return await self._transactions.describe_transactions(transactional_ids, missing_ok=missing_ok)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """The producers that the leaders of these partitions remember."""
+        """The producer states at the leaders of these partitions."""
         return await self._transactions.describe_producers(partitions)
 
     async def fence_producers(
         self, transactional_ids: Sequence[str], *, timeout_ms: int = FENCING_TIMEOUT_MS
     ) -> dict[str, ProducerId]:
-        """Abort what is open under these ids, and let none of their producers go on; the pairs that nobody
-        has now. An id that does not exist is made."""
+        """Abort what is open under these ids and fence their producers; the new producer ids and epochs.
+
+        An id that does not exist is created.
+        """
         return await self._transactions.fence_producers(transactional_ids, timeout_ms=timeout_ms)
 
     async def abort_transaction(self, topic: str, partition: int, producer: ProducerState) -> None:
-        """End a hanging transaction in one partition, over the head of the coordinator.
+        """End a hanging transaction in one partition without its coordinator.
 
-        `producer` is as `describe_producers` gave it. Only for transactions that no coordinator will end:
-        elsewhere it tears a transaction apart. See `find_hanging_transactions`; `fence_producers` for others.
+        `producer` is a result of `describe_producers`. Only for transactions that no coordinator will end:
+        otherwise it ends one partition of a transaction and not the others. `find_hanging_transactions` finds
+        them; `fence_producers` ends other transactions.
         """
         await self._transactions.abort_transaction(topic, partition, producer)
 
     async def find_hanging_transactions(
         self, partitions: Iterable[TopicPartition] | None = None, *, max_timeout_ms: int = MAX_TIMEOUT_MS
     ) -> list[HangingTransaction]:
-        """Transactions that are open in these partitions (None: in all) though nobody will ever end them.
+        """Transactions that are open in these partitions (None: in all) and that no coordinator will end.
 
-        That is: nothing was written in them for longer than any transaction may last, and no coordinator has
-        the partition in a transaction of that producer.
+        Nothing was written in them for longer than any transaction may last, and no coordinator has the
+        partition in a transaction of that producer.
         """
         return await self._transactions.find_hanging_transactions(partitions, max_timeout_ms=max_timeout_ms)
 
@@ -299,7 +304,7 @@ class Admin:
     # Cluster, replicas, features.
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterInfo:
-        """The brokers of the cluster; with `include_fenced` those too that are registered but not served."""
+        """The brokers of the cluster; with `include_fenced` also those that are registered but fenced."""
         return await self._replicas.describe_cluster(include_fenced=include_fenced)
 
     async def describe_quorum(self) -> QuorumInfo:
@@ -307,7 +312,7 @@ class Admin:
         return await self._replicas.describe_quorum()
 
     async def describe_topic_partitions(self, names: Sequence[str]) -> dict[str, TopicState]:
-        """Leaders, replicas and who may lead, by topic; page by page where there are many.
+        """Leaders, replicas and eligible leaders by topic; paginated where there are many.
 
         Raises UnknownTopicError for the first topic that does not exist, UnsupportedApiError where the
         brokers are too old (before Kafka 3.7).
@@ -317,10 +322,10 @@ class Admin:
     async def elect_leaders(
         self, kind: int, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30000
     ) -> dict[PartitionKey, BrokerError | None]:
-        """Elect leaders: ELECT_PREFERRED (the first replica) or ELECT_UNCLEAN (any live one, at a loss).
+        """Elect leaders: ELECT_PREFERRED (first replica) or ELECT_UNCLEAN (any live one, may lose records).
 
-        None: all partitions, of which the answer holds those that were elected or failed. Each comes with
-        its error or None; ELECTION_NOT_NEEDED means that nothing had to change.
+        With None, all partitions are tried; the result has those that were elected or failed. It has an error
+        or None for each; ELECTION_NOT_NEEDED means that nothing had to change.
         """
         return await self._replicas.elect_leaders(kind, partitions, timeout_ms=timeout_ms)
 
@@ -331,10 +336,10 @@ class Admin:
         allow_replication_factor_change: bool = True,
         timeout_ms: int = 30000,
     ) -> dict[PartitionKey, BrokerError | None]:
-        """Move partitions to these brokers, the preferred leader first; None cancels a move under way.
+        """Move partitions to these brokers, the preferred leader first; None cancels a running reassignment.
 
-        Returns at once: `list_partition_reassignments` shows what is still moving. Each partition comes with
-        its error or None.
+        Returns at once: `list_partition_reassignments` shows the progress. The result has an error or None
+        for each partition.
         """
         return await self._replicas.alter_partition_reassignments(
             targets, allow_replication_factor_change=allow_replication_factor_change, timeout_ms=timeout_ms
@@ -343,7 +348,7 @@ class Admin:
     async def list_partition_reassignments(
         self, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30000
     ) -> dict[PartitionKey, Reassignment]:
-        """The moves under way, of these partitions or (None) of all."""
+        """The running reassignments of these partitions (None: of all)."""
         return await self._replicas.list_partition_reassignments(partitions, timeout_ms=timeout_ms)
 
     async def update_features(
@@ -354,11 +359,11 @@ class Admin:
         validate_only: bool = False,
         timeout_ms: int = 30000,
     ) -> None:
-        """Raise (or with another `upgrade_type` lower) feature levels of the cluster: all of them or none."""
+        """Raise (or with another `upgrade_type` lower) feature levels of the cluster, all or none."""
         await self._replicas.update_features(
             levels, upgrade_type=upgrade_type, validate_only=validate_only, timeout_ms=timeout_ms
         )
 
     async def unregister_broker(self, node_id: int) -> None:
-        """Forget a broker that is gone for good; it must not run any more."""
+        """Remove the registration of a broker that will not return; it must be stopped."""
         await self._replicas.unregister_broker(node_id)

@@ -1,4 +1,4 @@
-"""The part of the admin client that is about the cluster itself: quorum, replicas, leaders, features."""
+"""Brokers, metadata quorum, replica placement, leader election, features."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PartitionKey = tuple[str, int]
 
 
 def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
-    """Partitions as most requests want them."""
+    """Partition numbers by topic."""
     found: dict[str, list[int]] = {}
     for topic, partition in partitions:
         found.setdefault(topic, []).append(partition)
@@ -71,7 +71,7 @@ class ClusterAdmin:
         self._cluster = cluster
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterInfo:
-        """The brokers of the cluster; with `include_fenced` those too that are registered but not served."""
+        """The brokers of the cluster; with `include_fenced` also those that are registered but fenced."""
 
         def build(peer: Negotiated) -> DescribeClusterRequest:
             request = DescribeClusterRequest()
@@ -105,14 +105,12 @@ class ClusterAdmin:
                 for row in topic.partitions:
                     raise_for(row.error_code, topic=topic.topic_name, detail=row.error_message or None)
                     return _quorum(row)
-            raise broker_error(
-                ErrorCode.UNKNOWN_SERVER_ERROR, detail="the answer tells nothing of the quorum"
-            )
+            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, detail="the response has no quorum")
 
         return await self._cluster.retrying(attempt)
 
     async def describe_topic_partitions(self, names: Sequence[str]) -> dict[str, TopicState]:
-        """Leaders, replicas and who may lead, by topic; page by page where there are many.
+        """Leaders, replicas and eligible leaders by topic; paginated where there are many.
 
         Raises UnknownTopicError for the first topic that does not exist, UnsupportedApiError where the
         brokers are too old (before Kafka 3.7).
@@ -141,10 +139,10 @@ class ClusterAdmin:
     async def elect_leaders(
         self, kind: int, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30_000
     ) -> dict[PartitionKey, BrokerError | None]:
-        """Elect leaders: ELECT_PREFERRED (the first replica) or ELECT_UNCLEAN (any live one, at a loss).
+        """Elect leaders: ELECT_PREFERRED (first replica) or ELECT_UNCLEAN (any live one, may lose records).
 
-        None: all partitions, of which the answer holds those that were elected or failed. Each comes with
-        its error or None; ELECTION_NOT_NEEDED means that nothing had to change.
+        With None, all partitions are tried; the result has those that were elected or failed. It has an error
+        or None for each; ELECTION_NOT_NEEDED means that nothing had to change.
         """
         wire = elect_leaders_request
         rows = None
@@ -170,10 +168,10 @@ class ClusterAdmin:
         allow_replication_factor_change: bool = True,
         timeout_ms: int = 30_000,
     ) -> dict[PartitionKey, BrokerError | None]:
-        """Move partitions to these brokers, the preferred leader first; None cancels a move under way.
+        """Move partitions to these brokers, the preferred leader first; None cancels a running reassignment.
 
-        Returns at once: `list_partition_reassignments` shows what is still moving. Each partition comes with
-        its error or None.
+        Returns at once: `list_partition_reassignments` shows the progress. The result has an error or None
+        for each partition.
         """
         wire = alter_partition_reassignments_request
         topics = []
@@ -209,7 +207,7 @@ class ClusterAdmin:
     async def list_partition_reassignments(
         self, partitions: Iterable[PartitionKey] | None = None, *, timeout_ms: int = 30_000
     ) -> dict[PartitionKey, Reassignment]:
-        """The moves under way, of these partitions or (None) of all."""
+        """The running reassignments of these partitions (None: of all)."""
         wire = list_partition_reassignments_request
         topics = None
         if partitions is not None:
@@ -236,7 +234,7 @@ class ClusterAdmin:
         validate_only: bool = False,
         timeout_ms: int = 30_000,
     ) -> None:
-        """Raise (or with another `upgrade_type` lower) feature levels of the cluster: all of them or none."""
+        """Raise (or with another `upgrade_type` lower) feature levels of the cluster, all or none."""
         wire = update_features_request
 
         def build(peer: Negotiated) -> update_features_request.UpdateFeaturesRequest:
@@ -261,7 +259,7 @@ class ClusterAdmin:
             raise_for(result.error_code, detail=detail)
 
     async def unregister_broker(self, node_id: int) -> None:
-        """Forget a broker that is gone for good; it must not run any more."""
+        """Remove the registration of a broker that will not return; it must be stopped."""
         request = UnregisterBrokerRequest(broker_id=node_id)
         response = await self._cluster.ask_controller(request, UnregisterBrokerResponse)
         raise_for(response.error_code, detail=f"broker {node_id}: {response.error_message or 'refused'}")

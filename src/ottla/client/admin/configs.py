@@ -32,7 +32,7 @@ class ConfigAdmin:
     async def describe_broker_configs(
         self, node_id: int, keys: Sequence[str] | None = None, *, documentation: bool = False
     ) -> list[ConfigEntry]:
-        """The configs of one broker, asked of that broker itself."""
+        """The configs of one broker, as that broker reports them."""
         name = str(node_id)
         return (await self._describe_configs(RESOURCE_BROKER, [name], keys, documentation))[name]
 
@@ -85,7 +85,7 @@ class ConfigAdmin:
         unset: Iterable[str] = (),
         validate_only: bool = False,
     ) -> None:
-        """Set some configs of a topic and give others back to their default; what is not named stays."""
+        """Set some configs of a topic and reset others to their default; the rest is unchanged."""
         await self._alter_configs(RESOURCE_TOPIC, topic, dict(values or {}), list(unset), validate_only)
 
     async def alter_broker_configs(

@@ -1,4 +1,4 @@
-"""The part of the admin client that is about consumer groups: who is in them, where they stand."""
+"""Consumer groups: members, assignments, committed offsets, lag."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from ottla.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from ottla.protocol.versions import LIST_GROUPS_STATES_SINCE, LIST_GROUPS_TYPES_SINCE
 
 DEAD = "Dead"
-# So many groups are asked about at once: enough to keep the brokers busy, too few to flood them.
+# Requests in flight at once: enough to keep the brokers busy, too few to flood them.
 AT_ONCE_MAX = 50
-# What a group with members answers to commits of anybody else.
-_OF_MEMBERS_ONLY = (
+# How a group with members refuses commits of clients that are not members.
+_MEMBERS_ONLY = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -66,7 +66,7 @@ class GroupAdmin:
     # Groups.
 
     async def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of the cluster by name; only those in one of these states and of one of these types.
+        """The groups of the cluster by name, optionally only in these states and of these types.
 
         States are Kafka's ("Stable", "Empty", ...), types "classic" and "consumer"; case does not matter.
         """
@@ -100,11 +100,11 @@ class GroupAdmin:
         )
         found = {row.group_id: row for rows in answers for row in rows}
         for row in found.values():
-            self._coordinators.learn(row.group_id, row.coordinator)
+            self._coordinators.remember(row.group_id, row.coordinator)
         return [found[name] for name in sorted(found)]
 
     async def describe_groups(self, group_ids: Sequence[str], *, missing_ok: bool = False) -> list[GroupInfo]:
-        """Members, assignments and state of groups, whatever their type.
+        """Members, assignments and state of groups of either type.
 
         Raises UnknownGroupError for the first that does not exist, unless `missing_ok` leaves it out.
         """
@@ -145,29 +145,29 @@ class GroupAdmin:
     async def group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Where a group stands in these partitions (None: in all it has committed for).
+        """The committed offsets of a group in these partitions (None: in all that have one).
 
-        A group that does not exist stands nowhere: the answer is empty, as Kafka's is.
+        A group that does not exist has none: the result is empty, as in Kafka.
         """
         return await self._cluster.run(fetch_offsets(self._coordinators.core, group_id, partitions))
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
     ) -> None:
-        """Set where a group stands. It must have no members: GroupNotEmptyError else.
+        """Set the committed offsets of a group. Raises GroupNotEmptyError if it has members.
 
-        A group that does not exist is made by it.
+        A group that does not exist is created.
         """
 
         try:
             await self._cluster.run(commit_offsets(self._coordinators.core, group_id, offsets))
         except BrokerError as error:
-            if error.code in _OF_MEMBERS_ONLY:
+            if error.code in _MEMBERS_ONLY:
                 raise GroupNotEmptyError(ErrorCode.NON_EMPTY_GROUP, group=group_id) from error
             raise
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget where a group stands in partitions that none of its members read."""
+        """Delete the committed offsets of partitions that no member of the group reads."""
         wire = offset_delete_request
         request = wire.OffsetDeleteRequest(
             group_id=group_id,
@@ -196,16 +196,16 @@ class GroupAdmin:
         members_read: Iterable[TopicPartition] = (),
         read_committed: bool = False,
     ) -> list[PartitionLag]:
-        """What a group has still to read, by partition: of what it has committed for, and of `members_read`.
+        """The lag of a group by partition: those with a committed offset, and `members_read`.
 
-        With `read_committed` partitions end where their first open transaction begins.
+        With `read_committed`, a partition ends at its last stable offset.
         """
         return (await self.group_lags({group_id: members_read}, read_committed=read_committed))[group_id]
 
     async def group_lags(
         self, groups: Mapping[str, Iterable[TopicPartition]], *, read_committed: bool = False
     ) -> dict[str, list[PartitionLag]]:
-        """The same for several groups; the ends of partitions are asked for once."""
+        """The same for several groups, with one request for the ends of all partitions."""
         names = list(groups)
         committed = dict(zip(names, await self._each(names, self.group_offsets), strict=True))
         keys = {name: sorted({*committed[name], *groups[name]}) for name in names}
@@ -248,8 +248,8 @@ class GroupAdmin:
         async def attempt(connection: Connection) -> GroupInfo:
             coordinator = await self._coordinators.find(group_id)
             try:
-                asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_rebalances=True)
-                response = await self._cluster.ask(connection, asked, ConsumerGroupDescribeResponse)
+                modern = ConsumerGroupDescribeRequest(group_ids=[group_id], include_rebalances=True)
+                response = await self._cluster.ask(connection, modern, ConsumerGroupDescribeResponse)
                 (row,) = response.groups
                 raise_for(row.error_code, group=group_id)
                 return consumer_group(row, coordinator)
@@ -269,7 +269,7 @@ class GroupAdmin:
         return await self._coordinators.retrying(group_id, attempt)
 
     async def _each(self, group_ids: Sequence[str], work: Callable[[str], Awaitable[Result]]) -> list[Result]:
-        """Do it for all, some at a time; the error of the first in line that failed, when all are done."""
+        """Run `work` for all, a bounded number at a time; raise the first error when all are done."""
         results: list[Result] = []
         failed: ClientError | None = None
         for first in range(0, len(group_ids), AT_ONCE_MAX):

@@ -34,7 +34,7 @@ class TopicAdmin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 30_000
     ) -> list[CreatedTopic]:
-        """Create topics. Raises the error of the first that could not be made; the others are made."""
+        """Create topics. Raises the error of the first that could not be created; the others are created."""
         wire = create_topics_request
         request = wire.CreateTopicsRequest(
             topics=[

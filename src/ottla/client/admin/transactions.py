@@ -1,4 +1,4 @@
-"""The part of the admin client that is about transactions: which are open, for how long, and ending them."""
+"""Transactions: which are open, for how long, and how to end them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,11 @@ class TransactionAdmin:
         longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Transactional ids by name; only those in one of these states ("Ongoing", ...; in any case),
-        with one of these producer ids, whose transaction is open for longer, whose name matches."""
+        """Transactional ids by name, optionally filtered.
+
+        Filters: states ("Ongoing", ...; case is ignored), producer ids, a minimum time for which the
+        transaction is open, a regular expression for the name.
+        """
         wanted = ListTransactionsRequest(
             state_filters=[_state_named(state) for state in states],
             producer_id_filters=list(producer_ids),
@@ -94,14 +97,13 @@ class TransactionAdmin:
         )
         found = {row.transactional_id: row for rows in answers for row in rows}
         for row in found.values():
-            self._api.coordinators.learn(row.transactional_id, row.coordinator)
+            self._api.coordinators.remember(row.transactional_id, row.coordinator)
         return [found[name] for name in sorted(found)]
 
     async def describe_transactions(
         self, transactional_ids: Sequence[str], *, missing_ok: bool = False
     ) -> list[TransactionInfo]:
-        """Raises UnknownTransactionalIdError for the first that does not exist, unless `missing_ok` leaves it
-        out."""
+        """Raises UnknownTransactionalIdError for the first that does not exist; `missing_ok` skips those."""
         at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
         async def describe(name: str) -> TransactionInfo | None:
@@ -119,7 +121,7 @@ class TransactionAdmin:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """The producers that the leaders of these partitions remember."""
+        """The producer states at the leaders of these partitions."""
         wire = describe_producers_request
         keys = list(dict.fromkeys(partitions))
         found: dict[TopicPartition, list[ProducerState]] = {}
@@ -161,8 +163,10 @@ class TransactionAdmin:
     async def fence_producers(
         self, transactional_ids: Sequence[str], *, timeout_ms: int = FENCING_TIMEOUT_MS
     ) -> dict[str, ProducerId]:
-        """Abort what is open under these ids, and let none of their producers go on; the pairs that nobody
-        has now. An id that does not exist is made."""
+        """Abort what is open under these ids and fence their producers; the new producer ids and epochs.
+
+        An id that does not exist is created.
+        """
 
         return {
             name: (await self._cluster.run(self._api.init(name, timeout_ms))).handle.producer
@@ -170,10 +174,11 @@ class TransactionAdmin:
         }
 
     async def abort_transaction(self, topic: str, partition: int, producer: ProducerState) -> None:
-        """End a hanging transaction in one partition, over the head of the coordinator.
+        """End a hanging transaction in one partition without its coordinator.
 
-        `producer` is as `describe_producers` gave it. Only for transactions that no coordinator will end:
-        elsewhere it tears a transaction apart. See `find_hanging_transactions`; `fence_producers` for others.
+        `producer` is a result of `describe_producers`. Only for transactions that no coordinator will end:
+        otherwise it ends one partition of a transaction and not the others. `find_hanging_transactions` finds
+        them; `fence_producers` ends other transactions.
         """
         wire = write_txn_markers_request
         marker = wire.WritableTxnMarker(
@@ -201,10 +206,10 @@ class TransactionAdmin:
         *,
         max_timeout_ms: int = MAX_TIMEOUT_MS,
     ) -> list[HangingTransaction]:
-        """Transactions that are open in these partitions (None: in all) though nobody will ever end them.
+        """Transactions that are open in these partitions (None: in all) and that no coordinator will end.
 
-        That is: nothing was written in them for longer than any transaction may last, and no coordinator has
-        the partition in a transaction of that producer.
+        Nothing was written in them for longer than any transaction may last, and no coordinator has the
+        partition in a transaction of that producer.
         """
         keys = await self._all_partitions() if partitions is None else list(partitions)
         now_ms = time.time_ns() // 1_000_000
@@ -254,4 +259,4 @@ def _state_named(text: str) -> str:
     for state in STATES:
         if state.lower() == text.lower():
             return state
-    raise ClientError(f"{text!r} is no state of a transaction: expected one of {', '.join(STATES)}")
+    raise ClientError(f"{text!r} is not a state of a transaction: expected one of {', '.join(STATES)}")

@@ -1,4 +1,4 @@
-"""What the admin client takes and gives: plain values, no wire structures."""
+"""Arguments and results of the admin client: plain values, no wire structures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESOURCE_BROKER = 4
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made; -1 leaves partitions or replicas to the broker's default."""
+    """A topic to create; -1 leaves partitions or replicas to the broker's default."""
 
     name: str
     partitions: int = -1
@@ -33,7 +33,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic as it was made; -1 and zeros where an older broker does not say."""
+    """A topic as it was created; -1 and zeros where an older broker does not report it."""
 
     name: str
     id: bytes
@@ -61,7 +61,7 @@ class ConfigEntry(NamedTuple):
 
 
 class ReplicaSize(NamedTuple):
-    """How much of a partition lies where."""
+    """The size of a replica in a log directory."""
 
     node_id: int
     log_dir: str
@@ -73,7 +73,7 @@ class ReplicaSize(NamedTuple):
 
 
 class LogDirInfo(NamedTuple):
-    """A log directory of a broker; the bytes are -1 where an older broker does not say."""
+    """A log directory of a broker; sizes are -1 where an older broker does not report them."""
 
     node_id: int
     path: str
@@ -92,7 +92,7 @@ class ClusterInfo(NamedTuple):
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or observer of the metadata quorum; the times are -1 where the leader does not say."""
+    """A voter or observer of the metadata quorum; times are -1 where the leader does not report them."""
 
     node_id: int
     directory_id: bytes
@@ -113,7 +113,7 @@ class QuorumInfo(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """A partition with the replicas that may lead it when none is in sync any more (KIP-966)."""
+    """A partition with the replicas that may lead it when none is in sync (KIP-966)."""
 
     partition: int
     leader: int
@@ -136,7 +136,7 @@ class TopicState(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A move under way: the replicas of now, which of them come and which will go."""
+    """A running reassignment: the current replicas, those being added and those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -144,5 +144,5 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when it is done."""
+        """The replicas after it."""
         return tuple(node_id for node_id in self.replicas if node_id not in self.removing)

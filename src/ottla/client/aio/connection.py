@@ -13,7 +13,7 @@ from ottla.client.core.negotiation import (
     RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
-    version_to_ask_again,
+    version_to_retry,
     versions_request,
 )
 from ottla.client.errors import (
@@ -39,11 +39,11 @@ class _Awaited(NamedTuple):
 
 
 class Connection(Negotiated, asyncio.BufferedProtocol):
-    """Speaks Kafka's protocol with one broker; any number of requests may be on their way at once.
+    """Speaks Kafka's protocol with one broker; any number of requests may be in flight.
 
     `await Connection.open(host, port)` connects and agrees on versions. Each request goes out in the newest
-    version both sides know. After a timeout or a broken frame the connection is closed: what the broker
-    would answer next could no longer be told apart.
+    version both sides know. After a time-out or a broken frame the connection is closed: later
+    responses could not be matched to requests.
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
@@ -95,9 +95,9 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
         timeout_ms: float = 30_000,
         at_most: int | None = None,
     ) -> Response:
-        """Send and wait for the answer, which is a `response`."""
+        """Send and wait for the response."""
         assert API_BY_KEY[message.API_KEY].response_class() is response, (
-            f"{response} does not answer {message}"
+            f"{response} is not the response of {message}"
         )
         version = self.version_for(message.API_KEY, at_most)
         await self.drain()
@@ -122,9 +122,9 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
     async def _negotiate(self, timeout_ms: float) -> None:
         version = API_BY_KEY[API_VERSIONS_KEY].max_version
         answer = await self._ask_versions(version, timeout_ms)
-        again = version_to_ask_again(answer, version)
-        if again is not None:
-            answer = await self._ask_versions(again, timeout_ms)
+        supported = version_to_retry(answer, version)
+        if supported is not None:
+            answer = await self._ask_versions(supported, timeout_ms)
         self.take_versions(answer)
 
     async def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
@@ -154,7 +154,7 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
         return self._correlation_id
 
     def _fail(self, error: ClientError) -> None:
-        """Close for good; everyone who waits gets the error."""
+        """Close the connection; all pending requests raise the error."""
         if self._closed_by is not None:
             return
         self._closed_by = error
@@ -164,17 +164,17 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
             answer = self._awaited.popleft().answer
             if not answer.done():
                 answer.set_exception(error)
-                answer.exception()  # whoever waits still gets it; whoever left must not be reported
+                answer.exception()  # a cancelled request must not be logged as never retrieved
         self._writable.set()
 
     def _take(self, frame: bytes | bytearray) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if not self._awaited:
-            raise DecodeError(f"an answer {correlation_id} that nobody asked for")
+            raise DecodeError(f"response {correlation_id} without a request")
         awaited = self._awaited.popleft()
         if correlation_id != awaited.correlation_id:
             self._awaited.appendleft(awaited)
-            raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
+            raise DecodeError(f"response {correlation_id} where {awaited.correlation_id} was expected")
         try:
             message = decode_answer(awaited.api, awaited.version, frame)
         except DecodeError:
@@ -183,7 +183,7 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
         if not awaited.answer.done():
             awaited.answer.set_result(message)
 
-    # The methods asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -196,7 +196,7 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
             for frame in self._receiver.received(nbytes):
                 self._take(frame)
         except DecodeError as error:
-            self._fail(NotKafkaError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?"))
+            self._fail(NotKafkaError(f"{self.address}: not a Kafka response: {error}; is it a Kafka broker?"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {exc}" if exc is not None else ""
@@ -211,7 +211,7 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
 
 
 def _reason(error: OSError) -> str:
-    """What the system said, without asyncio's list of every address it tried."""
+    """The reason that the system gave, without asyncio's list of every address it tried."""
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
     return error.strerror or str(error)

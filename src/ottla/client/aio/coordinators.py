@@ -26,8 +26,8 @@ class Coordinators:
         """The id of the broker. Raises a retriable BrokerError while there is none."""
         return await self.cluster.run(self.core.find(key))
 
-    def learn(self, key: str, node_id: int) -> None:
-        self.core.learn(key, node_id)
+    def remember(self, key: str, node_id: int) -> None:
+        self.core.remember(key, node_id)
 
     async def once(
         self, key: str, attempt: Callable[[Connection], Awaitable[Result]], *, lane: str = ""

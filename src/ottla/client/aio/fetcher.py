@@ -248,7 +248,7 @@ class Fetcher:
             aborted = None
             if self.settings.read_committed:
                 aborted = AbortedTransactions()
-                aborted.learn(row)
+                aborted.update(row)
             state.fetched(row.records, aborted)
 
     def _retry_or_report(self, state: PartitionState, error: ClientError) -> None:

@@ -1,4 +1,4 @@
-"""Arrow rows as a record batch on its way to a partition."""
+"""Arrow rows as a record batch for one partition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcomes(Protocol):
 
 
 class BatchFormat(NamedTuple):
-    """How batches of a writer are compressed, and who hears of them; `reject` takes refused rows."""
+    """How batches are compressed, where outcomes go; `reject` takes refused rows."""
 
     codec: int
     level: int | None

@@ -1,4 +1,4 @@
-"""The core's delivery on blocking sockets: a connection per leader, two requests ahead of the answers."""
+"""The core's delivery on blocking sockets: a connection per leader, two requests in flight each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUESTS_PER_LEADER_MAX = 2
 
 
 class _Lane:
-    """A connection to one leader while there is something to send, and the jobs that wait for its answers."""
+    """A connection to one leader while there is something to send, and jobs that wait for its responses."""
 
     __slots__ = ("close", "connection", "waiting")
 
@@ -86,7 +86,7 @@ class ArrowDelivery:
         self._core.add(self._core.queue(topic, partition), ArrowBatch(topic, partition, rows, self._format))
 
     def advance(self, *, waits: bool = True) -> None:
-        """Take the answers that are there, or wait for one of each leader; then send the next batches."""
+        """Receive available responses, or wait for one from each leader; then send the next batches."""
         for address, lane in list(self._lanes.items()):
             due = waits
             while lane.waiting and (due or lane.connection.has_answer()):
@@ -96,7 +96,7 @@ class ArrowDelivery:
         if waits and not started and not any(lane.waiting for lane in self._lanes.values()):
             self._wait_until_due()
             self._start_jobs()
-        # Only now: whoever takes the rows may add batches, and send those.
+        # Only now: `reject` may add batches and send them.
         while self._refused:
             assert self._reject is not None
             self._reject(*self._refused.popleft())
@@ -111,7 +111,7 @@ class ArrowDelivery:
         self.close()
 
     def drop_all(self, error: ClientError) -> None:
-        """Forget what was not delivered, after the answers to what is in flight."""
+        """Forget what was not delivered, after the responses to what is in flight."""
         self._core.drop_queued(error)
         for address, lane in list(self._lanes.items()):
             while lane.waiting:
@@ -163,7 +163,7 @@ class ArrowDelivery:
             time.sleep(max(0.0, due_s - self.cluster.core.clock.now_s()))
 
     def _continue(self, job: Steps[None], effect: Effect | None) -> None:
-        """Serve what a job yields until it waits for the answer to a Produce request, or ends."""
+        """Serve what a job yields until it waits for a Produce response, or ends."""
         while effect is not None:
             try:
                 if isinstance(effect, Call) and effect.response in (ProduceResponse, None):
@@ -178,7 +178,7 @@ class ArrowDelivery:
                 effect = _sent(job, result)
 
     def _send(self, call: Call, job: Steps[None]) -> bool:
-        """Whether the job waits for an answer."""
+        """Whether the job waits for a response."""
         lane = self._lanes.get(call.address)
         if lane is None:
             lane = self._lanes[call.address] = _Lane(self.cluster, call.address)

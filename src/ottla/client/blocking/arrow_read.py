@@ -21,7 +21,7 @@ from ottla.records.batch import CorruptBatch, RecordsError
 from ottla.records.compression import Scratch
 
 ROWS_PER_BATCH = 10_000
-# A column of Arrow ends at 2 GB, and a consumer downstream wants to see rows before that.
+# An Arrow column ends at 2 GB, and consumers want rows before that.
 BYTES_PER_BATCH = 32 * 1024 * 1024
 
 READ_SCHEMA = pa.schema(
@@ -38,8 +38,8 @@ READ_SCHEMA = pa.schema(
 )
 
 # "earliest" or "beginning", "latest" or "end", an offset, or the first record at or after a point in time.
-Place = str | int | datetime
-Places = Place | Mapping[int, Place]
+Position = str | int | datetime
+Positions = Position | Mapping[int, Position]
 
 
 class OffsetRange(NamedTuple):
@@ -53,8 +53,8 @@ class OffsetRange(NamedTuple):
 
 def read_arrow(
     topic: str,
-    start: Places = "earliest",
-    end: Places = "latest",
+    start: Positions = "earliest",
+    end: Positions = "latest",
     *,
     bootstrap_servers: str | Sequence[str] = "localhost:9092",
     partitions: Iterable[int] | None = None,
@@ -63,14 +63,14 @@ def read_arrow(
     rows_per_batch: int = ROWS_PER_BATCH,
     options: ClientOptions | None = None,
 ) -> pa.RecordBatchReader:
-    """The records of a topic between two places as a stream of Arrow record batches.
+    """The records of a topic between two positions as a stream of Arrow record batches.
 
         table = read_arrow("orders", bootstrap_servers="localhost:9092").read_all()
         for batch in read_arrow("orders", start=datetime(2026, 1, 1, tzinfo=UTC), columns=["key", "offset"]):
             ...
 
-    `start` and `end` are for all partitions, or a mapping from partition to place; `end` is exclusive and is
-    looked up once, at the call. Partitions come one after the other, each in the order of its offsets.
+    `start` and `end` are for all partitions, or a mapping from partition to position; `end` is exclusive and
+    is looked up once, at the call. Partitions come one after the other, each in the order of its offsets.
     Columns: key, value, topic, partition, offset, timestamp (ms, UTC), timestamp_type (0 set by the producer,
     1 by the broker), headers. Offsets may have gaps, from compaction and transactions. Options beyond the
     address are given by `options`, which then has the address too.
@@ -95,14 +95,14 @@ def read_range(
     columns: Sequence[str] | None = None,
     rows_per_batch: int = ROWS_PER_BATCH,
 ) -> Iterator[pa.RecordBatch]:
-    """One range as record batches with `READ_SCHEMA`, or with those columns of it that are asked for."""
+    """One range as record batches with `READ_SCHEMA`, or with these columns of it."""
     shape = _Shape(span.topic, span.partition, _narrowed(columns))
     source = FetchRange(cluster, span.topic, span.partition, span.start, span.end, fetch)
     scratch = Scratch()
     for batches in source:
         for group in _groups(batches, rows_per_batch):
             rows = _decoded(group, span, scratch)
-            # Pieces of equal size: a small rest would cost a batch of its own.
+            # Slices of equal size: a small remainder would cost a batch of its own.
             pieces = max(1, round(rows.num_rows / rows_per_batch))
             step = -(-rows.num_rows // pieces) or 1
             for at in range(0, rows.num_rows, step):
@@ -110,7 +110,7 @@ def read_range(
 
 
 def _groups(batches: list[FetchedBatch], rows_per_batch: int) -> Iterator[list[FetchedBatch]]:
-    """Batches that together make about so many rows."""
+    """Batches in groups of about `rows_per_batch` rows."""
     group: list[FetchedBatch] = []
     rows = size_bytes = 0
     for batch in batches:
@@ -134,13 +134,13 @@ def _decoded(group: list[FetchedBatch], span: OffsetRange, scratch: Scratch) -> 
             f"topic {span.topic!r} partition {span.partition} from offset {first.header.base_offset}: {error}"
         ) from error
     if last.header.last_offset >= span.end:
-        # Offsets rise, so what comes too late is at the end.
+        # Offsets increase, so rows after the range are at the end.
         rows = rows.slice(0, pc.sum(pc.less(rows.column("offset"), span.end)).as_py() or 0)
     return rows
 
 
 class _Shape:
-    """Adds topic and partition to decoded rows and picks columns; the constant columns are made once."""
+    """Adds topic and partition to decoded rows and picks columns; constant columns are built once."""
 
     def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
         self._schema = schema
@@ -183,13 +183,13 @@ def _joined(servers: str | Sequence[str]) -> str:
 def resolve_ranges(
     cluster: SyncCluster,
     topic: str,
-    start: Places,
-    end: Places,
+    start: Positions,
+    end: Positions,
     *,
     partitions: Iterable[int] | None = None,
     read_committed: bool = True,
 ) -> list[OffsetRange]:
-    """Offsets for both places in each partition; ranges without an offset are left out."""
+    """Offsets for both positions in each partition; empty ranges are left out."""
     info = cluster.topic(topic, fresh=True)
     chosen = sorted(info.partitions) if partitions is None else list(dict.fromkeys(partitions))
     for partition in chosen:
@@ -209,24 +209,24 @@ def _offsets(
     cluster: SyncCluster,
     topic: str,
     partitions: Sequence[int],
-    places: Places,
+    positions: Positions,
     what: str,
-    otherwise: Place,
+    otherwise: Position,
     read_committed: bool,
 ) -> dict[int, int]:
-    asked: dict[tuple[str, int], int] = {}
+    wanted_ms: dict[tuple[str, int], int] = {}
     found: dict[int, int] = {}
     for partition in partitions:
-        place = places.get(partition, otherwise) if isinstance(places, Mapping) else places
-        wanted = _wanted(place, what)
+        position = positions.get(partition, otherwise) if isinstance(positions, Mapping) else positions
+        wanted = _wanted(position, what)
         if wanted[0] == "offset":
             found[partition] = wanted[1]
         else:
-            asked[topic, partition] = wanted[1]
+            wanted_ms[topic, partition] = wanted[1]
     answers: dict[tuple[str, int], OffsetAt] = {}
-    if asked:
-        answers = cluster.list_offsets(asked, read_committed=read_committed)
-    # Nothing is as late as that: the place is the end.
+    if wanted_ms:
+        answers = cluster.list_offsets(wanted_ms, read_committed=read_committed)
+    # No record is as late as that: the position is the end.
     too_late = [key for key, at in answers.items() if at.offset < 0]
     if too_late:
         answers.update(cluster.list_offsets(dict.fromkeys(too_late, LATEST), read_committed=read_committed))
@@ -234,13 +234,13 @@ def _offsets(
     return found
 
 
-def _wanted(place: Place, what: str) -> tuple[str, int]:
-    if place in ("earliest", "beginning"):
+def _wanted(position: Position, what: str) -> tuple[str, int]:
+    if position in ("earliest", "beginning"):
         return "time", EARLIEST
-    if place in ("latest", "end"):
+    if position in ("latest", "end"):
         return "time", LATEST
-    if isinstance(place, datetime):
-        return "time", round(place.timestamp() * 1000)  # without a zone it is local time, as in Python
-    if isinstance(place, int) and not isinstance(place, bool) and place >= 0:
-        return "offset", place
-    raise ValueError(f"{what}={place!r}: expected 'earliest', 'latest', an offset or a datetime")
+    if isinstance(position, datetime):
+        return "time", round(position.timestamp() * 1000)  # without a zone it is local time, as in Python
+    if isinstance(position, int) and not isinstance(position, bool) and position >= 0:
+        return "offset", position
+    raise ValueError(f"{what}={position!r}: expected 'earliest', 'latest', an offset or a datetime")

@@ -1,4 +1,4 @@
-"""Rows that no broker would take: found before their neighbours are sent; named, or made dead letters."""
+"""Rows that no broker would take: found before the others are sent; reported, or written as dead letters."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value
 KEPT_BYTES = 500_000
 KEPT_KEY_BYTES = 10_000
 
-# Why a row cannot be written: Kafka's code for it, and in words.
+# Why a row cannot be written: Kafka's error code and a text.
 Fault = tuple[ErrorCode, str]
 
 
 def faults_of(rows: pa.RecordBatch, partition_count: int, record_bytes_max: int) -> dict[int, Fault]:
-    """The rows that cannot be written, by their place; almost always none, and then a few looks tell."""
+    """The rows that cannot be written, by row number; almost always none, which is cheap to find out."""
     found: dict[int, Fault] = {}
     found.update(_partition_faults(rows, partition_count))
     found.update(_header_faults(rows))
@@ -39,7 +39,7 @@ def _partition_faults(rows: pa.RecordBatch, partition_count: int) -> dict[int, F
         return {}
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return {
-        row: (code, f"it is for partition {number}; the topic has partitions 0 to {partition_count - 1}")
+        row: (code, f"partition {number} does not exist; the topic has partitions 0 to {partition_count - 1}")
         for row, number in enumerate(column.to_pylist())
         if number is not None and not 0 <= number < partition_count
     }
@@ -80,7 +80,7 @@ def _size_faults(rows: pa.RecordBatch, record_bytes_max: int) -> dict[int, Fault
 
 
 def fault_error(topic: str, rows: pa.RecordBatch, faults: Mapping[int, Fault]) -> ClientError:
-    """What to raise where nobody collects dead letters: the first row by its key, and how many more."""
+    """The error without a dead letter topic: the key of the first row, and how many more there are."""
     row, (code, reason) = min(faults.items())
     key = rows.column("key")[row].as_py() if "key" in rows.schema.names else None
     more = f" (and {len(faults) - 1} more like it)" if len(faults) > 1 else ""
@@ -94,10 +94,10 @@ def fault_error(topic: str, rows: pa.RecordBatch, faults: Mapping[int, Fault]) -
 def dead_letters(topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]) -> pa.RecordBatch:
     """The rows as records of a dead letter topic.
 
-    Their headers come after `topic`, `partition` (where the row has one) and `reason`, which say where it was
-    to be written and why it was not. What is too long is cut, and the header `bytes` tells how long it was.
+    Their headers follow `topic`, `partition` (if the row has one) and `reason`, which say where the row was
+    to be written and why it was not. What is too long is cut; the header `bytes` has the original size.
     """
-    made = []
+    letters = []
     for row, reason in enumerate(reasons):
         values = {name: rows.column(name)[row].as_py() for name in rows.schema.names}
         key, value = values.get("key"), values.get("value")
@@ -107,7 +107,7 @@ def dead_letters(topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]
             headers.append(("bytes", size_bytes))
             key = None if key is None else key[:KEPT_KEY_BYTES]
             value = None if value is None else value[:KEPT_BYTES]
-        made.append(
+        letters.append(
             {
                 "key": key,
                 "value": value,
@@ -126,6 +126,6 @@ def dead_letters(topic: str | None, rows: pa.RecordBatch, reasons: Sequence[str]
             }
         )
     return pa.RecordBatch.from_pydict(
-        {name: [letter[name] for letter in made] for name in ("key", "value", "headers")},
+        {name: [letter[name] for letter in letters] for name in ("key", "value", "headers")},
         schema=pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS_TYPE)]),
     )

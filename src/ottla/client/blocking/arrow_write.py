@@ -57,8 +57,8 @@ def write_arrow(
         write_arrow(pa.table({"key": keys, "value": values}), "orders", compression="zstd")
 
     `table` is a Table, RecordBatch, RecordBatchReader, an iterable of record batches, or anything that
-    gives an Arrow stream (polars, pandas and DuckDB do). Columns: `value` (binary or string; null deletes in
-    a compacted topic), and where they exist `key`, `headers` (list of key, value structs), `timestamp`,
+    exports an Arrow stream (polars, pandas and DuckDB do). Columns: `value` (binary or string; null deletes
+    in a compacted topic), and where they exist `key`, `headers` (list of key, value structs), `timestamp`,
     `partition`, and `topic`, which the argument overrides; others are ignored. Rows with a key go where the
     Java client would send them, or where `partitioner(topic, key, partition_count)` says. With acks="all"
     (the default) the writer is idempotent: a retried batch is written once. `options`, if given, also has the
@@ -96,7 +96,7 @@ def record_batches(table: Any) -> Iterator[pa.RecordBatch]:
                 raise TypeError(f"expected Arrow record batches, found a {type(part).__name__}")
             yield part
     else:
-        raise TypeError(f"expected an Arrow table or something that gives one, not {type(table).__name__}")
+        raise TypeError(f"expected an Arrow table or stream, not {type(table).__name__}")
 
 
 class ArrowWriter:
@@ -248,13 +248,13 @@ class ArrowWriter:
     # Rows.
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Encode and send; waits for answers only when enough is on its way."""
+        """Encode and send; waits for responses only when enough is in flight."""
         if rows.num_rows == 0:
             return
         if self._transactions is not None:
             self._transactions.check_open()
         rows = _checked(rows)
-        # In small parts, so that all partitions get something early and brokers work while we encode.
+        # In small parts, so that all partitions get rows early and brokers work while we encode.
         for at in range(0, rows.num_rows, ROWS_PER_PART):
             for topic, part in self._by_topic(rows.slice(at, ROWS_PER_PART)):
                 self._write_to(topic, part)
@@ -290,7 +290,7 @@ class ArrowWriter:
         delivery, now_ms = self._delivery, time.time_ns() // 1_000_000
         chosen = self._chosen(topic, rows, count)
         if chosen is None:
-            # Nothing binds the rows: a full batch to one partition, the next batch to the next.
+            # Rows without partition and key: a full batch to one partition, the next batch to the next.
             runs = [(-1, 0, rows.num_rows)]
         else:
             rows, runs = _by_partition(rows, chosen, count)
@@ -303,14 +303,14 @@ class ArrowWriter:
                 while delivery.queued_bytes > BUFFER_BYTES_MAX:
                     delivery.advance()
 
-    # Where rows go.
+    # Partitions.
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self.topic is not None:
             yield self.topic, rows
             return
         if "topic" not in rows.schema.names:
-            raise ValueError("no topic: name one, or have a column 'topic'")
+            raise ValueError("no topic: pass one, or have a column 'topic'")
         column = rows.column("topic").cast(pa.string())
         if column.null_count:
             rows = self._without_null_topics(rows, column)
@@ -325,7 +325,7 @@ class ArrowWriter:
             key = nameless.column("key")[0].as_py() if "key" in rows.schema.names else None
             raise ValueError(
                 f"the row with key {shown_key(key)} has a null topic: "
-                "name a topic for all, or fill the column"
+                "pass a topic for all rows, or fill the column"
             )
         self._dead_letter(None, nameless, ["the topic is null"] * nameless.num_rows)
         return rows.filter(column.is_valid())
@@ -333,7 +333,7 @@ class ArrowWriter:
     def _partition_count(self, topic: str, rows: pa.RecordBatch) -> int:
         count = len(self.cluster.topic(topic, create=True).partitions)
         if "partition" in rows.schema.names and (pc.max(rows.column("partition")).as_py() or 0) >= count:
-            # The topic may have grown since we last asked.
+            # Partitions may have been added.
             count = len(self.cluster.topic(topic, fresh=True).partitions)
         return count
 
@@ -375,7 +375,7 @@ class ArrowWriter:
 def _by_partition(
     rows: pa.RecordBatch, chosen: pa.Array, count: int
 ) -> tuple[pa.RecordBatch, list[tuple[int, int, int]]]:
-    """The rows, those of a partition side by side, and (partition, start, stop) of each."""
+    """The rows ordered by partition, and (partition, start, stop) of each partition."""
     if count == 1:
         return rows, [(0, 0, rows.num_rows)]
     order = pc.sort_indices(chosen)  # a stable sort: rows of a partition keep their order
@@ -397,7 +397,7 @@ def partitions_of(keys: pa.Array, partition_count: int) -> pa.Array:
 
 
 def _checked(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Only the columns that make a record; key and value as binary. Raises TypeError or ValueError."""
+    """The columns of a record; key and value as binary. Raises TypeError or ValueError."""
     if "value" not in rows.schema.names:
         raise ValueError(f"there is no column 'value' among {rows.schema.names}")
     arrays: dict[str, pa.Array] = {}

@@ -1,8 +1,8 @@
-"""One blocking connection to one broker: for code that has no event loop, as Spark's Python workers.
+"""One blocking connection to one broker, for code without an event loop such as Spark's Python workers.
 
-Measured against the asyncio connection on a private loop: 40 % less CPU per fetched byte, and nothing to
-carry over a fork. Requests may be sent ahead: answers come in their order, so whoever sends several takes as
-many.
+Measured against the asyncio connection on a private loop: 40 % less CPU per fetched byte, and no loop to
+carry over a fork. Several requests may be sent before the first response is received; responses come in the
+order of the requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.client.core.negotiation import (
     RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
-    version_to_ask_again,
+    version_to_retry,
     versions_request,
 )
 from ottla.client.core.retry import Deadline
@@ -39,7 +39,7 @@ from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
 SIZE_BYTES = 4
 AHEAD_BYTES = 4096
-# How much longer than asked a wait may be.
+# A wait may be longer than its time-out by this factor.
 TIMEOUT_SLACK = 1.01
 # sendmsg takes a bounded number of them (IOV_MAX is 1024 on Linux).
 PARTS_MAX = 512
@@ -48,7 +48,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class ReceiveMemory:
-    """Memory for large answers that is used over and over: fresh pages cost as much as the copy into them."""
+    """Reusable memory for large responses: fresh pages cost as much as the copy into them."""
 
     __slots__ = ("_memory",)
 
@@ -71,7 +71,7 @@ class _Awaited(NamedTuple):
 class SyncConnection(Negotiated):
     """Speaks Kafka's protocol with one broker over a blocking socket; not for several threads at once.
 
-    After a timeout or a broken frame the connection is closed: what comes next could not be told apart.
+    After a time-out or a broken frame the connection is closed: later responses could not be matched.
     """
 
     def __init__(self, host: str, port: int, *, client_id: str = "ottla", timeout_ms: float = 10_000) -> None:
@@ -81,7 +81,7 @@ class SyncConnection(Negotiated):
         self._pid = os.getpid()
         self._closed_by: ClientError | None = None
         self._timeout_s = timeout_ms / 1000
-        # Answers are short as a rule: their size and all of them come with one call.
+        # Most responses are short: one call receives size and content.
         self._ahead_memory = memoryview(bytearray(AHEAD_BYTES))
         self._ahead = self._ahead_memory[:0]
         try:
@@ -103,11 +103,11 @@ class SyncConnection(Negotiated):
 
     @property
     def is_idle(self) -> bool:
-        """Open, no answer due, and ours: the next user may have it. A forked child must not touch it."""
+        """Open, without a response due, and opened by this process: the next caller may use it."""
         return self._closed_by is None and not self._awaited and self._pid == os.getpid()
 
     def has_answer(self) -> bool:
-        """Whether there is something to read; where no answer is due, that is almost always the end."""
+        """Whether there is something to read; if no response is due, that is almost always the end."""
         if self._ahead:
             return True
         try:
@@ -123,8 +123,8 @@ class SyncConnection(Negotiated):
         timeout_ms: float = 30_000,
         at_most: int | None = None,
     ) -> Response:
-        """Send and wait for the answer, which is a `response`; no other answer may be due."""
-        assert not self._awaited, "an earlier answer was not taken"
+        """Send and wait for the response; no other response may be due."""
+        assert not self._awaited, "an earlier response was not received"
         self.send(message, timeout_ms=timeout_ms, at_most=at_most)
         return self.receive(response)
 
@@ -136,21 +136,23 @@ class SyncConnection(Negotiated):
         at_most: int | None = None,
         unanswered: bool = False,
     ) -> None:
-        """Send without waiting; `receive` takes the answer, unless there is none (acks=0)."""
+        """Send without waiting; `receive` returns the response, unless there is none (acks=0)."""
         version = self.version_for(message.API_KEY, at_most)
         self._write(message, version, timeout_ms, unanswered=unanswered)
 
     def receive(self, response: type[Response], memory: ReceiveMemory | None = None) -> Response:
-        """The answer to the oldest request; its records lie in `memory` until that is used again."""
+        """The response to the oldest request; its records are in `memory` until that is reused."""
         awaited = self._awaited[0]
-        assert awaited.api.response_class() is response, f"{response} does not answer {awaited.api.name}"
+        assert awaited.api.response_class() is response, (
+            f"{response} is not the response of {awaited.api.name}"
+        )
         return cast(Response, self._read(awaited, memory))
 
     def __del__(self) -> None:
-        """Connections of a cluster that was dropped without being closed do not stay open."""
-        made = getattr(self, "_socket", None)  # none, if it could not be opened
-        if made is not None:
-            made.close()
+        """Close connections of a cluster that was dropped without being closed."""
+        opened = getattr(self, "_socket", None)  # none, if it could not be opened
+        if opened is not None:
+            opened.close()
 
     def close(self) -> None:
         self._fail(ConnectionFailedError(f"{self.address}: the connection was closed"))
@@ -158,9 +160,9 @@ class SyncConnection(Negotiated):
     def _negotiate(self, timeout_ms: float) -> None:
         version = API_BY_KEY[API_VERSIONS_KEY].max_version
         answer = self._ask_versions(version, timeout_ms)
-        again = version_to_ask_again(answer, version)
-        if again is not None:
-            answer = self._ask_versions(again, timeout_ms)
+        supported = version_to_retry(answer, version)
+        if supported is not None:
+            answer = self._ask_versions(supported, timeout_ms)
         try:
             self.take_versions(answer)
         except ClientError as error:
@@ -205,10 +207,10 @@ class SyncConnection(Negotiated):
             message = _decode(awaited, frame)
         except OSError as error:
             api, within_ms = awaited.api, awaited.deadline.timeout_ms
-            late = f"no answer to {api.name} v{awaited.version} within {within_ms:g} ms"
-            raise self._broken(error, late) from None
+            timed_out = f"no answer to {api.name} v{awaited.version} within {within_ms:g} ms"
+            raise self._broken(error, timed_out) from None
         except DecodeError as error:
-            failure = NotKafkaError(f"{self.address}: not a Kafka answer: {error}; is it a Kafka broker?")
+            failure = NotKafkaError(f"{self.address}: not a Kafka response: {error}; is it a Kafka broker?")
             self._fail(failure)
             raise failure from None
         self._awaited.popleft()
@@ -245,7 +247,7 @@ class SyncConnection(Negotiated):
         return count
 
     def _set_timeout(self, deadline: Deadline) -> None:
-        """Set what is left of the time, unless it is nearly set: each change is a system call."""
+        """Set the remaining time, unless the present time-out is close: each change is a system call."""
         left_s = max(deadline.left_ms, 1) / 1000
         if not left_s <= self._timeout_s <= left_s * TIMEOUT_SLACK:
             self._socket.settimeout(left_s)
@@ -269,7 +271,7 @@ class SyncConnection(Negotiated):
 
 
 def _decode(awaited: _Awaited, frame: memoryview) -> Message:
-    """The body of an answer. Raises DecodeError, also where it is the answer to something else."""
+    """The body of a response. Raises DecodeError, also if it belongs to another request."""
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     if correlation_id != awaited.correlation_id:
         raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")

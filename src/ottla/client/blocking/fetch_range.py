@@ -1,4 +1,4 @@
-"""Fetches one range of offsets of one partition, a response ahead, and hands out whole record batches."""
+"""Fetches one range of offsets of one partition, one response ahead, and returns whole record batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ottla.protocol.versions import FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import BatchHeader, Buffer, CorruptBatch, RecordsError, crc_ok, iter_headers
 
 READ_COMMITTED = 1
-# A broker may hear late of a topic that exists; one that is missing for longer than this was deleted.
+# A broker may learn late of a new topic; one that is missing for longer than this was deleted.
 MISSING_TOPIC_MAX_S = 5.0
 MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -43,12 +43,12 @@ class FetchOptions(NamedTuple):
     max_wait_ms: int = 500
     min_bytes: int = 1
     check_crcs: bool = True
-    # How long a range may stand still before its reader gives up.
+    # How long a range may make no progress before its reader fails.
     poll_timeout_ms: float = 120_000
 
 
 class FetchedBatch(NamedTuple):
-    """One record batch in the memory of a response: valid until the next one is asked for."""
+    """One record batch in the memory of a response: valid until the next response but one."""
 
     data: Buffer
     position: int
@@ -58,9 +58,9 @@ class FetchedBatch(NamedTuple):
 class FetchRange:
     """The batches of a partition with offsets in [start, end), in order.
 
-    `position` is the offset up to which everything was handed out. Control batches and, under
-    read_committed, aborted transactions are left out. A range whose beginning the log has lost raises
-    OffsetOutOfRangeError; one that stands still for `poll_timeout_ms` raises RequestTimeoutError.
+    `position` is the offset up to which everything was returned. Control batches and, under
+    read_committed, aborted transactions are left out. A range whose beginning is no longer in the log raises
+    OffsetOutOfRangeError; one without progress for `poll_timeout_ms` raises RequestTimeoutError.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FetchRange:
         self._aborted = AbortedTransactions()
         # Two, so that the next response can arrive while this one is decoded.
         self._memories = (ReceiveMemory(), ReceiveMemory())
-        self._turn = 0
+        self._memory_index = 0
         self._epoch = -1
 
     def __iter__(self) -> Iterator[list[FetchedBatch]]:
@@ -111,7 +111,7 @@ class FetchRange:
             if batches:
                 yield batches
             elif (time.monotonic() - self._moved_at_s) * 1000 > self.options.poll_timeout_ms:
-                raise self._stuck(row)
+                raise self._no_progress(row)
 
     def _send(self, connection: SyncConnection) -> None:
         info = self.cluster.topic(self.topic)
@@ -134,8 +134,8 @@ class FetchRange:
         connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
 
     def _receive(self, connection: SyncConnection) -> PartitionData:
-        self._turn ^= 1
-        response = connection.receive(FetchResponse, self._memories[self._turn])
+        self._memory_index ^= 1
+        response = connection.receive(FetchResponse, self._memories[self._memory_index])
         raise_for(response.error_code, detail=f"{connection.address} refused the fetch")
         if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
             raise broker_error(
@@ -150,12 +150,12 @@ class FetchRange:
         return row
 
     def _take(self, row: PartitionData) -> list[FetchedBatch]:
-        """The visible batches of a response; moves the position behind all that it has."""
+        """The visible batches of a response; advances the position after it."""
         batches: list[FetchedBatch] = []
         data = row.records
         if data is None or not len(data):
             return batches
-        self._aborted.learn(row)
+        self._aborted.update(row)
         position = self.position
         try:
             for at, header in iter_headers(data):
@@ -184,9 +184,9 @@ class FetchRange:
         return header.is_control or (self.options.read_committed and header.is_transactional)
 
     def _pause_or_raise(self, error: ClientError) -> None:
-        """Wait a little before the next attempt; raise what does not pass or has lasted too long."""
-        still_ms = (time.monotonic() - self._moved_at_s) * 1000
-        if not error.retriable or still_ms > self.options.poll_timeout_ms:
+        """Wait before the next attempt; raise errors that are not retriable or last too long."""
+        stalled_ms = (time.monotonic() - self._moved_at_s) * 1000
+        if not error.retriable or stalled_ms > self.options.poll_timeout_ms:
             raise error
         if isinstance(error, BrokerError) and error.code in MISSING:
             now_s = time.monotonic()
@@ -197,7 +197,7 @@ class FetchRange:
             self.cluster.view.expire(self.topic)
         time.sleep(self._backoff.next_ms() / 1000)
 
-    def _stuck(self, row: PartitionData) -> ClientError:
+    def _no_progress(self, row: PartitionData) -> ClientError:
         where = f"topic {self.topic!r} partition {self.partition}"
         limit = row.last_stable_offset if self.options.read_committed else row.high_watermark
         if limit < self.end:
@@ -207,14 +207,14 @@ class FetchRange:
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     topic=self.topic,
                     partition=self.partition,
-                    detail=f"offsets {self.position} to {self.end} were asked for; the log ends at {limit}",
+                    detail=f"offsets {self.position} to {self.end} are not in the log, which ends at {limit}",
                 )
             return RequestTimeoutError(
                 f"{where}: offset {self.position} could not be read within "
-                f"{self.options.poll_timeout_ms:g} ms: the {what} is {limit}, {self.end} was asked for"
+                f"{self.options.poll_timeout_ms:g} ms: the {what} is {limit}, the range ends at {self.end}"
             )
         return RequestTimeoutError(
-            f"{where}: nothing came for offset {self.position} within {self.options.poll_timeout_ms:g} ms"
+            f"{where}: no records for offset {self.position} within {self.options.poll_timeout_ms:g} ms"
         )
 
 

@@ -15,13 +15,13 @@ class AbortedTransactions:
         self._pending: list[tuple[int, int]] = []
         self._aborted: dict[int, bool] = {}
 
-    def learn(self, row: PartitionData) -> None:
-        """The list of a response covers all of its records: what was pending of an older one is in it."""
+    def update(self, row: PartitionData) -> None:
+        """Take over the list of a response, which covers all records of the response."""
         rows = [(item.first_offset, item.producer_id) for item in row.aborted_transactions or ()]
         self._pending = sorted(rows, reverse=True)
 
     def hides(self, data: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether no reader may see the batch."""
+        """Whether readers of committed records must not see the batch."""
         while self._pending and self._pending[-1][0] <= header.last_offset:
             self._aborted[self._pending.pop()[1]] = True
         if header.is_control:

@@ -1,4 +1,4 @@
-"""Where a consumer stands in each partition, and what it has fetched but not yet handed out."""
+"""The position of a consumer in a partition, and the fetched records that it has not returned yet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LENGTH_PREFIX_BYTES = 12
 
 
 class CorruptRecordsError(ClientError):
-    """What a broker sent is damaged: the checksum does not match, or the bytes are no records."""
+    """A broker sent damaged records: the checksum does not match, or they cannot be decoded."""
 
 
 class ConsumedRecord(NamedTuple):
-    """A record and where it stood in the log."""
+    """A record and its position in the log."""
 
     topic: str
     partition: int
@@ -31,7 +31,7 @@ class ConsumedRecord(NamedTuple):
 
 
 class PartitionState:
-    """The next offset to hand out and the bytes that hold it."""
+    """The next offset to return, and the fetched bytes from there."""
 
     __slots__ = (
         "_records",
@@ -54,7 +54,7 @@ class PartitionState:
         self.topic = topic
         self.partition = partition
         self.next_offset = next_offset
-        # For groups: up to where the user has come, and what of it is committed (-1: nothing).
+        # For groups: the offset after the last processed record, and the committed one (-1: none).
         self.consumed = next_offset
         self.committed = -1
         self.high_watermark = -1
@@ -69,21 +69,21 @@ class PartitionState:
 
     @property
     def has_records(self) -> bool:
-        """Bytes are there; whether a record is among them shows when they are read."""
+        """Whether there are fetched bytes; they may have no visible record."""
         return self._records is not None
 
     def seek(self, offset: int) -> None:
-        """Go elsewhere; an answer to a fetch that is still on its way will be recognised as old."""
+        """Set the position; the response to a fetch in flight is ignored."""
         self.generation += 1
         self.next_offset = self.consumed = offset
         self._records = None
 
     def fetched(self, data: bytes | memoryview, aborted: AbortedTransactions | None = None) -> None:
-        """With `aborted`, what it hides is left out."""
+        """Take over fetched bytes; with `aborted`, records that it hides are skipped."""
         self._records = self._iterate(data, aborted)
 
     def take(self, count_max: int) -> list[ConsumedRecord]:
-        """The next records, at most so many; empty when the bytes are used up."""
+        """The next records, at most `count_max`; empty when no bytes are left."""
         taken: list[ConsumedRecord] = []
         while self._records is not None and len(taken) < count_max:
             try:
@@ -93,7 +93,7 @@ class PartitionState:
             except ClientError:
                 self._records = None
                 if taken:
-                    # Hand out the good ones first: the damage is met again, and alone, at the next fetch.
+                    # Return the good ones first: the next fetch meets the damage again.
                     break
                 raise
             else:
@@ -108,7 +108,7 @@ class PartitionState:
         while position + HEADER_BYTES <= len(data):
             length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
             if length > 0 and position + LENGTH_PREFIX_BYTES + length > len(data):
-                break  # brokers may cut the last batch off: it comes whole the next time
+                break  # brokers may truncate the last batch: the next fetch has all of it
             yield from self._batch(data, position, aborted)
             position += LENGTH_PREFIX_BYTES + length
 
@@ -121,7 +121,7 @@ class PartitionState:
             if not crc_ok(data, position, header):
                 raise CorruptBatch("the checksum does not match")
             is_hidden = header.is_control if aborted is None else aborted.hides(data, position, header)
-            # Offsets before ours belong to a batch that we are in the middle of.
+            # The position may be in the middle of a batch.
             if not is_hidden and header.next_offset > self.next_offset:
                 for record in iter_records(data, position, header):
                     if record.offset >= self.next_offset:
@@ -130,5 +130,5 @@ class PartitionState:
             raise CorruptRecordsError(
                 f"topic {topic!r} partition {partition} after offset {self.next_offset}: {error}"
             ) from error
-        # Compaction and transaction markers leave offsets without a record: step over them.
+        # Compaction and transaction markers leave offsets without a record: skip them.
         self.next_offset = max(self.next_offset, header.next_offset)

@@ -28,7 +28,7 @@ class Coordinators:
         self.kind = kind
         self._nodes: dict[str, int] = {}
 
-    def learn(self, key: str, node_id: int) -> None:
+    def remember(self, key: str, node_id: int) -> None:
         self._nodes[key] = node_id
 
     def forget(self, keys: Iterable[str]) -> None:

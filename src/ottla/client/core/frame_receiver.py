@@ -1,4 +1,4 @@
-"""Cuts the byte stream of a connection into response frames, copying large ones only once."""
+"""Splits the byte stream of a connection into response frames, copying large ones only once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ BUFFER_BYTES = 64 * 1024
 
 
 class FrameReceiver:
-    """For `asyncio.BufferedProtocol`: gives out memory to receive into, returns whole frames.
+    """For `asyncio.BufferedProtocol`: supplies memory to receive into, returns whole frames.
 
-    Small frames are cut from one buffer that is used over and over. A frame that does not fit gets memory
-    of its own as soon as its size is known, and the rest of it is received straight into that.
+    Small frames are copied from one reused buffer. A frame that does not fit gets memory of its own as soon
+    as its size is known, and the rest of it is received directly into that.
     """
 
     __slots__ = ("_buffer", "_filled", "_frame", "_frame_filled", "_view", "frame_bytes_max")
@@ -25,13 +25,13 @@ class FrameReceiver:
         self._frame_filled = 0
 
     def memory(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The memory for the next bytes; never empty."""
         if self._frame is not None:
             return memoryview(self._frame)[self._frame_filled :]
         return self._view[self._filled :]
 
     def received(self, nbytes: int) -> list[bytes | bytearray]:
-        """Take note of new bytes; the frames they completed, without their size. Raises DecodeError."""
+        """Account for received bytes; the complete frames, without their size. Raises DecodeError."""
         if self._frame is not None:
             self._frame_filled += nbytes
             if self._frame_filled < len(self._frame):
@@ -44,7 +44,7 @@ class FrameReceiver:
         while self._filled - position >= 4:
             size = int.from_bytes(self._view[position : position + 4], "big", signed=True)
             if not 4 <= size <= self.frame_bytes_max:
-                raise DecodeError(f"a response of {size} bytes (at most {self.frame_bytes_max} are taken)")
+                raise DecodeError(f"a response of {size} bytes (the limit is {self.frame_bytes_max})")
             end = position + 4 + size
             if end > self._filled:
                 if size + 4 > BUFFER_BYTES // 2:

@@ -1,4 +1,4 @@
-"""Consumer groups as the client gives them: plain values, no wire structures."""
+"""Consumer groups as results of the client: plain values, no wire structures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ TopicPartition = tuple[str, int]
 CLASSIC = "classic"
 CONSUMER = "consumer"
 
-# Members that are not there need no owner: only these groups can be changed from outside.
+# Groups without members: only these can be changed by an admin.
 INACTIVE_STATES = ("Empty", "Dead")
 
 
 class GroupListing(NamedTuple):
-    """A group in a list; `state` and `type` are empty where an older broker does not say."""
+    """A group in a list; `state` and `type` are empty where an older broker does not report them."""
 
     group_id: str
     state: str
@@ -40,12 +40,12 @@ class GroupMember(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The shortest that tells it from the others: its instance id, else its member id."""
+        """Its instance id, else its member id."""
         return self.instance_id or self.member_id
 
 
 class RebalanceCause(NamedTuple):
-    """One thing that set a rebalance off, and whose doing it was."""
+    """One cause of a rebalance, and the member that caused it."""
 
     what: str
     at_ms: int
@@ -56,7 +56,7 @@ class RebalanceCause(NamedTuple):
 
 
 class Rebalance(NamedTuple):
-    """One rebalance; `ended_ms` is -1 while it goes on, `epoch` is the generation that it led to."""
+    """One rebalance; `ended_ms` is -1 while it is in progress, `epoch` is the resulting generation."""
 
     began_ms: int
     ended_ms: int
@@ -67,15 +67,15 @@ class Rebalance(NamedTuple):
 
     @property
     def duration_ms(self) -> int:
-        """-1 while it goes on."""
+        """-1 while it is in progress."""
         return -1 if self.ended_ms < 0 else self.ended_ms - self.began_ms
 
 
 class GroupInfo(NamedTuple):
     """A group of either type.
 
-    `type` is "classic" or "consumer" (KIP-848). Classic groups tell no epochs: these are -1, or what the last
-    rebalance led to. `rebalances`, the newest last, is what the coordinator remembers, if it tells.
+    `type` is "classic" or "consumer" (KIP-848). Classic groups have no epochs: these are -1, or the
+    generation of the last rebalance. `rebalances`, the newest last, are those that the coordinator reports.
     """
 
     group_id: str
@@ -95,12 +95,12 @@ class GroupInfo(NamedTuple):
 
     @property
     def owners(self) -> dict[TopicPartition, GroupMember]:
-        """Who reads which partition."""
+        """The member that owns each partition."""
         return {key: member for member in self.members for key in member.assignment}
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group stands in a partition: the offset of the next record to be read."""
+    """The committed offset of a partition: that of the next record to be read."""
 
     offset: int
     leader_epoch: int = -1
@@ -108,10 +108,10 @@ class CommittedOffset(NamedTuple):
 
 
 class PartitionLag(NamedTuple):
-    """What a group has still to read of a partition.
+    """The lag of a group in a partition.
 
-    `committed` is -1 where the group has committed nothing, and `lag` then -1 too: it is not known where it
-    will begin. An `end` of -1 stands for a partition that is not there any more, or cannot be asked.
+    `committed` is -1 without a committed offset, and `lag` then -1 too: where it will start is unknown.
+    `end` is -1 if the partition does not exist any more, or has no leader.
     """
 
     topic: str

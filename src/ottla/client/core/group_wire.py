@@ -1,4 +1,4 @@
-"""Between what brokers say of groups and what the client makes of it."""
+"""Conversion between wire structures of groups and the client's types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROTOCOL_TYPE = "consumer"
 CLASSIC_MEMBER = 0
 
 _VERSION = Struct(">h")
-# Read by every client there is; nothing of the later ones is of use to an eager member.
+# Every client reads version 0, and an eager member needs no field of later ones.
 SUBSCRIPTION_VERSION = 0
 ASSIGNMENT_VERSION = 0
 
@@ -46,7 +46,7 @@ def partitions_by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return found
 
 
-# What classic members tell each other: a version, then a message.
+# The embedded formats of classic members: a version, then a message.
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
@@ -83,7 +83,7 @@ def read_assignment(data: bytes) -> list[TopicPartition]:
 
 
 def _version(data: bytes, newest: int) -> int:
-    """Later versions begin like the newest one that is known."""
+    """Later versions begin like the newest known one."""
     try:
         version: int = _VERSION.unpack_from(data)[0]
     except StructError as error:
@@ -116,7 +116,7 @@ def _classic_member(row: describe_groups_response.DescribedGroupMember, protocol
     topics: list[str] = []
     assignment: list[TopicPartition] = []
     if protocol_type == PROTOCOL_TYPE:
-        # Any client may have written this: what cannot be read is not shown, the rest is.
+        # Any client may have written this: show what can be read.
         try:
             topics = read_subscription(bytes(row.member_metadata))
             assignment = read_assignment(bytes(row.member_assignment))

@@ -1,4 +1,4 @@
-"""What both kinds of connection do alike: agree with a broker on versions, and read its answers."""
+"""Version negotiation with a broker, and decoding of its responses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ RESPONSE_BYTES_MAX = 512 * 1024 * 1024
 
 
 class Negotiated:
-    """A broker by its address, with what it told when we connected."""
+    """A broker with its address, API versions and features."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.host = host
         self.port = port
         self.client_id = client_id
         self.broker_versions: dict[int, tuple[int, int]] = {}
-        # The cluster's features and the levels that are finalized.
+        # Finalized levels of the cluster's features.
         self.features: dict[str, int] = {}
 
     @property
@@ -34,9 +34,9 @@ class Negotiated:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def version_for(self, api_key: int, at_most: int | None = None) -> int:
-        """The newest version of an API that both sides know. Raises UnsupportedApiError.
+        """The newest version of an API that both sides support. Raises UnsupportedApiError.
 
-        Only `at_most` may name a version that is not stable yet.
+        Unstable versions are used only with `at_most`.
         """
         api = API_BY_KEY[api_key]
         theirs = self.broker_versions.get(api_key)
@@ -52,8 +52,8 @@ class Negotiated:
         return version
 
     def take_versions(self, answer: ApiVersionsResponse) -> None:
-        """Raises BrokerError if the broker does not tell."""
-        raise_for(answer.error_code, detail=f"{self.address} refused to tell its API versions")
+        """Take over ApiVersions. Raises BrokerError."""
+        raise_for(answer.error_code, detail=f"{self.address} refused ApiVersions")
         self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
@@ -62,30 +62,30 @@ def versions_request() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__)
 
 
-def version_to_ask_again(answer: ApiVersionsResponse, asked: int) -> int | None:
-    """In which version the broker would tell; None if it has told, or never will."""
+def version_to_retry(answer: ApiVersionsResponse, sent: int) -> int | None:
+    """The version of ApiVersions that the broker supports; None if the response is final."""
     if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
         return None
     offered = [row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS_KEY]
-    return min(asked, offered[0]) if offered else 0
+    return min(sent, offered[0]) if offered else 0
 
 
 def decode_answer(api: Api, version: int, frame: Buffer) -> Message:
-    """The body of an answer. Raises DecodeError."""
+    """The body of a response. Raises DecodeError."""
     if api.key == API_VERSIONS_KEY:
         code = int.from_bytes(frame[CORRELATION_ID_BYTES : CORRELATION_ID_BYTES + 2], "big", signed=True)
         if code == ErrorCode.UNSUPPORTED_VERSION:
             return _decode_unsupported(frame)
     _, position = read_response_header(api.key, version, frame)
-    # Bytes after the message are let pass: some implementations pad, and nothing we read depends on them.
+    # Trailing bytes are ignored: some implementations pad.
     message, _ = api.response_class().read(version, frame, position)
     return message
 
 
 def _decode_unsupported(frame: Buffer) -> ApiVersionsResponse:
-    """A broker that does not know our version answers in version 0, the only one it can be sure we know.
+    """A broker that does not know our version of ApiVersions responds in version 0.
 
-    Some answer in other forms; the code is all we need then, and version 0 is what we try next.
+    Some use other formats; the error code is enough then, and version 0 is tried next.
     """
     try:
         return ApiVersionsResponse.read(0, frame, CORRELATION_ID_BYTES)[0]

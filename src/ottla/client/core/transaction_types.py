@@ -1,4 +1,4 @@
-"""Transactions as the admin client gives them: plain values, no wire structures."""
+"""Transactions as results of the client: plain values, no wire structures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TransactionInfo(NamedTuple):
 
     @property
     def has_timeout(self) -> bool:
-        """Without one it waits for the word of its client, perhaps prepared for a two-phase commit."""
+        """Without one only its client ends it: it may be prepared for a two-phase commit."""
         return 0 <= self.timeout_ms < NO_TIMEOUT_MS
 
 
@@ -69,8 +69,7 @@ def info_of(row: TransactionState, coordinator: int) -> TransactionInfo:
 
 
 class ProducerState(NamedTuple):
-    """What the leader of a partition remembers of a producer; `txn_start_offset` is -1 without an open
-    transaction."""
+    """The state of a producer in a partition; `txn_start_offset` is -1 without an open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -81,8 +80,10 @@ class ProducerState(NamedTuple):
 
 
 class HangingTransaction(NamedTuple):
-    """Open in a partition, and no coordinator will ever end it; `transactional_id` is None if nobody has its
-    producer id."""
+    """A transaction that is open in a partition and that no coordinator will end.
+
+    `transactional_id` is None if no transactional id has the producer id.
+    """
 
     topic: str
     partition: int

@@ -1,6 +1,6 @@
-"""The classic protocol: JoinGroup, SyncGroup, heartbeats; one of the members assigns, by range.
+"""The classic protocol: JoinGroup, SyncGroup, heartbeats; one member is the leader and assigns by range.
 
-The eager way, which every client understands: before members join again, each gives up all that it has.
+Rebalances are eager, which every client supports: members revoke all partitions before they rejoin.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 from ottla.protocol.versions import LEAVE_GROUP_MEMBERS_SINCE
 
 ASSIGNOR = "range"
-# How much longer than the coordinator may take we wait for the answer to a JoinGroup.
+# The time-out of JoinGroup is this much longer than the coordinator may take.
 JOIN_GRACE_MS = 10_000
-# How often a leader looks for new topics and partitions: nobody else tells it.
+# How often a leader looks for new topics and partitions.
 LOOK_AT_TOPICS_MS = 30_000
 
 
@@ -45,16 +45,16 @@ class ClassicProtocol:
         self.membership = membership
         self._member_id = ""
         self._generation = -1
-        # As leader: the partitions of the topics that were assigned, to see when there are others.
+        # As leader: the partition counts of the assigned topics, to notice changes.
         self._led: dict[str, int] | None = None
         self._looked_s = 0.0
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises whatever does not pass by itself."""
+        """Run until cancelled. Raises errors that are not retriable."""
         backoff = self.membership.cluster.core.backoff()
         while True:
             try:
-                await self._give_up_all()
+                await self._revoke_all()
                 assigned = await self._join()
                 backoff.reset()
                 if assigned:
@@ -62,7 +62,7 @@ class ClassicProtocol:
                 await self._stay()
             except ClientError as error:
                 if is_removed(error):
-                    self._start_over()
+                    self._restart()
                 elif not (error.retriable or _is(error, ErrorCode.REBALANCE_IN_PROGRESS)):
                     raise
                 elif error.retriable:
@@ -70,7 +70,7 @@ class ClassicProtocol:
 
     async def leave(self) -> None:
         if self.membership.options.instance_id is not None or not self._member_id:
-            return  # a static member is expected back
+            return  # a static member keeps its place for its return
         request = LeaveGroupRequest(group_id=self.membership.options.group_id)
 
         async def attempt(connection: Connection) -> None:
@@ -83,17 +83,17 @@ class ClassicProtocol:
 
         await self.membership.coordinators.once(self.membership.options.group_id, attempt, lane=GROUP_LANE)
 
-    def _start_over(self) -> None:
+    def _restart(self) -> None:
         self._member_id, self._generation, self._led = "", -1, None
-        self._tell_identity()
+        self._set_identity()
         self.membership.lose()
 
-    def _tell_identity(self) -> None:
+    def _set_identity(self) -> None:
         instance_id = self.membership.options.instance_id
         self.membership.identity = MemberIdentity(self._member_id, self._generation, instance_id)
 
-    async def _give_up_all(self) -> None:
-        """Have the consumer give up what it has, and what it has lost."""
+    async def _revoke_all(self) -> None:
+        """Have the consumer release the partitions that it owns or has lost."""
         membership = self.membership
         if membership.change is not None:
             await self._until(membership.change)
@@ -101,7 +101,7 @@ class ClassicProtocol:
             await self._until(membership.propose(membership.owned, ()))
 
     async def _until(self, change: Change) -> None:
-        """Wait for the consumer to make a change; meanwhile the coordinator hears that we live."""
+        """Wait for the consumer to make a change, with heartbeats to the coordinator meanwhile."""
         while not change.done.done():
             await asyncio.wait([change.done], timeout=self.membership.options.heartbeat_interval_ms / 1000)
             if not change.done.done() and self._member_id:
@@ -112,7 +112,7 @@ class ClassicProtocol:
                         raise
 
     async def _stay(self) -> None:
-        """Be a member until the group rebalances: that is raised."""
+        """Send heartbeats until the group rebalances, which is raised, or the subscription changes."""
         membership = self.membership
         while True:
             await membership.pause(membership.options.heartbeat_interval_ms)
@@ -127,9 +127,9 @@ class ClassicProtocol:
     async def _heartbeat(self) -> None:
         membership = self.membership
         if not membership.is_polled:
-            # Nobody has polled for long: others shall have the partitions until somebody does.
+            # The consumer does not poll: leave the partitions to other members until it does.
             await self.leave()
-            self._start_over()
+            self._restart()
             await membership.wait_for_poll()
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, group=membership.options.group_id)
         request = HeartbeatRequest(
@@ -159,7 +159,7 @@ class ClassicProtocol:
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = await self._assign(response.members)
         assigned = await self._sync(assignments)
-        self._tell_identity()
+        self._set_identity()
         return assigned
 
     async def _ask_to_join(self, topics: list[str]) -> join_group_response.JoinGroupResponse:
@@ -211,11 +211,11 @@ class ClassicProtocol:
             try:
                 return read_assignment(bytes(response.assignment))
             except DecodeError as error:
-                raise ClientError(f"group {options.group_id!r}: no assignment: {error}") from error
+                raise ClientError(f"group {options.group_id!r}: invalid assignment: {error}") from error
 
         return await self.membership.coordinators.once(options.group_id, attempt, lane=GROUP_LANE)
 
-    # Leading.
+    # Leader.
 
     async def _assign(
         self, members: Iterable[join_group_response.JoinGroupResponseMember]
@@ -240,7 +240,7 @@ class ClassicProtocol:
         }
 
     async def _topics(self) -> list[str]:
-        """What to subscribe to; a pattern is matched here, for the protocol knows names only."""
+        """The topics to subscribe to; patterns are matched here, because the protocol has names only."""
         subscription = self.membership.subscription
         if subscription.pattern is None:
             return list(subscription.topics)
@@ -266,7 +266,7 @@ class ClassicProtocol:
 def assign_range(
     wanted: Mapping[str, list[str]], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Each topic in runs of neighbours: the first members get one more where it does not come out even."""
+    """Assign ranges of each topic; the first members get one more if the number is not divisible."""
     assigned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for topic, count in counts.items():
         readers = [member_id for member_id, topics in wanted.items() if topic in topics]

@@ -1,8 +1,8 @@
-"""The consumer protocol (KIP-848): one request, and the coordinator does the thinking.
+"""The consumer protocol (KIP-848): one request, and the coordinator computes assignments.
 
-Each heartbeat tells only what is new; after a failure all is told again. An answer may hold an assignment:
-what we are to have now. We give up what is not in it, take over what is, and say with the next heartbeat
-what we have. Nobody else notices.
+A heartbeat has only fields that changed; after a failure it has all of them. A response may have a target
+assignment. The member revokes partitions that are not in it, adds new ones, and reports with the next
+heartbeat which it owns. Other members are not interrupted.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ class ConsumerProtocol:
         self._member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._epoch = JOINING
         self._interval_ms = float(membership.options.heartbeat_interval_ms)
-        # What the coordinator wants us to have, and the topics that we know by their ids.
+        # The target assignment, and the topics whose ids are known.
         self._target: dict[bytes, list[int]] = {}
         self._ids: dict[str, bytes] = {}
         self._change: Change | None = None
-        # What the next heartbeat must tell: everything, or only what we have.
-        self._tell_all = True
-        self._tell_owned = False
-        # Something was taken back, and the coordinator has not heard since what we have: it waits for that,
-        # also where we never had it, because we did not know the topic yet.
-        self._was_taken_back = False
+        # What the next heartbeat must have: all fields, or the owned partitions.
+        self._send_all = True
+        self._send_owned = False
+        # The target has shrunk, and the coordinator has not been sent the owned partitions since. It waits
+        # for them, also if we never had the partition because its topic was still unknown.
+        self._target_has_shrunk = False
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises NotOffered and whatever does not pass by itself."""
+        """Run until cancelled. Raises NotOffered and errors that are not retriable."""
         membership = self.membership
         backoff = self.membership.cluster.core.backoff()
         while True:
             if not membership.is_polled:
-                await self._sit_out()
+                await self._leave_until_polled()
             if self._epoch == JOINING and self._change is not None:
-                # What we lost must be given up before we join again: who joins has nothing.
+                # Lost partitions must be released before we rejoin: a new member owns none.
                 await asyncio.wait([self._change.done])
                 self._change = None
             try:
@@ -71,15 +71,15 @@ class ConsumerProtocol:
                 await pause(backoff)
                 continue
             backoff.reset()
-            self._learn(response)
+            self._take(response)
             unknown = await self._reconcile()
-            if self._tell_owned:
+            if self._send_owned:
                 continue
             wait_ms = min(self._interval_ms, UNKNOWN_TOPIC_PAUSE_MS) if unknown else self._interval_ms
             await membership.pause(wait_ms, self._change)
             if self._change is not None and self._change.done.done():
                 self._change = None
-                self._tell_owned = True
+                self._send_owned = True
 
     async def leave(self) -> None:
         membership = self.membership
@@ -96,11 +96,11 @@ class ConsumerProtocol:
 
         await membership.coordinators.once(membership.options.group_id, attempt, lane=GROUP_LANE)
 
-    async def _sit_out(self) -> None:
-        """Nobody has polled for long: others shall have the partitions until somebody does."""
-        with suppress(ClientError):  # failing that, the coordinator will miss our heartbeats
+    async def _leave_until_polled(self) -> None:
+        """The consumer does not poll: leave the partitions to other members until it does."""
+        with suppress(ClientError):  # otherwise the session times out
             await self.leave()
-        self._start_over()
+        self._restart()
         await self.membership.wait_for_poll()
 
     async def _heartbeat(self, connection: Connection) -> ConsumerGroupHeartbeatResponse:
@@ -120,18 +120,18 @@ class ConsumerProtocol:
         )
         changed = membership.subscription_changed
         if self._epoch == JOINING:
-            self._tell_all = True  # some coordinators let a member join more than once
-        if self._tell_all or changed:
+            self._send_all = True  # some coordinators need several heartbeats for a join
+        if self._send_all or changed:
             request.subscribed_topic_names = list(subscription.topics)
             if version >= CONSUMER_GROUP_HEARTBEAT_PATTERN_SINCE:
                 request.subscribed_topic_regex = subscription.pattern or ""
             elif subscription.pattern is not None:
-                raise ClientError(f"group {options.group_id!r}: the broker is too old for patterns of topics")
-        if self._tell_all:
+                raise ClientError(f"group {options.group_id!r}: the broker is too old for topic patterns")
+        if self._send_all:
             request.rack_id = options.rack
             request.rebalance_timeout_ms = options.max_poll_interval_ms
             request.server_assignor = options.assignor
-        if self._tell_all or self._tell_owned:
+        if self._send_all or self._send_owned:
             request.topic_partitions = [
                 TopicPartitions(topic_id=self._ids[topic], partitions=numbers)
                 for topic, numbers in partitions_by_topic(membership.owned).items()
@@ -139,34 +139,34 @@ class ConsumerProtocol:
         response = await membership.cluster.ask(connection, request, ConsumerGroupHeartbeatResponse)
         raise_for(response.error_code, group=options.group_id, detail=response.error_message)
         if request.topic_partitions is not None:
-            self._was_taken_back = False
-        self._tell_all = self._tell_owned = False
+            self._target_has_shrunk = False
+        self._send_all = self._send_owned = False
         if changed and membership.subscription == subscription:
             membership.subscription_changed = False
         return response
 
     def _failed(self, error: ClientError) -> None:
-        """Decide what a failed heartbeat means. Raises it if it does not pass by itself."""
-        # Whether it arrived is not known: all is told again.
-        self._tell_all = True
+        """Handle a failed heartbeat. Raises the error if it is not retriable."""
+        # Whether it arrived is unknown: send everything.
+        self._send_all = True
         code = error.code if isinstance(error, BrokerError) else None
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
-            self._start_over()
+            self._restart()
         elif code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND) and self._epoch == JOINING:
-            # The cluster has the protocol switched off, or the group has members that speak the other.
+            # The protocol is disabled in the cluster, or the group has members of the classic one.
             raise NotOffered() from error
         elif not error.retriable and code != ErrorCode.UNRELEASED_INSTANCE_ID:
             raise error
 
-    def _start_over(self) -> None:
+    def _restart(self) -> None:
         self._epoch = JOINING
-        self._tell_all = True
+        self._send_all = True
         self._target = {}
-        self._was_taken_back = False
+        self._target_has_shrunk = False
         self._change = self.membership.lose()
         self.membership.identity = MemberIdentity(instance_id=self.membership.options.instance_id)
 
-    def _learn(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
         self._interval_ms = response.heartbeat_interval_ms or self._interval_ms
@@ -177,10 +177,10 @@ class ConsumerProtocol:
             before, rows = self._target, response.assignment.topic_partitions
             self._target = {bytes(row.topic_id): sorted(row.partitions) for row in rows}
             if any(not {*numbers} <= {*self._target.get(key, ())} for key, numbers in before.items()):
-                self._was_taken_back = True
+                self._target_has_shrunk = True
 
     async def _reconcile(self) -> bool:
-        """Propose the way from what we have to what we should have. True if a topic is not known yet."""
+        """Propose the change from the owned to the target partitions. True if a topic is still unknown."""
         target, unknown = await self._named_target()
         if self._change is not None or self.membership.change is not None:
             return unknown
@@ -189,14 +189,14 @@ class ConsumerProtocol:
         assign = [key for key in target if key not in owned]
         if revoke or assign:
             self._change = self.membership.propose(revoke, assign)
-        elif self._was_taken_back:
-            self._tell_owned = True
+        elif self._target_has_shrunk:
+            self._send_owned = True
         return unknown
 
     async def _named_target(self) -> tuple[dict[TopicPartition, None], bool]:
         view = self.membership.cluster.view
         if any(view.name_of(topic_id) is None for topic_id in self._target):
-            with suppress(ClientError):  # it is asked for again soon
+            with suppress(ClientError):  # it is retried soon
                 await self.membership.cluster.refresh(None)
         named: dict[TopicPartition, None] = {}
         unknown = False

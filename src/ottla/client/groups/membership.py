@@ -1,9 +1,8 @@
-"""A consumer's place in a group: who it is there, which partitions it has, what is about to change.
+"""Membership of a consumer in a group: its identity, its partitions, the next change of them.
 
-A task in the background joins, sends heartbeats and hears what the coordinator wants. It changes nothing by
-itself: it proposes a `Change`, and the consumer makes it in its next poll, where the user's code stands
-still. So nobody loses a partition in the middle of a record. A consumer that does not poll for
-`max_poll_interval_ms` leaves the group, and joins again with its next poll.
+A background task joins and sends heartbeats. It does not change the assignment itself: it proposes a
+`Change`, and the consumer makes it in its next poll, between records of the user. A consumer that does not
+poll for `max_poll_interval_ms` leaves the group, and rejoins with its next poll.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ GROUP_LANE = "group"
 PROTOCOLS = ("auto", "consumer", "classic")
 LEAVE_TIMEOUT_MS = 5_000
 
-# After these the coordinator no longer counts us among the members.
+# After these the consumer is no longer a member.
 REMOVED = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -37,32 +36,32 @@ REMOVED = (
 
 
 class RebalanceListener:
-    """Told, in the middle of `poll`, which partitions come and go. Override what you need.
+    """Called during `poll` when partitions are assigned, revoked or lost. Override what you need.
 
-    Revoked partitions are still ours during the call: the place to write down where one stands. Lost ones
-    belong to somebody else already; unless overridden, they are treated like revoked ones.
+    Revoked partitions are still owned during the call: commit offsets there. Lost ones may belong to another
+    member already; by default they are treated like revoked ones.
     """
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """The partitions that were added; their positions are set."""
 
     async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-        """The partitions that will be gone after the call."""
+        """The partitions that are revoked after the call."""
 
     async def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
-        """The partitions that are gone already: nothing can be committed for them."""
+        """The partitions that were lost: their offsets cannot be committed."""
         await self.on_partitions_revoked(lost)
 
 
 class Subscription(NamedTuple):
-    """What to read: topics by name, or those that a pattern matches."""
+    """Topics by name, or those that a pattern matches."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
 
 
 class GroupOptions(NamedTuple):
-    """How to be a member."""
+    """Options of a member."""
 
     group_id: str
     protocol: str = "auto"
@@ -83,7 +82,7 @@ class GroupOptions(NamedTuple):
 
 
 class Change:
-    """Partitions to give up and to take over; `done` when the consumer has done both."""
+    """Partitions to revoke and to assign; `done` when the consumer has done both."""
 
     __slots__ = ("assign", "done", "lost", "revoke")
 
@@ -97,11 +96,11 @@ class Change:
 
 
 class NotOffered(Exception):
-    """The group cannot be joined by this protocol, but maybe by the other."""
+    """The group cannot be joined with this protocol, but maybe with the other."""
 
 
 class Membership:
-    """One consumer in one group. Protocols (classes with `run` and `leave`) do the talking."""
+    """One consumer in one group. Protocols (classes with `run` and `leave`) talk to the coordinator."""
 
     def __init__(
         self,
@@ -118,20 +117,20 @@ class Membership:
         self.identity = MemberIdentity(instance_id=options.instance_id)
         self.owned: dict[TopicPartition, None] = {}
         self.change: Change | None = None
-        # Set when there is something for poll to see, when the subscription is another, when poll is back.
+        # Set when poll has a change to make, when the subscription changes, when the consumer polls again.
         self.woken = asyncio.Event()
-        self._nudged = asyncio.Event()
-        self._back = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._polled_again = asyncio.Event()
         self.polled_s = time.monotonic()
         self._protocol: ConsumerProtocol | ClassicProtocol | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # The consumer's side.
+    # Called by the consumer.
 
     def poll(self) -> Change | None:
-        """Say that the consumer is there; what it has to change now. Raises what ended the membership."""
+        """Note that the consumer polls; the change it has to make now. Raises what ended the membership."""
         self.polled_s = time.monotonic()
-        self._back.set()
+        self._polled_again.set()
         self.woken.clear()
         if self._task is not None and self._task.done():
             task, self._task = self._task, None
@@ -153,10 +152,10 @@ class Membership:
         if subscription != self.subscription:
             self.subscription_changed = True
             self.subscription = subscription
-        self._nudged.set()
+        self._changed.set()
 
     async def leave(self) -> None:
-        """Leave the group, so that others need not wait for the session to time out."""
+        """Leave the group, so that its partitions are reassigned before the session times out."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -167,10 +166,10 @@ class Membership:
                 async with asyncio.timeout(LEAVE_TIMEOUT_MS / 1000):
                     await self._protocol.leave()
             except (ClientError, TimeoutError):
-                pass  # the coordinator finds out by itself
+                pass  # the session will time out
         self.identity = MemberIdentity(instance_id=self.options.instance_id)
 
-    # The protocols' side.
+    # Called by protocols.
 
     def propose(self, revoke: Iterable[TopicPartition], assign: Iterable[TopicPartition]) -> Change:
         assert self.change is None
@@ -179,7 +178,7 @@ class Membership:
         return self.change
 
     def lose(self) -> Change | None:
-        """We are no member any more: whatever we had is somebody else's. None if there was nothing."""
+        """The consumer is no longer a member and has lost its partitions; None if it had none."""
         old, self.change = self.change, None
         if old is not None and not old.done.done():
             old.done.cancel()
@@ -195,24 +194,24 @@ class Membership:
 
     async def wait_for_poll(self) -> None:
         while not self.is_polled:
-            self._back.clear()
-            await self._back.wait()
+            self._polled_again.clear()
+            await self._polled_again.wait()
 
     async def pause(self, wait_ms: float, change: Change | None = None) -> None:
-        """Wait so long, less if the change is made or the subscription is another."""
+        """Wait, but not longer than until the change is made or the subscription changes."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_ms / 1000
         while not self.subscription_changed and not (change is not None and change.done.done()):
             left_s = end_s - loop.time()
             if left_s <= 0:
                 return
-            self._nudged.clear()
-            nudge = asyncio.ensure_future(self._nudged.wait())
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
             try:
-                waited: list[asyncio.Future[Any]] = [nudge] if change is None else [nudge, change.done]
+                waited: list[asyncio.Future[Any]] = [changed] if change is None else [changed, change.done]
                 await asyncio.wait(waited, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                nudge.cancel()
+                changed.cancel()
 
     async def _run(self) -> None:
         from ottla.client.groups.classic_protocol import ClassicProtocol
@@ -234,5 +233,5 @@ class Membership:
 
 
 def is_removed(error: ClientError) -> bool:
-    """Whether the coordinator says that we are no member of this generation."""
+    """Whether the error means that the consumer is not a member of this generation."""
     return isinstance(error, BrokerError) and error.code in REMOVED
