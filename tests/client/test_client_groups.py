@@ -20,7 +20,7 @@ from ottla.client import (
     RebalanceListener,
     UnknownGroupError,
 )
-from ottla.client.groups.classic_protocol import assign_range
+from ottla.client.consumer.classic_protocol import assign_range
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for

@@ -9,9 +9,10 @@ import pytest
 
 from ottla.client import BrokerError, Consumer
 from ottla.client.clock import backoff_between
+from ottla.client.consumer.classic_protocol import ClassicProtocol
+from ottla.client.consumer.consumer_protocol import ConsumerProtocol
+from ottla.client.consumer.membership import GroupOptions, Membership, Protocols, Subscription
 from ottla.client.core.retry import Backoff
-from ottla.client.groups.consumer_protocol import ConsumerProtocol
-from ottla.client.groups.membership import GroupOptions, Membership, Subscription
 from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -19,6 +20,7 @@ from ottla.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
+PROTOCOLS = Protocols(ConsumerProtocol, ClassicProtocol)
 KNOWN, STRANGE = b"k" * 16, b"s" * 16
 Shares = dict[bytes, list[int]]
 
@@ -73,7 +75,7 @@ def reported_by_a_member(*assignments: Shares | None) -> list[Shares | None]:
     cluster = ScriptedCluster(*assignments)
 
     async def play() -> None:
-        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster)  # type: ignore[arg-type]
+        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster, PROTOCOLS)  # type: ignore[arg-type]
         running = asyncio.create_task(ConsumerProtocol(membership).run())
         async with asyncio.timeout(10):
             while len(cluster.reported) < 10:
@@ -110,7 +112,7 @@ def test_the_same_next_to_partitions_that_are_kept() -> None:
 def test_a_second_subscribe_before_a_heartbeat_keeps_the_change() -> None:
     async def play() -> bool:
         cluster = ScriptedCluster()
-        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster)  # type: ignore[arg-type]
+        membership = Membership(cluster, GroupOptions("g"), Subscription(("known",)), cluster, PROTOCOLS)  # type: ignore[arg-type]
         membership.subscribe(Subscription(("other",)))
         membership.subscribe(Subscription(("other",)))
         return membership.subscription_changed

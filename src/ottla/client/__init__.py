@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     )
     from ottla.client.aio.cluster import ClusterClient
     from ottla.client.aio.connection import Connection
-    from ottla.client.aio.consumer import Consumer, Start
     from ottla.client.aio.producer import Producer
     from ottla.client.aio.record_batches import Delivery
     from ottla.client.blocking.arrow_read import read_arrow
@@ -67,6 +66,8 @@ if TYPE_CHECKING:
     from ottla.client.blocking.cluster import SyncCluster, shared_cluster
     from ottla.client.blocking.groups import SyncGroup
     from ottla.client.blocking.transactions import SyncTransactions, end_transactions
+    from ottla.client.consumer.consumer import Consumer, Start
+    from ottla.client.consumer.membership import RebalanceListener
     from ottla.client.core.batches import ProducerId
     from ottla.client.core.consumer_state import ConsumedRecord, CorruptRecordsError
     from ottla.client.core.group_types import (
@@ -105,7 +106,6 @@ if TYPE_CHECKING:
         UnknownTransactionalIdError,
         UnsupportedApiError,
     )
-    from ottla.client.groups.membership import RebalanceListener
     from ottla.client.options import ClientOptions, ClusterOptions, Partitioner
 
 _HOMES = {
@@ -128,7 +128,7 @@ _HOMES = {
     "blocking.arrow_write": ("ArrowWriter", "Written", "write_arrow"),
     "aio.cluster": ("ClusterClient",),
     "aio.connection": ("Connection",),
-    "aio.consumer": ("Consumer", "Start"),
+    "consumer.consumer": ("Consumer", "Start"),
     "core.batches": ("ProducerId",),
     "core.consumer_state": ("ConsumedRecord", "CorruptRecordsError"),
     "errors": (
@@ -158,7 +158,7 @@ _HOMES = {
         "Rebalance",
         "RebalanceCause",
     ),
-    "groups.membership": ("RebalanceListener",),
+    "consumer.membership": ("RebalanceListener",),
     "core.metadata": ("Node", "PartitionInfo", "TopicInfo"),
     "core.offsets": ("EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAt"),
     "aio.producer": ("Producer",),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from ottla.client.core.steps import Address
 from ottla.records.compression import CODEC_BY_NAME
 
 DEFAULT_PORT = 9092
@@ -27,6 +26,13 @@ _ABOVE_ZERO = (
     "buffer_bytes_max",
 )
 _NOT_NEGATIVE = ("retry_timeout_ms", "metadata_max_age_ms", "linger_ms")
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ottla.cli.records.start_point import LastN
 from ottla.client import Admin
-from ottla.client.aio.consumer import Start, timestamp_ms_of
+from ottla.client.consumer.consumer import Start, timestamp_ms_of
 from ottla.client.core.group_types import GroupInfo, TopicPartition
 from ottla.client.errors import ClientError
 

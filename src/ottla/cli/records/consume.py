@@ -16,8 +16,8 @@ from ottla.cli.output import connected, run_command
 from ottla.cli.records.record_json import record_to_json
 from ottla.cli.records.start_point import LastN, parse_start
 from ottla.client import EARLIEST, LATEST, ConsumedRecord
-from ottla.client.aio.consumer import ISOLATION_LEVELS, Consumer, Start
 from ottla.client.clock import deadline_in
+from ottla.client.consumer.consumer import ISOLATION_LEVELS, Consumer, Start
 
 HELP = """Print the records of a topic and wait for more.
 

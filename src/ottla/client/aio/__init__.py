@@ -1,1 +1,1 @@
-"""The asyncio client: connections, producer and consumer."""
+"""The asyncio shell: connections, cluster, producer."""

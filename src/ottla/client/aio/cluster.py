@@ -14,7 +14,6 @@ from ottla.client.core.cluster import ClusterCore, TopicPartition
 from ottla.client.core.metadata import ClusterView, PartitionInfo, TopicInfo
 from ottla.client.core.offsets import OffsetAt
 from ottla.client.core.steps import (
-    Address,
     Build,
     Call,
     CallMany,
@@ -26,7 +25,7 @@ from ottla.client.core.steps import (
     request_for,
 )
 from ottla.client.errors import ClientError, ClosedError
-from ottla.client.options import ClientOptions
+from ottla.client.options import Address, ClientOptions
 from ottla.protocol.message import Message
 
 Result = TypeVar("Result")

@@ -13,10 +13,10 @@ from ottla.client.blocking.cluster import SyncCluster
 from ottla.client.blocking.connection import SyncConnection
 from ottla.client.core.batches import ProducerId
 from ottla.client.core.delivery import Delivery, DeliveryLimits
-from ottla.client.core.steps import Address, Call, Effect, Steps, request_for
+from ottla.client.core.steps import Call, Effect, Steps, request_for
 from ottla.client.core.transactions import Transactions
 from ottla.client.errors import ClientError
-from ottla.client.options import ClientOptions
+from ottla.client.options import Address, ClientOptions
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.arrow import LaidOut
 

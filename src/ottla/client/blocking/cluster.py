@@ -24,7 +24,6 @@ from ottla.client.core.negotiation import Negotiated
 from ottla.client.core.offsets import OffsetAt
 from ottla.client.core.retry import Backoff
 from ottla.client.core.steps import (
-    Address,
     Build,
     Call,
     CallMany,
@@ -36,7 +35,7 @@ from ottla.client.core.steps import (
     request_for,
 )
 from ottla.client.errors import ClientError
-from ottla.client.options import ClientOptions
+from ottla.client.options import Address, ClientOptions
 from ottla.protocol.message import Message
 
 # An idle connection may have been closed by the broker (connections.max.idle.ms is 10 minutes there).

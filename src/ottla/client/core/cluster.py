@@ -13,7 +13,7 @@ from typing import Any
 from ottla.client.core.metadata import ClusterView, Node, PartitionInfo, TopicInfo
 from ottla.client.core.negotiation import Negotiated
 from ottla.client.core.retry import Backoff, Clock, Deadline, Retry
-from ottla.client.core.steps import Address, Build, Call, Pause, Response, Result, Steps, call, connect
+from ottla.client.core.steps import Build, Call, Pause, Response, Result, Steps, call, connect
 from ottla.client.errors import (
     BrokerError,
     ClientError,
@@ -23,7 +23,7 @@ from ottla.client.errors import (
     broker_error,
     raise_for,
 )
-from ottla.client.options import ClientOptions
+from ottla.client.options import Address, ClientOptions
 from ottla.protocol.errors import RETRIABLE, ErrorCode
 from ottla.protocol.message import Message
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic

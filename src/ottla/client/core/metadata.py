@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from ottla.client.core.retry import Clock
-from ottla.client.core.steps import Address
+from ottla.client.options import Address
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic

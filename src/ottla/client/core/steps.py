@@ -16,17 +16,11 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.client.core.negotiation import Negotiated
+from ottla.client.options import Address
 from ottla.protocol.message import Message
 
 # A request that depends on the versions or features of the broker that receives it.
 Build = Callable[[Negotiated], Message]
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
 
 
 class Connect(NamedTuple):

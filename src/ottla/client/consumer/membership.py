@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol, Self
 
+from ottla.client.aio.cluster import ClusterClient
 from ottla.client.aio.coordinators import Coordinators
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import TopicPartition
 from ottla.client.errors import BrokerError, ClientError
 from ottla.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from ottla.client.aio.cluster import ClusterClient
-    from ottla.client.groups.classic_protocol import ClassicProtocol
-    from ottla.client.groups.consumer_protocol import ConsumerProtocol
 
 GROUP_LANE = "group"
 PROTOCOLS = ("auto", "consumer", "classic")
@@ -99,6 +95,23 @@ class NotOffered(Exception):
     """The group cannot be joined with this protocol, but maybe with the other."""
 
 
+class GroupProtocol(Protocol):
+    """One of the two protocols between members and coordinator."""
+
+    async def run(self) -> None:
+        """Join and stay a member until cancelled."""
+
+    async def leave(self) -> None:
+        """Leave the group."""
+
+
+class Protocols(NamedTuple):
+    """How to create each protocol."""
+
+    consumer: Callable[[Membership], GroupProtocol]
+    classic: Callable[[Membership], GroupProtocol]
+
+
 class Membership:
     """One consumer in one group. Protocols (classes with `run` and `leave`) talk to the coordinator."""
 
@@ -108,12 +121,14 @@ class Membership:
         options: GroupOptions,
         subscription: Subscription,
         coordinators: Coordinators,
+        protocols: Protocols,
     ) -> None:
         self.cluster = cluster
         self.options = options
         self.subscription = subscription
         self.subscription_changed = False
         self.coordinators = coordinators
+        self._protocols = protocols
         self.identity = MemberIdentity(instance_id=options.instance_id)
         self.owned: dict[TopicPartition, None] = {}
         self.change: Change | None = None
@@ -122,7 +137,7 @@ class Membership:
         self._changed = asyncio.Event()
         self._polled_again = asyncio.Event()
         self.polled_s = time.monotonic()
-        self._protocol: ConsumerProtocol | ClassicProtocol | None = None
+        self._protocol: GroupProtocol | None = None
         self._task: asyncio.Task[None] | None = None
 
     # Called by the consumer.
@@ -214,19 +229,16 @@ class Membership:
                 changed.cancel()
 
     async def _run(self) -> None:
-        from ottla.client.groups.classic_protocol import ClassicProtocol
-        from ottla.client.groups.consumer_protocol import ConsumerProtocol
-
         try:
             if self.options.protocol != "classic":
                 try:
-                    self._protocol = ConsumerProtocol(self)
+                    self._protocol = self._protocols.consumer(self)
                     await self._protocol.run()
                 except NotOffered as error:
                     if self.options.protocol == "consumer":
                         assert isinstance(error.__cause__, ClientError)
                         raise error.__cause__ from None
-            self._protocol = ClassicProtocol(self)
+            self._protocol = self._protocols.classic(self)
             await self._protocol.run()
         finally:
             self.woken.set()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ottla.client.aio.connection import Connection
 from ottla.client.aio.pause import pause
+from ottla.client.consumer.membership import GROUP_LANE, Change, Membership, is_removed
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import TopicPartition
 from ottla.client.core.group_wire import (
@@ -22,7 +23,6 @@ from ottla.client.core.group_wire import (
     write_subscription,
 )
 from ottla.client.errors import BrokerError, ClientError, raise_for
-from ottla.client.groups.membership import GROUP_LANE, Change, Membership, is_removed
 from ottla.protocol.errors import DecodeError, ErrorCode
 from ottla.protocol.messages import join_group_request, join_group_response, sync_group_request
 from ottla.protocol.messages.heartbeat_request import HeartbeatRequest

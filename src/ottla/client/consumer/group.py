@@ -7,18 +7,21 @@ from collections.abc import Iterable, Mapping
 
 from ottla.client.aio.cluster import ClusterClient
 from ottla.client.aio.coordinators import Coordinators
-from ottla.client.aio.fetcher import Fetcher, Start
-from ottla.client.core.group_offsets import MemberIdentity, commit_offsets, fetch_offsets
-from ottla.client.core.group_types import CommittedOffset, TopicPartition
-from ottla.client.errors import BrokerError, ClientError
-from ottla.client.groups.membership import (
+from ottla.client.consumer.classic_protocol import ClassicProtocol
+from ottla.client.consumer.consumer_protocol import ConsumerProtocol
+from ottla.client.consumer.fetcher import Fetcher, Start
+from ottla.client.consumer.membership import (
     Change,
     GroupOptions,
     Membership,
+    Protocols,
     RebalanceListener,
     Subscription,
     is_removed,
 )
+from ottla.client.core.group_offsets import MemberIdentity, commit_offsets, fetch_offsets
+from ottla.client.core.group_types import CommittedOffset, TopicPartition
+from ottla.client.errors import BrokerError, ClientError
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger("ottla.client")
@@ -55,7 +58,13 @@ class ConsumerGroup:
         self._start = start
         self._listener = listener
         if self.membership is None:
-            self.membership = Membership(self._cluster, self.options, subscription, self._coordinators)
+            self.membership = Membership(
+                self._cluster,
+                self.options,
+                subscription,
+                self._coordinators,
+                Protocols(ConsumerProtocol, ClassicProtocol),
+            )
         else:
             self.membership.subscribe(subscription)
 

@@ -8,15 +8,15 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client.aio.cluster import ClusterClient, ClusterHandle
-from ottla.client.aio.fetcher import Fetcher, FetchSettings, Start, timestamp_ms_of
+from ottla.client.consumer.fetcher import Fetcher, FetchSettings, Start, timestamp_ms_of
+from ottla.client.consumer.group import ConsumerGroup
+from ottla.client.consumer.membership import GroupOptions, RebalanceListener, Subscription
 from ottla.client.core.cluster import TopicPartition
 from ottla.client.core.consumer_state import ConsumedRecord, PartitionState
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import CommittedOffset
 from ottla.client.core.offsets import OffsetAt
 from ottla.client.errors import ClientError
-from ottla.client.groups.consumer_group import ConsumerGroup
-from ottla.client.groups.membership import GroupOptions, RebalanceListener, Subscription
 from ottla.client.options import ISOLATION_LEVELS, ClientOptions
 
 __all__ = ["ISOLATION_LEVELS", "Consumer", "Start", "timestamp_ms_of"]

@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from ottla.client.aio.connection import Connection
 from ottla.client.aio.pause import pause
+from ottla.client.consumer.membership import GROUP_LANE, Change, Membership, NotOffered
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import TopicPartition
 from ottla.client.core.group_wire import partitions_by_topic
 from ottla.client.errors import BrokerError, ClientError, UnsupportedApiError, raise_for
-from ottla.client.groups.membership import GROUP_LANE, Change, Membership, NotOffered
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,

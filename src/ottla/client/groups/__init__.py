@@ -1,1 +1,0 @@
-"""Consumer groups: membership protocols, committed offsets, descriptions."""
