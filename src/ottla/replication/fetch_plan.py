@@ -123,7 +123,7 @@ class PlannedPartition:
             self.in_session
             and follower.phase == FETCHING
             and self._asked_epoch == follower.leader_epoch
-            and self.asked_offset == follower.fetch_offset
+            and self.asked_offset == follower.log.log_end_offset
         )
 
     def has_to_ask(self) -> bool:
@@ -131,7 +131,7 @@ class PlannedPartition:
         return (
             not self.in_session
             or self.was_served
-            or self.asked_offset != follower.fetch_offset
+            or self.asked_offset != follower.log.log_end_offset
             or self._asked_epoch != follower.leader_epoch
             or self._asked_log_start != follower.log.log_start_offset
             or self._asked_last_epoch != follower.last_fetched_epoch
@@ -142,7 +142,7 @@ class PlannedPartition:
         self.in_session = True
         self.was_served = False
         self.asked_serial = serial
-        self.asked_offset = follower.fetch_offset
+        self.asked_offset = follower.log.log_end_offset
         self._asked_epoch = follower.leader_epoch
         self._asked_last_epoch = follower.last_fetched_epoch
         self._asked_log_start = follower.log.log_start_offset

@@ -25,6 +25,7 @@ from ottla.broker.net.sender import OS_DEFAULT, Part, SocketSender, TransportSen
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.frames import encode_response, read_request_header
 from ottla.protocol.message import Message
+from ottla.storage.log.region import FileRegion
 
 log = logging.getLogger("ottla.connection")
 
@@ -362,8 +363,10 @@ class Connection(asyncio.BufferedProtocol):
     def _put(self, parts: list[Part]) -> None:
         self._outbox += parts
         for part in parts:
-            self._outbox_bytes += len(part)
-            if type(part) is not bytes:
+            if type(part) is bytes:
+                self._outbox_bytes += len(part)
+            else:
+                self._outbox_bytes += part.nbytes if type(part) is FileRegion else len(part)
                 self._outbox_plain = False
 
     def _flush_outbox(self) -> None:

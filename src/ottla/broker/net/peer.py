@@ -156,15 +156,21 @@ class PeerConnection(asyncio.BufferedProtocol):
     # -- responses
 
     def _take_frames(self) -> None:
+        """Process the received responses. One that has steps runs one per iteration of the loop."""
         try:
-            while not self.closed and (frame := self._buffer.next_frame()) is not None:
-                self._steps = self._receive(frame)
+            while not self.closed:
                 if self._steps is not None:
-                    self._step()
-                    if self._steps is not None:
+                    if next(self._steps, self) is not self:
                         self._set_reading(False)
+                        self._loop.call_soon(self._take_frames)
                         return
-            self._buffer.make_room()
+                    self._steps = None
+                    self._set_reading(True)
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    self._buffer.make_room()
+                    return
+                self._steps = self._receive(frame)
         except (BadFrame, DecodeError) as error:
             log.warning("response not understood, connection closed: %s", error)
             self.close()
@@ -186,23 +192,6 @@ class PeerConnection(asyncio.BufferedProtocol):
         if not call.future.done():
             call.future.set_result(call.response_class.decode(call.version, data, pos))
         return None
-
-    def _step(self) -> None:
-        """Run one step of the response; the next one in another iteration of the loop."""
-        if self._steps is None or self.closed:
-            return
-        try:
-            next(self._steps)
-        except StopIteration:
-            self._steps = None
-            self._set_reading(True)
-            return
-        self._loop.call_soon(self._next_step)
-
-    def _next_step(self) -> None:
-        self._step()
-        if self._steps is None and not self.closed:
-            self._take_frames()
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted != self._reading and self._transport is not None and not self.closed:

@@ -358,6 +358,8 @@ class Partition:
         that know KIP-392 may read `from_follower`."""
         if not self.is_leader and not (from_follower and self.follower is not None):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if claimed_epoch == self.leader_epoch:
+            return ErrorCode.NONE
         return check_leader_epoch(self.leader_epoch, claimed_epoch)
 
     # -- watching

@@ -229,11 +229,18 @@ class ProduceFastPath:
             results = partition.append_group([request.checked for request in requests], self._clock())
         except (RecordsError, StorageError):
             return []
+        responses: list[ResponseFrame] = []
         # The maximum, not the last: that may repeat an old batch, which says nothing of those before it.
         if max(result[1] for result in results) >= partition.high_watermark:
-            return self._when_committed(requests, results)
+            for request, result in zip(requests, results, strict=False):
+                waiting = _Waiting(self._metadata, request, result)
+                local = not request.route.all_replicas
+                if partition.when_committed(result.last_offset + 1, waiting, local=local):
+                    responses.append(waiting.start())
+                else:
+                    responses.append(waiting.response())
+            return responses
         log_start_offset = partition.log.log_start_offset
-        responses: list[ResponseFrame] = []
         for request, result in zip(requests, results, strict=False):
             route = request.route
             response = route.pack(
@@ -246,20 +253,6 @@ class ProduceFastPath:
                 route.after,
             )
             responses.append(response)
-        return responses
-
-    def _when_committed(
-        self, requests: Sequence[ProduceFrame], results: list[AppendResult]
-    ) -> list[ResponseFrame]:
-        responses: list[ResponseFrame] = []
-        for request, result in zip(requests, results, strict=False):
-            route = request.route
-            waiting = _Waiting(self._metadata, request, result)
-            end_offset = result.last_offset + 1
-            if route.partition.when_committed(end_offset, waiting, local=not route.all_replicas):
-                responses.append(waiting.start())
-            else:
-                responses.append(waiting.response())
         return responses
 
     def remember(self, frame: memoryview, version: int, message: ProduceRequest) -> None:
