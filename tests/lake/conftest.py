@@ -1,4 +1,4 @@
-"""A Spark of a few lines: it calls the sink's writers as Spark does, in the processes of their own kind."""
+"""A fake Spark that calls the writers of the sink in the same order as Spark, with pickled copies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {"int": "integer"}
 
 
 def cut(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets."""
+    """Split at commas outside brackets."""
     found, depth, start = [], 0, 0
     for place, char in enumerate(text):
         depth += (char in "<(") - (char in ">)")
@@ -33,7 +33,7 @@ def cut(text: str) -> list[str]:
 
 
 def kind_of(text: str) -> object:
-    """`array<int>` as Spark's JSON has it: Spark parses such texts in the JVM only."""
+    """Return `array<int>` as Spark's JSON: Spark parses type names in the JVM only."""
     outer, _, inner = text.strip().partition("<")
     inner = inner.removesuffix(">")
     if outer == "array":
@@ -68,7 +68,7 @@ def schema_of_text(text: str) -> StructType:
 
 
 class FakeQuery:
-    """One streaming query, or batch writes, to one table."""
+    """A streaming query, or batch writes, to one table."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, path: str, schema: str, query_id: str = "q-1"
@@ -81,7 +81,7 @@ class FakeQuery:
         self._monkeypatch = monkeypatch
 
     def writer(self, overwrite: bool = False) -> writers.LakeStreamWriter:
-        """A writer as the driver builds it; pickled, as everything that Spark moves is."""
+        """Return a pickled copy of a writer, as Spark passes it between processes."""
         source = LakeDataSource({"path": self.path, **self.options})
         made = source.streamWriter(self.schema, overwrite)
         return pickle.loads(pickle.dumps(made))
@@ -96,7 +96,7 @@ class FakeQuery:
         return pa.RecordBatch.from_pylist(rows, arrow_schema(self.schema))
 
     def task(self, batch_id: int, rows: Rows, partition: int = 0) -> writers.WrittenFiles:
-        """What an executor does for one task."""
+        """Run one task."""
         identity = SparkTask(self.query_id, batch_id, self.run_id, partition)
         with self._monkeypatch.context() as patched:
             patched.setattr(writers, "current_task", lambda: identity)
@@ -107,12 +107,12 @@ class FakeQuery:
         return [self.task(batch_id, rows, place) for place, rows in enumerate(parts)]
 
     def run(self, batch_id: int, *parts: Rows) -> None:
-        """A batch in which nothing goes wrong."""
+        """Run and commit a batch."""
         messages = self.tasks(batch_id, parts)
         self.writer().commit(messages, batch_id)
 
     def append(self, *parts: Rows, overwrite: bool = False) -> None:
-        """A batch query."""
+        """Run a batch query."""
         messages = [self.batch_writer(overwrite).write(iter([self.arrow(rows)])) for rows in parts]
         self.batch_writer(overwrite).commit(messages)
 

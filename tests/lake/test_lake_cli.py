@@ -1,4 +1,4 @@
-"""`ottla lake`: what people and machines read, and one line where something is wrong."""
+"""`ottla lake`: text and JSON output, and errors in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.cli.lake.table import type_text
 
 @pytest.fixture
 def orders(lake):
-    """A table of six small files in two partitions, and one that a failed task left behind."""
+    """A table of six small files in two partitions, and a file left by a failed task."""
     query = lake("id long, day string, at struct<x: array<double>>", "orders-query")
     query.options["partitionBy"] = "day"
     for batch in range(3):
@@ -25,7 +25,7 @@ def orders(lake):
     return query
 
 
-def test_describe_for_machines(orders, capsys):
+def test_describe_as_json(orders, capsys):
     assert run(["lake", "describe", orders.path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {name: found[name] for name in ("version", "rows", "files", "small_files", "partitions")} == {
@@ -41,7 +41,7 @@ def test_describe_for_machines(orders, capsys):
     assert found["columns"][2] == {"name": "at", "type": "struct<x: array<double>>", "nullable": True}
 
 
-def test_describe_for_people(orders, capsys):
+def test_describe_as_text(orders, capsys):
     assert run(["lake", "describe", orders.path]) == 0
     shown = capsys.readouterr().out
     assert "version     3, last written 20" in shown
@@ -76,7 +76,7 @@ def test_compact_then_vacuum(orders, capsys):
     assert len(left) == 2
 
 
-def test_compaction_in_numbers(orders, capsys):
+def test_compact_as_json(orders, capsys):
     assert run(["lake", "compact", orders.path, "--target-mb", "1", "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["removed"], done["added"]) == (6, 2)
@@ -100,7 +100,7 @@ def test_errors_in_one_line(tmp_path, capsys):
     assert run(["lake", "vacuum", str(tmp_path), "--storage", "nonsense"]) == 2
 
 
-def test_a_log_that_cannot_be_read(orders, capsys):
+def test_unreadable_log(orders, capsys):
     with open(os.path.join(orders.path, "_delta_log", f"{3:020d}.json"), "w") as file:
         file.write("{broken")
     assert run(["lake", "describe", orders.path]) == 1
@@ -109,13 +109,13 @@ def test_a_log_that_cannot_be_read(orders, capsys):
     assert len(told.splitlines()) == 1
 
 
-def test_without_deltalake_there_is_a_sentence(monkeypatch, tmp_path, capsys):
+def test_error_without_deltalake(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "deltalake", None)
     assert run(["lake", "describe", str(tmp_path)]) == 1
     assert "pip install 'ottla[pipeline]'" in capsys.readouterr().err
 
 
-def test_other_commands_do_not_load_it():
+def test_other_commands_do_not_import_deltalake():
     program = "import sys, ottla.cli.app; print({'deltalake', 'pyarrow', 'pyspark'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
@@ -123,5 +123,5 @@ def test_other_commands_do_not_load_it():
     assert done.stdout == "set()\n"
 
 
-def test_types_as_people_write_them():
+def test_type_names():
     assert type_text({"type": "map", "keyType": "string", "valueType": "long"}) == "map<string, long>"

@@ -1,4 +1,4 @@
-"""Each row once: every failure that Spark can have, one by one, then the same batch again."""
+"""Exactly-once writes: each kind of failure in Spark, followed by a repeated batch."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def vacuum(query) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch):
-    """What a process remembers of runs is not for the next test."""
+    """Clear the per-process cache of committed batches."""
     monkeypatch.setattr(writers, "_committed", {})
 
 
 class Died(Exception):
-    """The driver ends here."""
+    """Stands for the death of the driver."""
 
 
 @pytest.fixture
 def die(monkeypatch):
-    """die(before=True): the next commit ends just before its commit point, or just after it."""
+    """die(before=True): the driver dies in the next commit, just before or just after the commit point."""
 
     def arrange(*, before: bool, error: Exception | None = None) -> None:
         real = commit._write_transaction
@@ -59,21 +59,21 @@ def die(monkeypatch):
     return arrange
 
 
-def test_a_task_that_is_done_twice_counts_once(lake):
+def test_repeated_task_counts_once(lake):
     query = lake("id long")
     winner = query.task(0, numbers(0, 5))
     query.task(0, numbers(0, 5))
     other = query.task(0, numbers(5, 5), partition=1)
     query.writer().commit([winner, other], 0)
     assert query.column("id") == list(range(10))
-    # The loser gets no clean-up from Spark: a vacuum removes what it wrote, and nothing else.
+    # Spark does not clean up after the losing attempt: a vacuum removes its files, and nothing else.
     orphans = files_on_disk(query) - files_in_table(query)
     assert len(orphans) == 1
     assert set(vacuum(query)) == orphans
     assert query.column("id") == list(range(10))
 
 
-def test_a_task_that_fails_takes_its_files_along(lake, monkeypatch):
+def test_failed_task_removes_its_files(lake, monkeypatch):
     query = lake("id long, k int")
     query.options |= {"partitionBy": "k", "targetFileSize": "1k"}
     identity = SparkTask("q-1", 0, "run", 0)
@@ -90,7 +90,7 @@ def test_a_task_that_fails_takes_its_files_along(lake, monkeypatch):
     assert not files_on_disk(query)
 
 
-def test_a_task_that_fails_four_times_ends_the_batch_and_it_comes_again(lake):
+def test_failed_batch_is_repeated(lake):
     query = lake("id long")
     message = query.task(0, numbers(0, 5))
     query.writer().abort([message, None], 0)
@@ -101,7 +101,7 @@ def test_a_task_that_fails_four_times_ends_the_batch_and_it_comes_again(lake):
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the commit point", "after it"])
-def test_a_commit_that_raises_and_the_abort_that_follows(lake, die, before):
+def test_commit_raises_and_is_aborted(lake, die, before):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     messages = query.tasks(1, [numbers(3, 3), numbers(6, 3)])
@@ -111,13 +111,13 @@ def test_a_commit_that_raises_and_the_abort_that_follows(lake, die, before):
     query.writer().abort(messages, 1)
     assert query.column("id") == list(range(3 if before else 9))
     query.restart()
-    # Other tasks, other placement of rows, the same batch.
+    # The same batch with other tasks and another distribution of rows.
     query.run(1, numbers(3, 1), numbers(4, 1), numbers(5, 4))
     query.run(2, numbers(9, 1))
     assert query.column("id") == list(range(10))
 
 
-def test_a_batch_that_comes_again_after_its_commit_is_not_even_written(lake):
+def test_repeated_batch_after_its_commit_is_skipped(lake):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     version = query.table().version()
@@ -131,7 +131,7 @@ def test_a_batch_that_comes_again_after_its_commit_is_not_even_written(lake):
     assert query.column("id") == list(range(6))
 
 
-def test_a_commit_that_was_one_although_it_says_otherwise(lake, die):
+def test_commit_that_succeeds_but_raises(lake, die):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     die(before=False, error=CommitFailedError("the answer was lost"))
@@ -140,7 +140,7 @@ def test_a_commit_that_was_one_although_it_says_otherwise(lake, die):
     assert query.table().transaction_version("q-1") == 1
 
 
-def test_a_driver_that_should_be_dead_commits_nothing(lake):
+def test_stale_driver_commits_nothing(lake):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     late = query.tasks(1, [numbers(3, 3)])
@@ -152,7 +152,7 @@ def test_a_driver_that_should_be_dead_commits_nothing(lake):
     assert query.column("id") == list(range(9))
 
 
-def test_two_drivers_at_the_same_moment(lake, monkeypatch):
+def test_two_concurrent_drivers(lake, monkeypatch):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     first, second = query.tasks(1, [numbers(3, 3)]), query.tasks(1, [numbers(3, 3)])
@@ -168,7 +168,7 @@ def test_two_drivers_at_the_same_moment(lake, monkeypatch):
     assert query.column("id") == list(range(6))
 
 
-def test_a_table_that_went_back_is_told(lake):
+def test_restored_table_is_detected(lake):
     query = lake("id long")
     query.run(0, numbers(0, 3))
     query.restart()
@@ -178,8 +178,8 @@ def test_a_table_that_went_back_is_told(lake):
         query.writer().commit(messages, 0)
 
 
-def test_many_writers_of_one_table(lake):
-    """Four queries, a new table, new columns on the way: nobody loses a row."""
+def test_concurrent_writers_of_one_table(lake):
+    """Four queries create a table and add columns concurrently: no row is lost."""
     schemas = ["id long", "id long, a int", "id long, b string", "id long, a int, c struct<x: int>"]
     queries = [lake(schema, f"q-{place}") for place, schema in enumerate(schemas)]
     batches = 8
@@ -212,8 +212,8 @@ def test_compaction_while_a_stream_writes(lake):
     assert query.column("id") == list(range(6))
 
 
-def test_the_log_is_asked_through_its_checkpoints(lake):
-    """Many small batches: who asks later reads a checkpoint, and it still knows the query."""
+def test_transaction_ids_survive_log_checkpoints(lake):
+    """After many small batches the log has checkpoints, which keep the transaction ids."""
     query = lake("id long")
     for batch in range(12):
         query.run(batch, numbers(batch, 1))
@@ -227,8 +227,8 @@ def test_the_log_is_asked_through_its_checkpoints(lake):
     assert query.column("id") == list(range(12))
 
 
-def test_young_files_survive_a_vacuum(lake):
-    """A batch on its way has files that no log names yet."""
+def test_recent_files_survive_a_vacuum(lake):
+    """A batch in flight has files that are not in the log yet."""
     query = lake("id long")
     query.run(0, numbers(0, 1))
     messages = query.tasks(1, [numbers(1, 1)])

@@ -1,4 +1,4 @@
-"""Options: what they become, and what is said of those that make no sense."""
+"""The options of the lake sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_defaults():
     assert options.app is None
 
 
-def test_all_of_them():
+def test_all_options():
     options = parse_options(
         {
             "PATH": "s3://bucket/orders",
@@ -44,7 +44,7 @@ def test_all_of_them():
     assert options.app == ("nightly", 4)
 
 
-def test_paths_of_this_machine():
+def test_local_paths():
     assert parse_options({"path": "lake"}).path == os.path.join(os.getcwd(), "lake")
     assert parse_options({"path": "file:///lake/a%20b"}).path == "/lake/a b"
     assert parse_options({"path": "file:/lake"}).path == "/lake"
@@ -63,12 +63,12 @@ def test_paths_of_this_machine():
         ({"txnAppId": "x", "txnVersion": "later"}, "'txnVersion' is 'later'"),
     ],
 )
-def test_what_makes_no_sense(options, reason):
+def test_invalid_options(options, reason):
     with pytest.raises(ValueError, match=reason):
         parse_options({"path": "/lake", **options})
 
 
-def test_the_source_is_found_by_its_name_and_only_writes():
+def test_sink_is_registered_and_write_only():
     assert DefaultSource.name() == "ottla_lake"
     with pytest.raises(ValueError, match="write-only; read its tables"):
         DefaultSource({"path": "/lake"}).schema()

@@ -1,4 +1,4 @@
-"""Partitions: values that no path likes, nulls, types, and what compaction and vacuum make of them."""
+"""Partitioned tables: escaped values, nulls, types, compaction and vacuum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STRANGE = [
 ]
 
 
-def test_values_that_no_path_likes(lake):
+def test_values_are_escaped_in_paths(lake):
     query = lake("k string, v int")
     query.options["partitionBy"] = "k"
     rows = [{"k": value, "v": number} for number, value in enumerate([*STRANGE, None])]
@@ -46,7 +46,7 @@ def test_values_that_no_path_likes(lake):
     assert one["v"].to_pylist() == [0]
 
 
-def test_compaction_and_vacuum_know_these_paths(lake):
+def test_compaction_and_vacuum_with_escaped_paths(lake):
     query = lake("k string, v int")
     query.options["partitionBy"] = "k"
     rows = [{"k": value, "v": number} for number, value in enumerate([*STRANGE, None])]
@@ -61,7 +61,7 @@ def test_compaction_and_vacuum_know_these_paths(lake):
     assert query.column("v") == sorted(row["v"] + more for row in rows for more in (0, 100))
 
 
-def test_the_empty_text_is_null_as_delta_has_it(lake):
+def test_empty_string_is_null(lake):
     query = lake("k string, v int")
     query.options["partitionBy"] = "k"
     query.run(0, [{"k": "", "v": 1}, {"k": None, "v": 2}, {"k": " ", "v": 3}])
@@ -89,7 +89,7 @@ def test_partitions_of_every_type(lake):
     assert sorted(pa.table(query.table().scan()).to_pylist(), key=lambda found: found["v"] is None)[0] == row
 
 
-def test_a_table_that_is_there_says_how_it_is_partitioned(lake):
+def test_partitioning_of_an_existing_table(lake):
     first = lake("K string, v int")
     first.options["partitionBy"] = "k"
     first.run(0, [{"K": "a", "v": 1}])
@@ -114,21 +114,21 @@ def test_a_table_that_is_there_says_how_it_is_partitioned(lake):
         ("k,K", "duplicate column"),
     ],
 )
-def test_partitions_that_cannot_be(lake, partition_by, reason):
+def test_invalid_partitioning(lake, partition_by, reason):
     query = lake("k string, s struct<a: int>")
     query.options["partitionBy"] = partition_by
     with pytest.raises(ValueError, match=reason):
         query.writer()
 
 
-def test_a_table_needs_a_column_besides_its_partitions(lake):
+def test_partitioning_by_all_columns_is_refused(lake):
     query = lake("a int, b int")
     query.options["partitionBy"] = "a,b"
     with pytest.raises(ValueError, match="has every column"):
         query.writer()
 
 
-def test_many_partitions_in_little_memory(lake, monkeypatch):
+def test_many_partitions_within_the_memory_limit(lake, monkeypatch):
     monkeypatch.setattr(files, "WAITING_BYTES_MAX", 2000)
     monkeypatch.setattr(files, "OPEN_FILES_MAX", 3)
     query = lake("k int, v int")
@@ -151,7 +151,7 @@ def test_splitting_keeps_the_order_of_rows():
     assert next(iter(split(rows, [])))[1] is rows
 
 
-def test_texts_of_values():
+def test_value_text():
     assert value_text(float("nan")) == "NaN"
     assert value_text(float("-inf")) == "-Infinity"
     assert value_text(Decimal("1E+3")) == "1000"

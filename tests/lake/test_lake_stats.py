@@ -1,4 +1,4 @@
-"""Statistics: they let readers skip files, and never a file with a row that was asked for."""
+"""File statistics: readers skip files, but never one that has matching rows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_counts_and_bounds(lake):
     }
 
 
-def test_bounds_that_would_lie_are_left_out(lake):
+def test_uncertain_bounds_are_omitted(lake):
     query = lake("nan double, inner struct<f: float>, inf double, b boolean, none int, far timestamp")
     far = pa.array([2**62, 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
     rows = query.arrow(
@@ -79,7 +79,7 @@ def test_bounds_that_would_lie_are_left_out(lake):
     assert pa.table(query.table().scan(predicate="inf > 5")).num_rows == 1
 
 
-def test_long_texts_are_cut_to_bounds_that_hold(lake):
+def test_bounds_of_long_strings_are_truncated(lake):
     query = lake("s string")
     found = written(query, {"s": "m" * 40}, {"s": "ä" * 33})
     assert found["minValues"]["s"] == "m" * 32
@@ -103,7 +103,7 @@ def test_bounds_over_row_groups(lake):
         assert found["maxValues"]["id"] - found["minValues"]["id"] + 1 == found["numRecords"] == file.records
 
 
-def test_readers_skip_by_them(lake):
+def test_readers_skip_files(lake):
     query = lake("id long, name string")
     for batch in range(3):
         query.run(batch, [{"id": batch * 10 + number, "name": f"{batch}{number}"} for number in range(10)])
@@ -125,7 +125,7 @@ def test_only_the_first_columns_have_statistics(lake):
     assert list(found["minValues"]) == list(found["nullCount"]) == names[:32]
 
 
-def test_leaves_in_the_order_of_parquet():
+def test_leaves_in_parquet_order():
     schema = pa.schema(
         [
             (
@@ -142,5 +142,5 @@ def test_leaves_in_the_order_of_parquet():
     assert stats.float_leaves(schema) == [("z",)]
 
 
-def test_decimals_stay_the_numbers_they_are():
+def test_decimals_are_exact():
     assert stats.to_json({"a": {"b": Decimal("1E-10")}, "c": [1]}) == '{"a":{"b":0.0000000001},"c":[1]}'

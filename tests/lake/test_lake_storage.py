@@ -1,4 +1,4 @@
-"""Files through deltalake's object store: the way to S3 and others, tried on a store that is a directory."""
+"""Files written through deltalake's object store, tested with a file:// store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_ottla_lake.storage import LocalStorage, ObjectStorage, storage_of
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 
 
-def test_files_by_way_of_an_object_store(tmp_path):
+def test_files_in_an_object_store(tmp_path):
     storage = ObjectStorage(f"file://{tmp_path}", {})
     with TaskFiles(storage, FileLayout(SCHEMA, ("k",), 1 << 20, "zstd")) as files:
         files.add(pa.record_batch({"k": ["a/b", "c"], "v": [1, 2]}, SCHEMA))
@@ -29,7 +29,7 @@ def test_files_by_way_of_an_object_store(tmp_path):
     storage.remove(found["c"].path)
 
 
-def test_a_failure_on_the_way_leaves_nothing(tmp_path):
+def test_failure_removes_files(tmp_path):
     for storage in (ObjectStorage(f"file://{tmp_path}", {}), LocalStorage(str(tmp_path))):
         with pytest.raises(RuntimeError), TaskFiles(storage, FileLayout(SCHEMA, (), 1024, "none")) as files:
             for first in range(0, 10_000, 1000):
@@ -39,14 +39,14 @@ def test_a_failure_on_the_way_leaves_nothing(tmp_path):
         assert not [name for _, _, names in os.walk(tmp_path) for name in names]
 
 
-def test_names_are_never_used_twice(tmp_path):
+def test_file_names_are_unique(tmp_path):
     storage = LocalStorage(str(tmp_path))
     storage.finish(storage.create("a/b.parquet"), "a/b.parquet")
     with pytest.raises(FileExistsError):
         storage.create("a/b.parquet")
 
 
-def test_which_storage_is_for_which_path(tmp_path):
+def test_storage_by_path(tmp_path):
     assert isinstance(storage_of(parse_options({"path": str(tmp_path)})), LocalStorage)
     storage = {"storage.aws_region": "eu-central-1", "storage.aws_skip_signature": "true"}
     assert isinstance(storage_of(parse_options({"path": "s3://bucket/table", **storage})), ObjectStorage)

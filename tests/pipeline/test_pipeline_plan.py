@@ -1,4 +1,4 @@
-"""What queries a pipeline becomes, and what their progress tells."""
+"""Query plans and the progress of queries."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_settings_of_spark(load, tmp_path):
     assert conf["spark.sql.shuffle.partitions"] == "7"
 
 
-def test_topics_that_are_made(load, tmp_path):
+def test_topics_to_create(load, tmp_path):
     found = wanted_topics(shop(load, tmp_path))
     assert list(found) == ["out", "totals", "shop.dead-letter"]
     assert found["out"].partitions == 3
@@ -140,12 +140,12 @@ def test_progress_counts_every_batch_once():
     assert progress.lag == {"orders": 3, "new": 2}
 
 
-def test_lag_of_what_is_no_topic():
+def test_no_lag_for_other_sources():
     assert lags([{"endOffset": "5", "latestOffset": "not json"}, {"latestOffset": {"a": 5}}]) == {}
 
 
-def test_progress_as_a_connect_server_tells_it():
-    """Without sums over the sources, and observed rows with their schema."""
+def test_progress_reports_of_spark_connect():
+    """Spark Connect reports no totals over sources, and observed rows with their schema."""
     schema = {"type": "struct", "fields": [{"name": "rows", "type": "long"}]}
     observed = {"dead_letters": {"values": [3], "schema": schema}}
     told = report(0, 0, observedMetrics=observed)
@@ -157,12 +157,12 @@ def test_progress_as_a_connect_server_tells_it():
     assert (progress.rows, progress.rows_per_second, progress.dead_letters) == (9, 25.0, 3)
 
 
-def test_executors_get_what_a_pipeline_needs(load):
+def test_executor_dependencies(load):
     text = "pipeline: p\nsources: {a: {topic: a, schema: x INT}}\n"
     text += "sinks: {s: {from: a, topic: b}, t: {from: a, lake: /data/t}}\n"
     always = ("pyarrow", "cramjam", "crc32c", "pyyaml")
     assert executor_dependencies(load(text)) == always
-    # TaskId knows what the user's code imports.
+    # User code may import anything.
     code = "steps: {b: {map: 'json:loads', from: a, schema: x INT}}\n"
     assert executor_dependencies(load(text + code)) == (*always, "deltalake", "fastavro", "pandas")
     avro = '{"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}'

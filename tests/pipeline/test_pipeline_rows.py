@@ -1,4 +1,4 @@
-"""`map` functions on rows, tables from topics, and the views, without a Spark session."""
+"""`map` functions, tables from topics and failure texts, without a Spark session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mapped(function, rows: list[dict]) -> list[dict]:
     return [row for batch in mapper(iter([pa.RecordBatch.from_pylist(rows)])) for row in batch.to_pylist()]
 
 
-def test_a_function_gives_one_row_several_or_none():
+def test_function_returns_one_row_several_or_none():
     def function(row):
         if row["kind"] == "none":
             return None
@@ -34,7 +34,7 @@ def test_a_function_gives_one_row_several_or_none():
     assert [(row["n"], row["_offset"]) for row in mapped(function, rows)] == [(0, 7), (1, 7), (2, 7)]
 
 
-def test_a_row_that_fails_says_why_and_the_others_go_on():
+def test_error_affects_only_its_row():
     def function(row):
         return {"n": 10 // row["by"]}
 
@@ -45,14 +45,14 @@ def test_a_row_that_fails_says_why_and_the_others_go_on():
     assert bad["_offset"] == 2
 
 
-def test_what_does_not_fit_the_schema_fails_alone():
+def test_schema_mismatch_affects_only_its_row():
     values = iter([{"n": 1}, {"n": "many"}, {"n": 2**40}, 5, {"n": 3}])
     rows = mapped(lambda row: next(values), [{"_offset": number} for number in range(5)])
     assert [row["n"] for row in rows] == [1, None, None, None, 3]
     assert [row["_error"] is None for row in rows] == [True, False, False, False, True]
 
 
-def test_the_newest_of_each_key():
+def test_latest_row_of_each_key():
     rows = pa.table(
         {
             "key": [b"a", b"b", None, b"a", b"b", b"c"],
@@ -74,13 +74,13 @@ def test_the_newest_of_each_key():
         ("requirement failed: no\norg.apache.spark.X: y", "requirement failed: no"),
     ],
 )
-def test_why_a_query_failed(text, expected):
+def test_failure_text(text, expected):
     from ottla.pipeline.queries.runner import failure_text
 
     assert failure_text(Exception(text)) == expected
 
 
-def test_workers_take_the_installed_pyspark(tmp_path):
+def test_workers_use_the_installed_pyspark(tmp_path):
     import subprocess
     import sys
 

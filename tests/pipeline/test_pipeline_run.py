@@ -1,4 +1,4 @@
-"""How queries are started, watched and stopped: with queries that only pretend, so without Spark."""
+"""Starting, monitoring and stopping queries, with fake queries instead of Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sinks:
 
 
 class Query:
-    """A query that does what the test says: `looks` are answers to `isTriggerActive`, then it is idle."""
+    """A fake query that is in a batch for the first `busy` polls, then idle."""
 
     def __init__(self, error: str | None = None, busy: int = 0) -> None:
         self.error = error
@@ -62,7 +62,7 @@ class Query:
 
 @pytest.fixture
 def start(load, monkeypatch):
-    """start(queries by name): a RunningPipeline whose builder hands out these, one after the other."""
+    """start(queries by name): a RunningPipeline whose builder returns these in order."""
 
     def act(**queries: list[Query | BuildError]) -> RunningPipeline:
         class FakeBuilder:
@@ -84,7 +84,7 @@ def start(load, monkeypatch):
     return act
 
 
-def test_a_query_is_stopped_between_batches(start):
+def test_query_stops_between_batches(start):
     busy, idle = Query(busy=8), Query()
     running = start(one=[busy], two=[idle])
     running.request_stop()
@@ -95,7 +95,7 @@ def test_a_query_is_stopped_between_batches(start):
     assert running.progress["one"].rows == 5
 
 
-def test_a_batch_that_does_not_end_is_not_waited_for_for_ever(start, monkeypatch):
+def test_stop_times_out_on_a_long_batch(start, monkeypatch):
     monkeypatch.setattr(runner, "STOP_TIMEOUT_S", 0.05)
     stuck = Query(busy=10**9)
     running = start(one=[stuck], two=[Query()])
@@ -104,7 +104,7 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever(start, monkeypatch
     assert stuck.stopped
 
 
-def test_one_that_fails_ends_the_others(start):
+def test_failed_query_stops_the_others(start):
     other = Query()
     running = start(one=[Query(error="ValueError: no such thing")], two=[other])
     with pytest.raises(PipelineFailed, match="query 'one' failed: ValueError: no such thing"):
@@ -112,7 +112,7 @@ def test_one_that_fails_ends_the_others(start):
     assert other.stopped and running.progress["one"].state == "failed"
 
 
-def test_python_that_came_too_late_is_started_again(start):
+def test_query_restarts_after_slow_worker_start(start):
     good = Query()
     running = start(one=[Query(error=WORKER_START_TIMEOUT), good], two=[Query()])
     threading.Timer(0.1, running.request_stop).start()
@@ -120,13 +120,13 @@ def test_python_that_came_too_late_is_started_again(start):
     assert good.stopped and running.progress["one"].rows == 5
 
 
-def test_but_not_for_ever(start):
+def test_restarts_are_limited(start):
     running = start(one=[Query(error=WORKER_START_TIMEOUT) for _ in range(20)], two=[Query()])
     with pytest.raises(PipelineFailed, match=WORKER_START_TIMEOUT):
         running.watch()
 
 
-def test_a_query_that_cannot_be_built_leaves_nothing_behind(start):
+def test_build_error_stops_started_queries(start):
     first = Query()
     with pytest.raises(BuildError):
         start(one=[first], two=[BuildError(Mark(1, 1), "no")])

@@ -1,4 +1,4 @@
-"""What is seen of SQL without a parser."""
+"""The token scan of SQL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tables(sql: str) -> list[tuple[str, str]]:
         ("SELECT * FROM ((SELECT * FROM a))", [("a", "")]),
     ],
 )
-def test_the_tables_of_a_text(sql, expected):
+def test_tables(sql, expected):
     assert tables(sql) == expected
 
 
@@ -78,6 +78,6 @@ def test_sorting_distinct():
         ("SELECT 1;", None),
     ],
 )
-def test_what_no_query_is(sql, message):
+def test_syntax_errors(sql, message):
     problem = scan(sql).problem
     assert (problem[1] if problem else None) == message

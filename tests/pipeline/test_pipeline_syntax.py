@@ -1,4 +1,4 @@
-"""Durations, schemas, places of code."""
+"""Durations, schemas and references to code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_durations(text, expected):
     assert parse_duration_ms(text) == expected
 
 
-def test_a_duration_for_spark():
+def test_spark_duration():
     assert spark_duration("2 minutes") == "120000 milliseconds"
 
 
@@ -65,8 +65,8 @@ def test_schemas(ddl, names):
         ("s STRUCT<>", 2, "a struct must have fields"),
     ],
 )
-def test_types_for_steps_but_not_for_sources(ddl, offset, message):
-    """A source cannot decode into them, and says so in the same words when Spark makes it."""
+def test_types_that_sources_cannot_decode(ddl, offset, message):
+    """Validation and the data source report the same error."""
     assert column_names(ddl)
     with pytest.raises(SchemaError, match=message) as error:
         column_names(ddl, decoded=True)
@@ -78,7 +78,7 @@ def test_types_for_steps_but_not_for_sources(ddl, offset, message):
         parse_ddl(ddl)
 
 
-def test_schemas_are_read_without_pyspark():
+def test_validation_does_not_import_pyspark():
     code = "import sys, ottla.pipeline.definition.validation; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -98,14 +98,14 @@ def test_schemas_are_read_without_pyspark():
         ("a DECIMAL(5, x)", 13, "expected a number"),
     ],
 )
-def test_schemas_that_are_none(ddl, offset, message):
+def test_invalid_schemas(ddl, offset, message):
     with pytest.raises(SchemaError) as error:
         column_names(ddl)
     assert message in str(error.value)
     assert error.value.offset == offset
 
 
-def test_places_of_code():
+def test_code_references():
     assert parse_code_reference("steps.py:clean") == CodeReference("steps.py", "clean")
     assert parse_code_reference("shop.steps:clean") == CodeReference("shop.steps", "clean")
     assert parse_code_reference("clean") is None
@@ -113,7 +113,7 @@ def test_places_of_code():
     assert parse_code_reference("not a module:f") is None
 
 
-def test_code_is_looked_up_but_not_run(tmp_path):
+def test_code_is_found_without_running_it(tmp_path):
     (tmp_path / "steps.py").write_text("raise SystemExit('I was run')\ndef clean(row): ...\n")
     (tmp_path / "broken.py").write_text("def f(:\n")
     (tmp_path / "pack").mkdir()

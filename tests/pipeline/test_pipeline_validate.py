@@ -1,4 +1,4 @@
-"""Every error of a file at once, where it stands."""
+"""Validation messages and their positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sinks:
 """
 
 
-def test_a_file_with_many_errors_tells_all_of_them(check):
+def test_all_errors_are_reported(check):
     found = check(
         """\
         pipeline: my pipeline
@@ -77,11 +77,11 @@ def test_a_file_with_many_errors_tells_all_of_them(check):
         ("pipeline: p\nsources: nothing\n", "2:10: error: sources: expected a mapping (key: value)"),
     ],
 )
-def test_files_that_are_no_pipelines(check, text, message):
+def test_invalid_files(check, text, message):
     assert any(each.startswith(message) for each in check(text)), check(text)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_file(tmp_path):
     from ottla.pipeline.definition.validation import validate
 
     pipeline, problems = validate(str(tmp_path / "nothing.yaml"))
@@ -108,7 +108,7 @@ def test_variables(check, load):
     ]
 
 
-def test_rings(checked):
+def test_cycles(checked):
     found = checked(
         """
         steps:
@@ -121,7 +121,7 @@ def test_rings(checked):
     assert found == ["the steps form a cycle: a -> c -> b -> a"]
 
 
-def test_names_are_one_family_and_case_does_not_matter(checked):
+def test_duplicate_names_are_case_insensitive(checked):
     found = checked("steps: {Orders: {sql: SELECT * FROM clicks}}", SINK.format(name="ORDERS", more=""))
     assert found == ["duplicate name 'Orders': 'orders' is defined on line 3"]
 
@@ -206,7 +206,7 @@ def test_code(checked, tmp_path):
         ("{sql: SELECT 1 FROM orders}", "value: id", "'value' is for formats string and raw"),
     ],
 )
-def test_what_spark_would_refuse(checked, step, more, message):
+def test_unsupported_queries(checked, step, more, message):
     more = more.strip("{}").replace(", ", "\n    ")
     found = checked(f"steps:\n  s: {step}\n", SINK.format(name="s", more=more))
     if message is None:
@@ -232,7 +232,7 @@ def test_state_steps(checked, tmp_path):
     ]
 
 
-def test_state_after_state_takes_append(checked):
+def test_chained_stateful_steps_need_append(checked):
     steps = """
         steps:
           once: {dedup: id, from: clicks}
@@ -276,7 +276,7 @@ def test_sources(check):
     ]
 
 
-def test_warnings_are_no_errors(checked):
+def test_warnings(checked):
     found = checked(
         "steps: {s: {sql: SELECT * FROM orders JOIN clicks USING (id)}}",
         SINK.format(name="s", more=""),
@@ -289,7 +289,7 @@ def test_warnings_are_no_errors(checked):
     ]
 
 
-def test_a_connect_server_has_no_console(checked):
+def test_console_sink_with_spark_connect(checked):
     sinks = "sinks: {o: {from: orders, console: true}}\n"
     assert checked(sinks, "options: {master: 'spark://host:7077'}\n") == []
     found = checked(sinks, "options: {master: 'sc://host:15002'}\n")

@@ -1,4 +1,4 @@
-"""From `--master` to what Spark is told: no Spark is started here."""
+"""Session settings for each kind of master; Spark is not started."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
         ("sc://host:15002/;token=x", "connect"),
     ],
 )
-def test_kinds_of_masters(master, kind):
+def test_master_kinds(master, kind):
     assert master_kind(master) == kind
 
 
 @pytest.mark.parametrize(
     "master", ["", "local[", "local[x]", "spark://host", "http://host:1", "yarn-client", "mesos://h:1"]
 )
-def test_what_is_no_master(master):
+def test_invalid_masters(master):
     with pytest.raises(SessionError, match=r"invalid Spark master .*: expected local"):
         master_kind(master)
 
@@ -55,7 +55,7 @@ def test_local_ships_nothing_and_uses_this_python():
     assert ship_mode("local", {"OTTLA_SHIP": "all"}) == "nothing"
 
 
-def test_a_standalone_cluster_gets_archives(monkeypatch):
+def test_standalone_ships_archives(monkeypatch):
     monkeypatch.setattr(spark_session.shutil, "which", lambda name: f"/usr/bin/{name}")
     settings = session_settings("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
     assert (
@@ -65,13 +65,14 @@ def test_a_standalone_cluster_gets_archives(monkeypatch):
     assert settings.conf["spark.executorEnv.PYTHONPATH"] == f"ottla_code{os.pathsep}ottla_dependencies"
     assert "spark.driver.host" not in settings.conf
     assert settings.environment["PYSPARK_PYTHON"] == f"python{VERSION}"
-    # Spark runs helpers of the driver with the executors' Python: they find our packages, not our library.
+    # Spark runs the driver's Python processes with the executors' Python: packages are on the path, the
+    # standard library is not.
     paths = settings.environment["PYTHONPATH"].split(os.pathsep)
     assert any(os.path.isdir(os.path.join(path, "ottla")) for path in paths)
     assert not any(os.path.exists(os.path.join(path, "asyncio")) for path in paths)
 
 
-def test_what_the_user_says_stands_first():
+def test_user_settings_override_defaults():
     environment = {"PYSPARK_PYTHON": "/opt/python", "PYTHONPATH": "/mine"}
     conf = {"spark.app.name": "other", "spark.driver.host": "10.0.0.1"}
     settings = session_settings(
@@ -83,13 +84,13 @@ def test_what_the_user_says_stands_first():
     assert settings.environment["PYTHONPATH"].startswith(f"/mine{os.pathsep}")
 
 
-def test_a_python_that_the_driver_has(monkeypatch):
+def test_executor_python_falls_back_to_the_driver_python(monkeypatch):
     monkeypatch.setattr(spark_session.shutil, "which", lambda name: None)
     settings = session_settings("spark://host:7077", "orders", shipment=SHIPMENT, environment={})
     assert settings.environment["PYSPARK_PYTHON"] == os.path.realpath(sys.executable)
 
 
-def test_how_much_is_shipped():
+def test_ship_mode():
     assert ship_mode("standalone", {}) == "all"
     assert ship_mode("yarn", {"OTTLA_SHIP": "code"}) == "code"
     with pytest.raises(SessionError, match="OTTLA_SHIP is 'some': expected nothing, code, all"):
@@ -98,7 +99,7 @@ def test_how_much_is_shipped():
     assert "spark.archives" not in settings.conf
 
 
-def test_kubernetes_wants_an_image():
+def test_kubernetes_needs_an_image():
     with pytest.raises(SessionError, match=r"set spark\.kubernetes\.container\.image to an image with Spark"):
         session_settings("k8s://https://host:6443", "orders", shipment=SHIPMENT)
     conf = {"spark.kubernetes.container.image": "spark:4"}
@@ -106,7 +107,7 @@ def test_kubernetes_wants_an_image():
     assert settings.conf["spark.archives"].startswith("/cache/code.zip#")
 
 
-def test_yarn_wants_its_configuration():
+def test_yarn_needs_its_configuration():
     with pytest.raises(SessionError, match="set HADOOP_CONF_DIR"):
         session_settings("yarn", "orders", shipment=SHIPMENT, environment={})
     settings = session_settings(
@@ -116,7 +117,7 @@ def test_yarn_wants_its_configuration():
     assert "spark.archives" not in settings.conf
 
 
-def test_connect_gets_settings_of_a_session_and_nothing_else():
+def test_connect_gets_session_settings_only():
     settings = session_settings(
         "sc://host:15002",
         "orders",
@@ -128,10 +129,10 @@ def test_connect_gets_settings_of_a_session_and_nothing_else():
     assert ship_mode("connect", {"OTTLA_SHIP": "all"}) == "nothing"
 
 
-def test_connect_where_nobody_listens():
+def test_connect_server_not_reachable():
     pytest.importorskip("pyspark")
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        bound.bind(("127.0.0.1", 0))  # bound, but not listening
         port = bound.getsockname()[1]
         with pytest.raises(SessionError, match=f"no Connect server at 127.0.0.1:{port}"):
             spark_session.create_session(f"sc://127.0.0.1:{port}/;user_id=me", "orders")
@@ -139,7 +140,7 @@ def test_connect_where_nobody_listens():
 
 @pytest.mark.skipif(find_spec("grpc") is not None, reason="what Connect needs is installed")
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-def test_connect_without_what_it_needs():
+def test_connect_without_grpc():
     pytest.importorskip("pyspark")
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -149,7 +150,7 @@ def test_connect_without_what_it_needs():
             spark_session.create_session(master, "orders")
 
 
-def test_errors_come_before_anything_is_packed(monkeypatch):
+def test_settings_are_checked_before_archives_are_built(monkeypatch):
     monkeypatch.setattr(spark_session, "build_shipment", lambda *_, **__: pytest.fail("packed"))
     with pytest.raises(SessionError):
         spark_session.create_session("k8s://https://host:6443", "orders")

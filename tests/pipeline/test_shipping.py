@@ -1,4 +1,4 @@
-"""Archives for executors: everything is in, nothing else, and a bare Python can work with them."""
+"""The archives for executors: their content, and that a bare Python can import them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.pipeline.session.shipping import Shipment, build_shipment
 
 
 def bare_python(program: str, *paths: str, **environment: str) -> str:
-    """Run a program with a Python that has nothing of this environment but these paths."""
+    """Run a program with a Python outside this environment that has only these paths."""
     done = subprocess.run(
         [os.path.realpath(sys.executable), "-S", "-c", program],
         capture_output=True,
@@ -29,7 +29,7 @@ def bare_python(program: str, *paths: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_code_has_our_packages_and_nothing_else(tmp_path):
+def test_code_archive_has_the_packages_only(tmp_path):
     shipment = build_shipment("code", cache=str(tmp_path))
     assert shipment.dependencies is None
     assert shipment.code is not None
@@ -42,7 +42,7 @@ def test_the_code_has_our_packages_and_nothing_else(tmp_path):
     assert len(names) == len(set(names))
 
 
-def test_the_pure_twin_works_from_the_zip(tmp_path):
+def test_pure_python_kernel_works_from_the_zip(tmp_path):
     code = shipping.build_code(str(tmp_path), kernel=False)
     with zipfile.ZipFile(code) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
@@ -51,21 +51,21 @@ def test_the_pure_twin_works_from_the_zip(tmp_path):
         "import ottla.records.kernel as kernel; "
         "print(kernel.COMPILED, '.zip' in ottla.__file__)"
     )
-    assert bare_python(program, code, *executor_dependencies("pyarrow")) == "False True"
+    assert bare_python(program, code, *install_directories("pyarrow")) == "False True"
 
 
-def executor_dependencies(*names: str) -> list[str]:
+def install_directories(*names: str) -> list[str]:
     return [str(shipping.distributions([name])[name].locate_file("")) for name in names]
 
 
-def test_python_files_go_with_the_code(tmp_path):
+def test_python_files_are_added_to_the_code(tmp_path):
     steps = tmp_path / "my_steps.py"
     steps.write_text("ANSWER = 42\n")
     code = shipping.build_code(str(tmp_path / "."), [str(steps)])
     assert bare_python("import my_steps; print(my_steps.ANSWER)", code) == "42"
 
 
-def test_the_same_code_is_packed_once(tmp_path):
+def test_archives_are_cached_by_content(tmp_path):
     cache = str(tmp_path)
     first = shipping.build_code(cache)
     before = os.stat(first).st_mtime_ns
@@ -79,7 +79,7 @@ def test_the_same_code_is_packed_once(tmp_path):
     assert shipping.build_code(cache, [str(steps)]) != second
 
 
-def test_old_archives_are_forgotten(tmp_path):
+def test_old_archives_are_removed(tmp_path):
     steps = tmp_path / "steps.py"
     for number in range(6):
         steps.write_text(f"A = {number}")
@@ -89,7 +89,7 @@ def test_old_archives_are_forgotten(tmp_path):
     assert os.path.basename(newest) in kept
 
 
-def test_needs_are_whole_distributions_without_their_tests(tmp_path):
+def test_dependencies_are_distributions_without_tests(tmp_path):
     path = shipping.build_dependencies(str(tmp_path), ["cramjam", "crc32c", "no-such-thing"])
     with tarfile.open(path) as archive:
         names = archive.getnames()
@@ -107,7 +107,7 @@ def test_requirements_are_followed():
     assert not {"pandas", "pyarrow"} & set(found)
 
 
-def test_what_is_left_out_of_pyarrow():
+def test_excluded_files_of_pyarrow():
     members = dict(shipping.dependency_members(shipping.distributions(["pyarrow"])["pyarrow"]))
     assert "pyarrow/lib.pyx" not in members
     assert any(name.startswith("pyarrow/libarrow.so") for name in members)
@@ -115,7 +115,7 @@ def test_what_is_left_out_of_pyarrow():
     assert not [name for name in members if "/include/" in name or "/tests/" in name]
 
 
-def test_a_failure_leaves_nothing_half(tmp_path, monkeypatch):
+def test_failure_leaves_no_partial_archive(tmp_path, monkeypatch):
     monkeypatch.setattr(
         shipping.zipfile.ZipFile, "writestr", lambda *_: (_ for _ in ()).throw(OSError("full"))
     )
@@ -124,7 +124,7 @@ def test_a_failure_leaves_nothing_half(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_and_nonsense(tmp_path):
+def test_nothing_and_invalid_modes(tmp_path):
     assert build_shipment("nothing", cache=str(tmp_path)) == Shipment(None, None)
     assert Shipment(None, None).python_path() == ""
     assert os.listdir(tmp_path) == []

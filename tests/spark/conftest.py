@@ -16,7 +16,7 @@ from ottla.pipeline.session.worker_python import use_fast_python
 
 @pytest.fixture(scope="session", autouse=True)
 def environment() -> None:
-    """For Spark here and in processes that tests start: loopback, and workers that start fast."""
+    """Set the environment of Spark in this and in child processes: loopback addresses, fast workers."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if find_spec("pyspark") is not None:
         use_fast_python("local")
@@ -24,7 +24,7 @@ def environment() -> None:
 
 @pytest.fixture(scope="session")
 def spark(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """A local session without a user interface, for all tests that can share one."""
+    """A local session without the web UI, shared by tests."""
     sql = pytest.importorskip("pyspark.sql")
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java")
@@ -61,5 +61,5 @@ def write(ottla_cluster, ottla_topic) -> Callable[..., None]:
 
 @pytest.fixture
 def options(ottla_cluster, ottla_topic) -> dict[str, str]:
-    """The two options that every query needs, as a data source gets them: names in lower case."""
+    """The options that every query needs, with lower-case names as a data source gets them."""
     return {"kafka.bootstrap.servers": ottla_cluster.bootstrap_servers, "subscribe": ottla_topic}

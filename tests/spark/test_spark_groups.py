@@ -1,4 +1,4 @@
-"""A query and a consumer group: beginning where the group is, and telling it how far the query is."""
+"""Queries and consumer groups: starting from committed offsets, and committing finished batches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def seen_by_librdkafka(bootstrap_servers: str, group_id: str) -> dict[int, int]:
 
 
 @pytest.mark.ottla_topic(partitions=3)
-def test_offsets_are_committed_and_found_again(ottla_topic, group):
+def test_commit_and_fetch_offsets(ottla_topic, group):
     assert group.committed() == {}
     group.commit({(ottla_topic, 0): 5, (ottla_topic, 2): CommittedOffset(7, 3, "why")})
     assert group.committed() == {
@@ -68,17 +68,17 @@ def test_offsets_are_committed_and_found_again(ottla_topic, group):
     assert group.committed([(ottla_topic, 1), (ottla_topic, 2)]) == {
         (ottla_topic, 2): CommittedOffset(7, 3, "why")
     }
-    # Whoever believed in another coordinator looks again.
+    # A client with a stale coordinator looks it up again.
     group._coordinator = 4711
     group.commit({(ottla_topic, 1): 1})
     assert seen_by_librdkafka(group.cluster.options.bootstrap_servers, group.group_id) == {0: 5, 1: 1, 2: 7}
 
 
-# Where to begin.
+# Starting offsets.
 
 
 @pytest.mark.ottla_topic(partitions=3)
-def test_beginning_where_a_group_is(ottla_topic, options, write, group, group_id):
+def test_start_from_group_offsets(ottla_topic, options, write, group, group_id):
     for partition in range(3):
         write(0, 10, partition)
     group.commit({(ottla_topic, 0): 4, (ottla_topic, 1): 10})
@@ -113,7 +113,7 @@ def test_beginning_where_a_group_is(ottla_topic, options, write, group, group_id
         (False, {"endingoffsets": "group", "kafka.group.id": "g"}, ["endingOffsets"]),
     ],
 )
-def test_options_of_groups_that_say_too_little(streaming, more, words):
+def test_incomplete_group_options(streaming, more, words):
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t"} | more
     make = OttlaStreamReader if streaming else OttlaReader
     with pytest.raises(ValueError) as caught:
@@ -122,11 +122,11 @@ def test_options_of_groups_that_say_too_little(streaming, more, words):
         assert word in str(caught.value)
 
 
-# How far the query is.
+# Commits of finished batches.
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_finished_batches_are_told_to_the_group(ottla_topic, options, write, group, group_id):
+def test_finished_batches_are_committed(ottla_topic, options, write, group, group_id):
     write(0, 3, partition=0)
     source = reader(
         in_group(options, group_id),
@@ -136,7 +136,7 @@ def test_finished_batches_are_told_to_the_group(ottla_topic, options, write, gro
     )
     start = source.initialOffset()
     end = source.latestOffset(start, ReadAllAvailable())
-    # The first batch is only planned.
+    # The first batch is planned, but not finished.
     assert {key: at.offset for key, at in group.committed().items()} == {
         (ottla_topic, 0): 0,
         (ottla_topic, 1): 0,
@@ -148,14 +148,14 @@ def test_finished_batches_are_told_to_the_group(ottla_topic, options, write, gro
     assert group.committed()[ottla_topic, 1].offset == 2
 
 
-def test_without_the_option_nothing_is_committed(options, write, group, group_id):
+def test_no_commits_without_the_option(options, write, group, group_id):
     write(0, 3)
     source = reader(in_group(options, group_id), startingOffsets="earliest")
     source.commit(source.latestOffset(source.initialOffset(), ReadAllAvailable()))
     assert group.committed() == {}
 
 
-def test_a_group_with_members_costs_a_warning(
+def test_commit_to_a_group_with_members_warns(
     ottla_cluster, ottla_topic, options, write, group_id, caplog, monkeypatch
 ):
     monkeypatch.setattr(group_commit, "PAUSE_AFTER_FAILURE_S", 3600.0)
@@ -171,13 +171,13 @@ def test_a_group_with_members_costs_a_warning(
     consumer.close()
     assert end[ottla_topic] == {"0": 3}
     warnings = [row.getMessage() for row in caplog.records if row.name == "pyspark_ottla"]
-    # Told once, and not tried again for a while.
+    # Logged once, and not retried for a while.
     assert len(warnings) == 1
     assert f"group '{group_id}'" in warnings[0]
     assert "The query continues" in warnings[0]
 
 
-def test_a_cluster_without_groups_costs_a_warning(ottla_topic, options, group_id, caplog, monkeypatch):
+def test_commit_to_a_cluster_without_groups_warns(ottla_topic, options, group_id, caplog, monkeypatch):
     def refuse(*_args, **_more):
         raise UnsupportedApiError("the broker does not offer OffsetCommit")
 
@@ -190,7 +190,7 @@ def test_a_cluster_without_groups_costs_a_warning(ottla_topic, options, group_id
     assert len([row for row in caplog.records if "does not offer OffsetCommit" in row.getMessage()]) == 2
 
 
-def test_lag_tools_see_the_query(ottla_cluster, ottla_topic, options, write, group_id):
+def test_lag_tools_show_the_query(ottla_cluster, ottla_topic, options, write, group_id):
     write(0, 5)
     source = reader(in_group(options, group_id), startingOffsets="earliest", commitOffsetsToGroup="true")
     source.commit(source.latestOffset(source.initialOffset(), ReadAllAvailable()))

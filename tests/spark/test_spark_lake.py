@@ -1,4 +1,4 @@
-"""The lake sink in a real Spark: streams, batch writes, and drivers that are killed around their commit."""
+"""The lake sink in a real Spark: streams, batch writes, and drivers killed around their commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(600),
-    # Py4J leaves sockets to the garbage collector.
+    # Py4J does not close its sockets.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -41,11 +41,11 @@ def kinds() -> list[str]:
     ]
 
 
-def test_a_stream_and_batches_to_one_table(spark, tmp_path):
+def test_stream_and_batch_writes_to_one_table(spark, tmp_path):
     path = str(tmp_path / "table")
 
     def stream(rows: int):
-        """A source of Spark's own, of as many rows as are wanted."""
+        """Start a stream of `rows` rows from a built-in source."""
         directory = tmp_path / "input"
         spark.range(rows - 100, rows).write.mode("append").parquet(str(directory))
         query = (
@@ -74,7 +74,7 @@ def test_a_stream_and_batches_to_one_table(spark, tmp_path):
     assert rows[7]["at"].isoformat() == "2026-01-01T00:00:00+00:00"
     assert str(rows[7]["inner"]["dec"]) == "7.00"
 
-    # A batch with one column more and others left out.
+    # A batch with a new column and without others.
     extra = spark.range(200, 210).selectExpr("id", "cast(id % 3 as int) as part", "'new' as extra")
     extra.write.format("ottla_lake").mode("append").save(path)
     table = DeltaTable(path)
@@ -160,7 +160,7 @@ DRIVER = textwrap.dedent(
         ("after", 2),
     ],
 )
-def test_a_driver_killed_around_its_commit(spark, tmp_path, how, batches):
+def test_driver_killed_around_its_commit(spark, tmp_path, how, batches):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -169,7 +169,7 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path, how, batches):
         ids = pa.array(range(file * 100, file * 100 + 100), pa.int64())
         path = tmp_path / "input" / f"{file}.parquet"
         pq.write_table(pa.table({"id": ids}), path)
-        os.utime(path, (1_700_000_000 + file,) * 2)  # Spark takes the oldest file first
+        os.utime(path, (1_700_000_000 + file,) * 2)  # Spark reads the oldest file first
 
     def rows() -> list[int]:
         return sorted(DeltaTable(str(tmp_path / "table")).to_pyarrow_table()["id"].to_pylist())
@@ -183,7 +183,7 @@ def test_a_driver_killed_around_its_commit(spark, tmp_path, how, batches):
     )
     assert "done" not in killed.stdout
     assert rows() == list(range(100 * batches)), killed.stderr[-2000:]
-    # The batch that comes again has other tasks than before; after the commit it is in the table already.
+    # The repeated batch has other tasks; if it was committed, it is in the table already.
     query = (
         spark.readStream.schema("id long")
         .option("maxFilesPerTrigger", 1)

@@ -1,4 +1,4 @@
-"""A million records in, a million rows out: with aborted transactions and the gaps that compaction leaves."""
+"""A million records with aborted transactions and the offset gaps of compaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 TOPIC = "million"
 ROWS = 1_000_000
-# Written first, plainly, and then thinned out.
+# Written first without transactions, and then compacted.
 COMPACTED = 50_000
 PER_TRANSACTION = 100_000
 PRIME = 1_000_003
@@ -44,7 +44,7 @@ def numbers(first: int, count: int, partition: int | None = None) -> pa.RecordBa
 
 
 def record_slices(records: memoryview) -> Iterator[memoryview]:
-    """The records of a batch that is not compressed: each begins with its size."""
+    """Yield the records of an uncompressed batch: each starts with its size."""
     at = 0
     while at < len(records):
         size = shift = 0
@@ -61,26 +61,26 @@ def record_slices(records: memoryview) -> Iterator[memoryview]:
 
 
 def compact(path: Path) -> None:
-    """Leave out two records of three, and every third batch, as a log cleaner would."""
+    """Remove two of three records and every third batch, as a log cleaner would."""
     data = path.read_bytes()
     kept = bytearray()
     for number, (at, header) in enumerate(iter_headers(data)):
         batch = memoryview(data)[at : at + header.size_bytes]
         if at + header.size_bytes == len(data):
-            kept += batch  # the newest batch is never cleaned
+            kept += batch  # the last batch is never cleaned
             continue
         if number % 3 == 1:
             continue
         some = list(record_slices(batch[HEADER_BYTES:]))[::3]
         thin = bytearray(batch[:HEADER_BYTES]) + b"".join(some)
-        # The batch keeps its first and last offset, whatever is left in between.
+        # The batch keeps its first and last offset.
         seal(thin, header._replace(records_count=len(some)))
         kept += thin
     path.write_bytes(kept)
 
 
 class Written(NamedTuple):
-    """Where the million is, and its numbers."""
+    """The cluster and topic of the records, and their numbers."""
 
     servers: str
     numbers: np.ndarray
@@ -92,7 +92,7 @@ def million() -> Iterator[Written]:
     with Cluster() as brokers:
         brokers.create_topic(TOPIC, 2)
         cluster = SyncCluster(brokers.bootstrap_servers)
-        # Small batches, so that there are many to thin out.
+        # Small batches, so that there are many to compact.
         with ArrowWriter(cluster, TOPIC, batch_bytes=20_000) as writer:
             writer.write(numbers(0, COMPACTED, 0))
         cluster.close()
@@ -114,7 +114,7 @@ def million() -> Iterator[Written]:
 
 
 def in_transactions(cluster: SyncCluster, count: int) -> list[np.ndarray]:
-    """Write so many, and others that are aborted; the numbers that count."""
+    """Write `count` records in transactions, and others that are aborted. Returns the committed numbers."""
     pieces = []
     first = COMPACTED
     with ArrowWriter(cluster, TOPIC, transactional_id="million", compression="lz4") as writer:
@@ -134,13 +134,13 @@ def in_transactions(cluster: SyncCluster, count: int) -> list[np.ndarray]:
     return pieces
 
 
-def test_a_million_records_are_a_million_rows(spark, million):
+def test_million_records(spark, million):
     found = (
         spark.read.format("ottla")
         .option("kafka.bootstrap.servers", million.servers)
         .option("subscribe", TOPIC)
         .option("columns", "offset,value")
-        # Cuts in the middle of batches, gaps and transactions.
+        # Splits within batches, gaps and transactions.
         .option("minPartitions", "7")
         .load()
         .selectExpr("cast(cast(value as string) as bigint) as n", "offset")

@@ -1,4 +1,4 @@
-"""Options of the data source: what is understood, and what contradicts itself. No Spark runs here."""
+"""Options of the data source. Spark is not started."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def refused(make, options: dict[str, str], *words: str) -> None:
         assert word in str(caught.value)
 
 
-def test_columns_are_those_of_the_kafka_connector():
+def test_columns_match_the_kafka_connector():
     assert schema_of({}) == columns(ALL)
     with_headers = columns(ALL + ", headers headers")
     assert schema_of({"includeheaders": "true"}) == with_headers
@@ -80,12 +80,12 @@ def test_columns_are_those_of_the_kafka_connector():
     refused(schema_of, {"includeheaders": "yes"}, "includeHeaders", "true or false")
 
 
-def test_option_names_do_not_tell_upper_from_lower_case():
+def test_option_names_are_case_insensitive():
     source = OttlaDataSource({"INCLUDEheaders": "true"})
     assert "headers" in source.schema().names
 
 
-def test_no_other_schema_can_be_given():
+def test_user_schema_is_refused():
     source = OttlaDataSource(BASE)
     for make in (source.reader, source.streamReader):
         make(source.schema())
@@ -106,17 +106,17 @@ def test_no_other_schema_can_be_given():
         ({"assign": "{}"}, ["at least one partition"]),
     ],
 )
-def test_exactly_one_way_to_name_topics(given, words):
+def test_exactly_one_topic_option(given, words):
     refused(topic_selection, given, *words)
 
 
-def test_ways_to_name_topics():
+def test_topic_selection():
     assert topic_selection({"subscribe": "a, b"}).names == ("a", "b")
     assert topic_selection({"subscribepattern": "a.*"}).pattern == "a.*"
     assert topic_selection({"assign": '{"a": [1, 0]}'}).assigned == (("a", 1), ("a", 0))
 
 
-def test_what_says_where_to_begin():
+def test_starting_offsets():
     def start(streaming: bool = True, **given: str) -> offset_specs.OffsetSpec:
         return offset_specs.starting_offsets(given, streaming=streaming)
 
@@ -180,12 +180,12 @@ def test_what_says_where_to_begin():
         (True, {"kafka.bootstrap.servers": " "}, ["kafka.bootstrap.servers"]),
     ],
 )
-def test_contradictions(streaming, given, words):
+def test_invalid_options(streaming, given, words):
     reader = OttlaStreamReader if streaming else OttlaReader
     refused(lambda options: reader(options, schema_of(options)), BASE | given, *words)
 
 
-def test_options_that_reach_the_client():
+def test_client_options():
     options = BASE | {
         "kafka.client.id": "me",
         "kafka.request.timeout.ms": "77",
@@ -201,14 +201,14 @@ def test_options_that_reach_the_client():
     assert (cluster.client_id, cluster.request_timeout_ms, cluster.retry_timeout_ms) == ("me", 77, 100)
     assert (fetch.partition_max_bytes, fetch.read_committed, fetch.poll_timeout_ms) == (123, False, 9)
     assert source_options(BASE, streaming=True).read_committed
-    # Three attempts, a second apart, are what the connector makes by itself.
+    # The Kafka connector's defaults: three attempts, a second apart.
     assert clients.cluster_options(BASE | {"fetchoffset.numretries": "3"}).retry_timeout_ms == 3000
     given = {"kafka.acks": "1", "kafka.compression.type": "zstd", "kafka.max.request.size": "5"}
     writer = clients.writer_options(given)
     assert (writer.acks, writer.compression, writer.record_bytes_max) == ("1", "zstd", 5)
 
 
-def test_limits_of_triggers_are_of_no_use_in_batches(caplog):
+def test_trigger_limits_are_ignored_in_batch_queries(caplog):
     given = BASE | {"maxoffsetspertrigger": "many", "minoffsetspertrigger": "1", "maxtriggerdelay": "1m"}
     OttlaReader(given, schema_of({}))
     said = [row.getMessage() for row in caplog.records]
@@ -219,7 +219,7 @@ def test_limits_of_triggers_are_of_no_use_in_batches(caplog):
     ]
 
 
-def test_times():
+def test_durations():
     assert [duration_ms("x", text) for text in ("15m", "30s", "5 min", "200ms", "7", "1h")] == [
         900_000,
         30_000,
@@ -245,14 +245,14 @@ def test_times():
         ("value string, headers string", "t", ["'headers'", "array<struct<key:string,value:binary>>"]),
     ],
 )
-def test_rows_that_are_no_records(schema, topic, words):
+def test_invalid_sink_columns(schema, topic, words):
     with pytest.raises(ValueError) as caught:
         check_schema(columns(schema), topic)
     for word in words:
         assert word in str(caught.value)
 
 
-def test_columns_that_are_written():
+def test_sink_columns():
     schema = "VALUE string, extra int, key binary, headers headers"
     assert check_schema(columns(schema), "t") == ["key", "VALUE", "headers"]
 
@@ -274,13 +274,13 @@ def test_sink_options():
         refused(lambda options: OttlaStreamWriter(options, schema), base | more, word)
 
 
-# How much, in how many pieces.
+# Limits and splits.
 
 AMOUNTS = st.dictionaries(st.tuples(st.just("t"), st.integers(0, 9)), st.integers(0, 1000), min_size=1)
 
 
 @given(AMOUNTS, st.integers(1, 2000))
-def test_limits_are_shared_in_proportion(amounts, rows_max):
+def test_limits_are_proportional(amounts, rows_max):
     start = dict.fromkeys(amounts, 5)
     latest = {key: 5 + amount for key, amount in amounts.items()}
     ends = ranges.limited(start, latest, rows_max)
@@ -293,7 +293,7 @@ def test_limits_are_shared_in_proportion(amounts, rows_max):
 
 
 @given(AMOUNTS, st.none() | st.integers(1, 50), st.none() | st.integers(1, 300))
-def test_pieces_cover_their_ranges(amounts, partitions_min, rows_max):
+def test_split_covers_the_ranges(amounts, partitions_min, rows_max):
     spans = [OffsetRange(*key, 7, 7 + amount) for key, amount in sorted(amounts.items())]
     pieces = ranges.split(spans, partitions_min, rows_max)
     covered = [(p.topic, p.partition, o) for p in pieces for o in range(p.start, p.end)]
@@ -306,7 +306,7 @@ def test_pieces_cover_their_ranges(amounts, partitions_min, rows_max):
 
 
 @given(AMOUNTS)
-def test_offsets_survive_the_checkpoint(offsets):
+def test_offsets_json_round_trip(offsets):
     stored = json.loads(json.dumps(offsets_json.to_json(offsets)))
     assert offsets_json.from_json(stored) == offsets
     assert offsets_json.from_json(stored | {offsets_json.INITIAL: stored}) == offsets

@@ -1,4 +1,4 @@
-"""Pipelines in a real Spark: every word of the vocabulary through small files."""
+"""Pipelines in a real Spark: every kind of step and sink."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ottla.testing.topics import run_in_thread
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(1200),
-    # Py4J leaves sockets to the garbage collector; PySpark warns of new pandas.
+    # Py4J does not close its sockets; PySpark warns about new versions of pandas.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -69,7 +69,7 @@ class Totals(StatefulProcessor):
 
 
 class Shop:
-    """Topics of one test, and pipelines on them."""
+    """The topics and pipelines of one test."""
 
     def __init__(self, cluster: Any, spark: Any, tmp_path: Path, prefix: str) -> None:
         self.cluster = cluster
@@ -85,7 +85,7 @@ class Shop:
         write_arrow(table, f"{self.prefix}.{topic}", bootstrap_servers=self.cluster.bootstrap_servers)
 
     def read(self, topic: str) -> list[dict[str, Any]]:
-        """Values (decoded) and keys of all records, in the order of values."""
+        """Return the decoded values and keys of all records, ordered by value."""
         servers = self.cluster.bootstrap_servers
         rows = read_arrow(f"{self.prefix}.{topic}", bootstrap_servers=servers).read_all().to_pylist()
         found = [{**row, "value": _decoded(row["value"])} for row in rows]
@@ -203,11 +203,11 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
 
     large = shop.read("large")
     assert [(row["key"], row["value"]["id"]) for row in large] == [(b"2", 2), (b"2", 2), (b"3", 3), (b"4", 4)]
-    # A cast that fails is a null, not the end; nulls are written.
+    # A failed cast is null and does not fail the query; nulls are written.
     assert large[0]["value"] == {"id": 2, "amount": 20.0, "no_number": None}
     assert shop.values("cheap") == [{"id": 1, "amount": 5.0}, {"id": 5, "amount": 1.0}]
     assert [row["half"] for row in shop.values("halves")] == [2.5, 10, 10, 20, 0.5]
-    # Windows that the watermark has passed are final; the duplicate is not counted.
+    # Windows before the watermark are final; the duplicate is not counted.
     assert [(row["minute"][14:16], row["amount"]) for row in shop.values("minutes")] == [
         ("00", 25.0),
         ("01", 13.0),
@@ -227,7 +227,7 @@ def test_filters_windows_dedup_state_and_dead_letters(shop):
     check_dead_letters(shop, running)
     check_state(shop, pipeline)
 
-    # A second run goes on where the first one ended.
+    # A second run resumes where the first one ended.
     shop.write("orders", [order(9, 50, "a", 401)], keys=["z"])
     few = {name: sink for name, sink in pipeline.sinks.items() if name in ("large", "totals")}
     again = shop.once(pipeline._replace(sinks=few))
@@ -252,7 +252,7 @@ def check_dead_letters(shop: Shop, running: RunningPipeline) -> None:
 
 
 def check_state(shop: Shop, pipeline: Pipeline) -> None:
-    """The state store as a table."""
+    """Check the state store."""
     session = shop.spark.newSession()
     (plan,) = queries_with(pipeline, "totals")
     operator = choose(pipeline.steps["totals"], operators(session, plan), None)
@@ -306,7 +306,7 @@ def test_streams_join_and_formats(shop):
 def until(what: Callable[[], bool], running: RunningPipeline, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not what():
-        assert running.look(), "the queries ended"
+        assert running.poll(), "the queries ended"
         assert time.monotonic() < deadline, "it took too long"
         time.sleep(0.05)
 
@@ -325,7 +325,7 @@ def pipelines(servers: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_table_is_always_the_newest(shop):
+def test_table_is_current_in_every_batch(shop):
     for topic, partitions in (("orders", 1), ("customers", 2)):
         shop.cluster.create_topic(f"{shop.prefix}.{topic}", partitions)
     shop.write("customers", [{"customer": "a", "name": "Ada"}, {"customer": "b", "name": "Bob"}], ["a", "b"])
@@ -350,7 +350,7 @@ def test_a_table_is_always_the_newest(shop):
     try:
         shop.write("orders", [order(1, 5, "a"), order(2, 5, "c")])
         until(lambda: len(seen) == 2, running)
-        # Changed, added, deleted, and unreadable: the last one leaves what was there.
+        # Changed, added, deleted and undecodable: the last one keeps the earlier value.
         shop.write(
             "customers", [{"customer": "a", "name": "Eve"}, {"customer": "c", "name": "Cy"}], ["a", "c"]
         )
@@ -364,16 +364,16 @@ def test_a_table_is_always_the_newest(shop):
     assert seen == {1: "Ada", 2: None, 3: "Eve", 4: None, 5: "Cy"}
     assert running.progress["shown"].state == "stopped"
     assert running.progress["shown"].lag == {f"{shop.prefix}.orders": 0}
-    # Every lag tool sees the query.
+    # Lag tools show the query.
     listed = {
         row["query"]: row for row in pipelines(shop.cluster.bootstrap_servers) if row["pipeline"] == "shop"
     }
     assert f"{shop.prefix}.orders" in listed["shown"]["topics"] and "pid" in listed["shown"]["where"]
-    # Stopped between two batches: the next start has nothing to do again.
+    # Stopped between two batches: the next start repeats nothing.
     assert shop.once(pipeline).progress["shown"].rows == 0
 
 
-def test_what_spark_says_is_told_with_its_line(shop, monkeypatch, capsys):
+def test_spark_errors_have_a_position(shop, monkeypatch, capsys):
     shop.cluster.create_topic(f"{shop.prefix}.orders", 1)
     pipeline = shop.load(
         ORDERS,
@@ -388,7 +388,7 @@ def test_what_spark_says_is_told_with_its_line(shop, monkeypatch, capsys):
     path = str(shop.tmp_path / "pipeline.yaml")
     assert main(["pipeline", "validate", path]) == 0
     capsys.readouterr()
-    # `--deep` starts a session and stops it; here it gets the one that tests share.
+    # `--deep` starts and stops a session; here it gets the shared one.
     stopped: list[Any] = []
 
     def stop(session: Any) -> None:

@@ -1,4 +1,4 @@
-"""The clicks example by the command itself; test_spark_standalone.py has the orders."""
+"""The clicks example, run with `ottla pipeline run`."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ CLICKS = [
 ]
 
 
-def test_clicks_by_the_command_itself(ottla_cluster, tmp_path):
-    """`ottla pipeline run` in a process of its own: runs until SIGTERM, then finishes and says so."""
+def test_clicks_example_from_the_command_line(ottla_cluster, tmp_path):
+    """`ottla pipeline run` in a child process: it runs until SIGTERM, then finishes its batches."""
     servers = ottla_cluster.bootstrap_servers
     ottla_cluster.create_topic("t.clicks")
     values = [json.dumps(row).encode() for row in CLICKS]
@@ -76,7 +76,7 @@ def test_clicks_by_the_command_itself(ottla_cluster, tmp_path):
             try:
                 found = {topic: len(rows_of(topic, servers)) for topic in topics}
             except Exception:
-                continue  # a topic that is not there yet
+                continue  # the topic does not exist yet
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=200)
     finally:

@@ -1,4 +1,4 @@
-"""Real queries in a real Spark: what only Spark itself can show."""
+"""Batch and streaming queries in a real Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla.client.blocking.groups import SyncGroup
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(300),
-    # Py4J leaves sockets to the garbage collector.
+    # Py4J does not close its sockets.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -37,7 +37,7 @@ def numbers(rows) -> list[int]:
 
 
 @pytest.mark.ottla_topic(partitions=3)
-def test_a_topic_as_a_dataframe_and_back(spark, ottla_cluster, ottla_topic, options, write):
+def test_batch_read_and_write(spark, ottla_cluster, ottla_topic, options, write):
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     write(0, 1000, headers=pa.array([[{"key": "h", "value": b"x"}], []] * 500, header))
     frame = spark.read.format("ottla").options(**options, includeHeaders="true", minPartitions="5").load()
@@ -68,7 +68,7 @@ def test_a_topic_as_a_dataframe_and_back(spark, ottla_cluster, ottla_topic, opti
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_a_stream_goes_on_where_it_was(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
+def test_stream_resumes_from_its_checkpoint(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
     copy = f"{ottla_topic[:200]}-copy"
     ottla_cluster.create_topic(copy, 1)
     write(0, 100)
@@ -99,13 +99,13 @@ def test_a_stream_goes_on_where_it_was(spark, ottla_cluster, ottla_topic, option
     write(100, 10)
     run(minPartitions="4")
     assert copied() == list(range(110))
-    # What the checkpoint holds is what Spark's Kafka connector would write.
+    # The checkpoint has the format of Spark's Kafka connector.
     newest = max(os.listdir(tmp_path / "offsets"), key=lambda name: int(name) if name.isdigit() else -1)
     ends = json.loads((tmp_path / "offsets" / newest).read_text().splitlines()[-1])
     assert sum(ends[ottla_topic].values()) == 110
 
 
-def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_path):
+def test_crash_in_the_first_batch(spark, options, write, tmp_path):
     write(0, 3)
     seen: list[int] = []
 
@@ -129,7 +129,7 @@ def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_pat
     query = start(crash=True)
     with pytest.raises(PySparkException, match="crash"):
         query.awaitTermination(120)
-    # Take the checkpoint back to a crash in batch 0: its end is written, its records are not handled.
+    # Revert the checkpoint to a crash in batch 0: its end is written, but it is not committed.
     first = json.loads((tmp_path / "offsets" / "1").read_text().splitlines()[-1])
     for number in ("0", "1"):
         for name in (
@@ -150,7 +150,7 @@ def test_a_crash_in_the_first_batch_skips_nothing(spark, options, write, tmp_pat
     assert seen == [3, 4, 5]
 
 
-def test_decoded_values_and_a_group_that_knows(spark, ottla_cluster, ottla_topic, options, tmp_path):
+def test_decoded_values_and_group_commits(spark, ottla_cluster, ottla_topic, options, tmp_path):
     values = [
         json.dumps({"id": number, "at": "2026-01-02T03:04:05Z", "tags": {"a": number}}) for number in range(9)
     ]
@@ -181,7 +181,7 @@ def test_decoded_values_and_a_group_that_knows(spark, ottla_cluster, ottla_topic
     good = sorted((row.id, row.hour, row.tag) for row in rows if row.error is None)
     assert good == [(number, 3, number) for number in range(9) if number != 4]
     assert [bytes(row.raw) for row in rows if row.error is not None] == [b"no order"]
-    # Two batches, and the last one is told as well.
+    # Two batches; the last one is committed too.
     cluster = SyncCluster(ottla_cluster.bootstrap_servers)
     assert SyncGroup(cluster, group_id).committed()[ottla_topic, 0].offset == 9
     cluster.close()
@@ -194,7 +194,7 @@ def test_decoded_values_and_a_group_that_knows(spark, ottla_cluster, ottla_topic
     assert lags == [3, 0]
 
 
-def test_a_topic_that_grows_while_it_is_read(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
+def test_new_partitions_during_a_query(spark, ottla_cluster, ottla_topic, options, write, tmp_path):
     write(0, 10)
     seen: list[int] = []
     query = (
@@ -215,10 +215,10 @@ def test_a_topic_that_grows_while_it_is_read(spark, ottla_cluster, ottla_topic, 
     assert sorted(seen) == list(range(40))
 
 
-def test_an_empty_topic_and_code_written_for_kafka(spark, options, write, monkeypatch):
+def test_empty_topic_and_kafka_format(spark, options, write, monkeypatch):
     assert spark.read.format("ottla").options(**options).load().count() == 0
     write(0, 3)
-    # What the module changes must not stay for other tests.
+    # Undo the patches of the module after the test.
     for owner in (DataFrameReader, DataFrameWriter, DataStreamReader, DataStreamWriter):
         monkeypatch.setattr(owner, "format", owner.format)
     monkeypatch.delitem(sys.modules, "pyspark_ottla.kafka_format", raising=False)
@@ -236,5 +236,5 @@ def test_errors_reach_the_user(spark, options):
         spark.read.format("ottla").options(**options, assign='{"t": [0]}').load().count()
     with pytest.raises(PySparkException, match="schema of this source is fixed"):
         spark.read.schema("value string").format("ottla").options(**options).load().count()
-    with pytest.raises(PySparkException, match="no topic or partition nowhere"):
+    with pytest.raises(PySparkException, match="no such topic or partition: nowhere"):
         spark.read.format("ottla").options(**options | {"subscribe": "nowhere"}).load().count()

@@ -1,4 +1,4 @@
-"""Orders through a real Spark to a topic while the JVM, Python workers and brokers are killed."""
+"""The exactly-once sink in a real Spark while the JVM, Python workers and brokers are killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the sink of Spark needs pyspark: pip install ottla[spark]")
 
 from ottla.testing import Cluster
-from tests.support.spark.sink_show import Show
+from tests.support.spark.sink_process import SinkProcess
 
 pytestmark = [
     pytest.mark.spark,
@@ -23,30 +23,30 @@ LONG = os.environ.get("OTTLA_LONG_TESTS") == "1"
 
 
 @pytest.fixture
-def show(tmp_path):
-    shows = []
+def run_sink(tmp_path):
+    started = []
 
-    def make(cluster, **wanted: object) -> Show:
+    def make(cluster, **wanted: object) -> SinkProcess:
         cluster.create_topic("orders", 3)
         cluster.create_topic("copies", 2)
-        shows.append(Show(cluster, tmp_path, source="orders", target="copies", **wanted))
-        return shows[-1]
+        started.append(SinkProcess(cluster, tmp_path, source="orders", target="copies", **wanted))
+        return started[-1]
 
     yield make
-    for one in shows:
+    for one in started:
         one.stop()
 
 
-def test_a_killed_driver_and_a_killed_worker(show):
-    chance = random.Random()
+def test_kill_driver_and_worker(run_sink):
+    rng = random.Random()
     with Cluster(config={"transaction.two.phase.commit.enable": True}) as cluster:
-        one = show(cluster, rows=250)
+        one = run_sink(cluster, rows=250)
         one.feed(0, 1500)
         one.start()
         one.wait_batches(1)
-        one.kill_worker(chance)
+        one.kill_worker(rng)
         one.wait_batches(2)
-        time.sleep(chance.uniform(0, 0.8))
+        time.sleep(rng.uniform(0, 0.8))
         one.kill_jvm()
         one.feed(1500, 250)
         one.start(tasks=5, cores=3)
@@ -55,14 +55,14 @@ def test_a_killed_driver_and_a_killed_worker(show):
 
 @pytest.mark.skipif(not LONG, reason="takes minutes: make test-spark-long")
 @pytest.mark.parametrize("two_phases", [True, False], ids=["two phases", "with time-outs"])
-def test_minutes_of_kills(show, two_phases):
-    """One after the other, at random: the JVM, a Python worker, a broker for a while."""
+def test_minutes_of_kills(run_sink, two_phases):
+    """Kill at random the JVM, a Python worker, or a broker, which is restarted."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     kills = {"jvm": 0, "worker": 0, "broker": 0}
     with Cluster(brokers=3, config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
-        one = show(cluster, rows=300)
+        one = run_sink(cluster, rows=300)
         fed = 0
         one.start()
         deadline = time.monotonic() + float(os.environ.get("OTTLA_KILL_SECONDS", "180"))
@@ -72,17 +72,17 @@ def test_minutes_of_kills(show, two_phases):
             fed += 1500
             if not one.runs:
                 one.reap()
-                one.start(tasks=chance.randint(1, 6), cores=chance.randint(1, 3))
-            one.wait_batches(chance.randint(1, 3))
-            time.sleep(chance.uniform(0, 1.5))
-            what = chance.choice(["jvm", "worker", "broker"])
+                one.start(tasks=rng.randint(1, 6), cores=rng.randint(1, 3))
+            one.wait_batches(rng.randint(1, 3))
+            time.sleep(rng.uniform(0, 1.5))
+            what = rng.choice(["jvm", "worker", "broker"])
             kills[what] += 1
             if what == "jvm":
                 one.kill_jvm()
             elif what == "worker":
-                one.kill_worker(chance)
+                one.kill_worker(rng)
             elif down is None:
-                down = chance.randrange(3)
+                down = rng.randrange(3)
                 cluster.kill(down)
             else:
                 cluster.start(down)

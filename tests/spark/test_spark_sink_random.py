@@ -1,4 +1,4 @@
-"""Batches with crashes at random calls, older drivers that come back, and lost tasks: each number once."""
+"""The exactly-once sink with crashes at random calls, stale drivers and lost tasks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ottla.client.errors import ClientError, RequestTimeoutError
 from ottla.testing import Cluster
 from pyspark_ottla.sink.exactly_once import batch_commit, commit_log
 from pyspark_ottla.sink.exactly_once.commit_log import FencedError, MarkerWriter
-from tests.support.spark.sink_stage import KilledError, Stage
+from tests.support.spark.sink_harness import KilledError, SinkHarness
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-# Where a process may die or an answer may be lost.
+# Calls at which a process may die or a response may be lost.
 POINTS = [
     (MarkerWriter, "_append"),
     (MarkerWriter, "append"),
@@ -35,18 +35,18 @@ ROWS = 6
 
 
 class Crashes:
-    """At the nth call of anything in POINTS, before or after it, something ends."""
+    """Raises at the nth call of any method in POINTS, before or after it."""
 
-    def __init__(self, chance: random.Random, monkeypatch) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, monkeypatch) -> None:
+        self.rng = rng
         self.left = -1
         self.kind: type[Exception] = KilledError
         for owner, name in POINTS:
             monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))
 
     def arm(self) -> None:
-        self.left = self.chance.randrange(24)
-        self.kind = self.chance.choice([KilledError, RequestTimeoutError])
+        self.left = self.rng.randrange(24)
+        self.kind = self.rng.choice([KilledError, RequestTimeoutError])
 
     def disarm(self) -> None:
         self.left = -1
@@ -68,71 +68,71 @@ class Crashes:
 
 
 @pytest.mark.parametrize("two_phases", [True, False], ids=["two phases", "with time-outs"])
-def test_crashes_at_random(monkeypatch, two_phases):
+def test_random_crashes(monkeypatch, two_phases):
     seed = int(os.environ.get("OTTLA_SEED", random.randrange(1 << 32)))
     print("seed", seed)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     monkeypatch.setattr(batch_commit, "SWEEP_INTERVAL_S", 0.2)
-    crashes = Crashes(chance, monkeypatch)
+    crashes = Crashes(rng, monkeypatch)
     steps = 300 if os.environ.get("OTTLA_LONG_TESTS") == "1" else 40
     older: list[tuple[dict, list, int, bool]] = []
     with Cluster(config={"transaction.two.phase.commit.enable": two_phases}) as cluster:
         cluster.create_topic("out", 2)
-        stage = Stage(cluster, "out", monkeypatch)
+        harness = SinkHarness(cluster, "out", monkeypatch)
         batch = 0
         died = 0
         for _ in range(steps):
-            parallelism = chance.randint(1, 4)
+            parallelism = rng.randint(1, 4)
             numbers = range(batch * ROWS, batch * ROWS + ROWS)
-            if chance.random() < 0.6:
+            if rng.random() < 0.6:
                 crashes.arm()
             messages: list = []
             try:
                 for partition in range(parallelism):
                     mine = numbers[partition::parallelism]
                     attempt = 0
-                    if chance.random() < 0.2:
-                        stage.task(batch, partition, mine)  # its executor is lost
+                    if rng.random() < 0.2:
+                        harness.task(batch, partition, mine)  # its executor is lost
                         attempt = 1
-                    messages.append(stage.task(batch, partition, mine, attempt))
-                if older and chance.random() < 0.3:
+                    messages.append(harness.task(batch, partition, mine, attempt))
+                if older and rng.random() < 0.3:
                     armed, crashes.left = crashes.left, -1
-                    come_back(stage, older, chance)
+                    come_back(harness, older, rng)
                     crashes.left = armed
-                stage.commit(messages, batch)
+                harness.commit(messages, batch)
                 batch += 1
             except (KilledError, ClientError, FencedError) as error:
                 died += 1
                 crashes.disarm()
-                # Spark commits what all tasks have told, and nothing after it has called abort.
+                # Spark commits when all tasks have returned, and not after it has called abort.
                 may_commit = isinstance(error, KilledError) and len(messages) == parallelism
                 older.append((dict(commit_log._marker_writers), messages, batch, may_commit))
-                stage.start()
+                harness.start()
             crashes.disarm()
-            if older and chance.random() < 0.3:
-                come_back(stage, older, chance)
+            if older and rng.random() < 0.3:
+                come_back(harness, older, rng)
         assert died > steps // 10, "nothing crashed"
-        stage.start()
-        stage.batch(batch, range(batch * ROWS, batch * ROWS + ROWS))
+        harness.start()
+        harness.batch(batch, range(batch * ROWS, batch * ROWS + ROWS))
         print("batches", batch, "crashes", died)
         time.sleep(0.3)
-        stage.batch(batch + 1, range((batch + 1) * ROWS, (batch + 2) * ROWS))
-        stage.check(range((batch + 2) * ROWS))
+        harness.batch(batch + 1, range((batch + 1) * ROWS, (batch + 2) * ROWS))
+        harness.check(range((batch + 2) * ROWS))
 
 
-def come_back(stage: Stage, older: list, chance: random.Random) -> None:
-    """A driver that everybody took for dead goes on where it was: it commits, or aborts, what it knows of."""
-    committers, messages, batch, may_commit = older.pop(chance.randrange(len(older)))
+def come_back(harness: SinkHarness, older: list, rng: random.Random) -> None:
+    """A stale driver continues: it commits or aborts the batch that it knows."""
+    committers, messages, batch, may_commit = older.pop(rng.randrange(len(older)))
     newer = dict(commit_log._marker_writers)
     commit_log._marker_writers.clear()
     commit_log._marker_writers.update(committers)
     try:
-        if may_commit and chance.random() < 0.7:
-            stage.writer().commit(messages, batch)
+        if may_commit and rng.random() < 0.7:
+            harness.writer().commit(messages, batch)
         else:
-            stage.writer().abort(messages, batch)
+            harness.writer().abort(messages, batch)
     except batch_commit.CheckpointBehindError:
-        pass  # the others are ahead
+        pass  # fenced by a newer driver
     finally:
         commit_log._marker_writers.clear()
         commit_log._marker_writers.update(newer)

@@ -1,4 +1,4 @@
-"""The exactly-once sink in a real Spark: what only Spark itself can show."""
+"""The exactly-once sink in a real Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.testing import Cluster
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(300),
-    # Py4J leaves sockets to the garbage collector.
+    # Py4J does not close its sockets.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -29,7 +29,7 @@ def brokers():
 
 
 def seen(brokers, topic: str) -> list[int]:
-    """When nothing is open in the topic any more: markers follow the answer to a commit."""
+    """Return the numbers in the topic, after all transactions have ended."""
     cluster = shared_cluster(brokers.bootstrap_servers)
     latest = dict.fromkeys(((topic, number) for number in cluster.topic(topic).partitions), LATEST)
     wait_until(
@@ -48,7 +48,7 @@ def frame(spark, first: int, last: int, partitions: int = 3):
 
 
 def finish(query, again) -> None:
-    """Wait for its end; Spark gives its own processes 10 s to start, which is short on a busy machine."""
+    """Wait for the end; restart if Spark's 10 s limit for the start of its processes was exceeded."""
     for _ in range(5):
         try:
             assert query.awaitTermination(200)
@@ -60,7 +60,7 @@ def finish(query, again) -> None:
     raise AssertionError("Spark cannot start its Python workers")
 
 
-def test_two_streams_in_turns_and_again_with_more_tasks(spark, brokers, tmp_path):
+def test_two_streams_and_a_restart_with_more_tasks(spark, brokers, tmp_path):
     for topic in ("in", "left", "right"):
         brokers.create_topic(topic, 2)
 
@@ -93,13 +93,13 @@ def test_two_streams_in_turns_and_again_with_more_tasks(spark, brokers, tmp_path
     assert SyncTransactions(shared_cluster(brokers.bootstrap_servers)).open_ids("ottla-spark/") == []
 
 
-def test_batch_jobs_and_named_writes(spark, brokers):
+def test_batch_jobs(spark, brokers):
     brokers.create_topic("jobs", 2)
 
     def save(rows, **options: str) -> None:
         writing = rows.write.format("ottla").mode("append").option("mode", "exactly-once")
         writing.option("kafka.bootstrap.servers", brokers.bootstrap_servers).options(
-            # A task that Spark kills in the middle leaves its transaction to the time-out.
+            # The transaction of a killed task ends by its time-out.
             **{"kafka.transaction.timeout.ms": "10000", "topic": "jobs", **options}
         ).save()
 
@@ -119,7 +119,7 @@ def test_batch_jobs_and_named_writes(spark, brokers):
     assert SyncTransactions(shared_cluster(brokers.bootstrap_servers)).open_ids("ottla-spark/") == []
 
 
-def test_a_row_that_no_broker_takes_is_named(spark, brokers):
+def test_refused_row_is_named(spark, brokers):
     brokers.create_topic("small", 1)
     large = spark.range(1).selectExpr("'the key' key", "repeat('x', 5000) value")
     writing = large.write.format("ottla").mode("append").option("mode", "exactly-once")

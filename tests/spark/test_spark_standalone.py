@@ -1,4 +1,4 @@
-"""The orders example on a standalone Spark cluster, whose executors get all that is ours from the driver."""
+"""The orders example on a standalone Spark cluster, whose executors get the packages from the driver."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 class StandaloneCluster:
-    """A master and workers, as their shell scripts would start them."""
+    """A master and workers, as Spark's shell scripts start them."""
 
     def __init__(self, directory: str, workers: int) -> None:
         import pyspark
@@ -64,7 +64,7 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             **FAST_JAVA,
         }
-        # Executors have only what the driver sends.
+        # Executors have only what the driver ships.
         environment.pop("PYTHONPATH", None)
         command = [os.path.join(self._home, "bin", "spark-class"), f"org.apache.spark.deploy.{name}"]
         with open(self._log(name, log), "wb") as output:
@@ -115,7 +115,7 @@ def standalone(tmp_path) -> Iterator[StandaloneCluster]:
 
 
 def expected_orders(servers: str) -> tuple[dict[str, float], int]:
-    """What each good order is worth, and how many are broken, by reading the topic itself."""
+    """Read the topic. Returns the amount of each valid order, and the number of malformed ones."""
     amounts, broken = {}, 0
     for row in rows_of("orders", servers):
         try:
@@ -126,8 +126,8 @@ def expected_orders(servers: str) -> tuple[dict[str, float], int]:
     return amounts, broken
 
 
-def test_the_orders_example_on_a_standalone_cluster(standalone, tmp_path):
-    """As a user would: `ottla pipeline run FILE --master spark://... --once`."""
+def test_orders_example_on_a_standalone_cluster(standalone, tmp_path):
+    """Run `ottla pipeline run FILE --master spark://... --once`."""
     data = tmp_path / "data"
     command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run"]
     command += [str(EXAMPLES / "orders" / "pipeline.yaml"), "--once", "--master", standalone.master]
@@ -135,7 +135,7 @@ def test_the_orders_example_on_a_standalone_cluster(standalone, tmp_path):
         servers = cluster.bootstrap_servers
         asyncio.run(load_example("orders/generate").generate(servers, 0, 600, seed=7))
         command += ["--set", f"bootstrap={servers}", "--set", f"data={data}"]
-        # A Python that has nothing of this environment: what executors import came with the archives.
+        # A Python outside this environment: executors import from the archives.
         bare = os.path.realpath(sys.executable)
         done = subprocess.run(
             command,
@@ -165,5 +165,5 @@ def test_the_orders_example_on_a_standalone_cluster(standalone, tmp_path):
     for number in range(2):
         (executor,) = Path(tmp_path / f"work-{number}").glob("app-*/*/stderr")
         assert "Running task" in executor.read_text(), "both workers work"
-    # The application ended; nobody was lost on the way.
+    # The application ended, and no executor was lost.
     assert "Received unregister request from application" in standalone.log("master.Master")

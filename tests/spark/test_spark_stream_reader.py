@@ -1,4 +1,4 @@
-"""The stream reader, called as Spark calls it, against a real broker. No Spark runs here."""
+"""The stream reader against a real broker, called as Spark calls it. Spark is not started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyspark_ottla.reader.stream import OttlaStreamReader
 
 
 class Query:
-    """A micro-batch query of one source: the calls of Spark's engine, its checkpoint, and nothing else."""
+    """A fake micro-batch engine: the calls of Spark for one source, and a checkpoint."""
 
     def __init__(self, options: dict[str, str], **more: str) -> None:
         self.options = {**options, **{name.lower(): value for name, value in more.items()}}
@@ -44,7 +44,7 @@ class Query:
         return json.loads(self.done[-1]) if self.done else self.reader.initialOffset()
 
     def plan(self, limit=None) -> bool:
-        """Write the end of the next batch to the checkpoint, if there is something new."""
+        """Plan the next batch and write its end to the checkpoint. Returns whether there is new data."""
         begin = self.begin()
         end = json.dumps(self.reader.latestOffset(begin, limit or self.limit))
         if self.done and end == self.done[-1]:
@@ -53,9 +53,9 @@ class Query:
         return True
 
     def run(self) -> list[int]:
-        """Read what is planned; the values."""
+        """Read the planned batch. Returns its values."""
         end = json.loads(self.planned[-1])
-        # A task gets a copy of the reader by pickle.
+        # A task gets a pickled copy of the reader.
         tasks = self.reader.partitions(self.begin(), end)
         copy = OttlaStreamReader(self.options, schema_of(self.options))
         tables = [list(copy.read(pickle.loads(pickle.dumps(task)))) for task in tasks]
@@ -74,7 +74,7 @@ def administer(cluster, act: Callable[[AdminClient], dict]) -> None:
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_every_record_once_from_earliest(options, write):
+def test_each_record_once_from_earliest(options, write):
     write(0, 10)
     query = Query(options, startingOffsets="earliest")
     assert query.batch() == list(range(10))
@@ -86,7 +86,7 @@ def test_every_record_once_from_earliest(options, write):
     assert query.reader.reportLatestOffset() == json.loads(query.done[-1])
 
 
-def test_latest_is_where_the_query_began_even_after_a_crash_in_its_first_batch(options, write):
+def test_latest_survives_a_crash_in_the_first_batch(options, write):
     write(0, 3)
     query = Query(options)
     assert query.batch() == []
@@ -116,7 +116,7 @@ def test_limits(options, write):
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_more_and_smaller_tasks(ottla_topic, options, write):
+def test_min_partitions_and_max_records(ottla_topic, options, write):
     for partition, count in ((0, 90), (1, 10)):
         write(0, count, partition)
 
@@ -133,7 +133,7 @@ def test_more_and_smaller_tasks(ottla_topic, options, write):
     assert len(spans(maxRecordsPerPartition="50", minPartitions="10")) == 10
 
 
-def test_waiting_for_enough(options, write):
+def test_min_offsets_per_trigger(options, write):
     query = Query(options, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="15m")
     assert query.limit == ReadMinRows(5)
     write(0, 2)
@@ -148,7 +148,7 @@ def test_waiting_for_enough(options, write):
     assert query.batch() == [7]
 
 
-def test_available_now_ends_where_it_was_when_it_began(options, write):
+def test_available_now(options, write):
     write(0, 10)
     query = Query(options, startingOffsets="earliest", maxOffsetsPerTrigger="4", minOffsetsPerTrigger="3")
     query.reader.prepareForTriggerAvailableNow()
@@ -159,14 +159,14 @@ def test_available_now_ends_where_it_was_when_it_began(options, write):
     assert found == list(range(10))
 
 
-def test_a_query_on_a_topic_that_is_not_there(options):
+def test_missing_topic(options):
     for given in ({"subscribe": "nowhere"}, {"assign": '{"nowhere": [3]}'}):
         named = {key: value for key, value in options.items() if key != "subscribe"} | given
         with pytest.raises(ValueError, match="no such topic or partition: nowhere"):
             Query(named).batch()
 
 
-def test_new_partitions_are_read_from_their_beginning(ottla_cluster, ottla_topic, options, write):
+def test_new_partitions_start_at_earliest(ottla_cluster, ottla_topic, options, write):
     write(0, 2)
     query = Query(options)
     query.batch()
@@ -190,7 +190,7 @@ def test_patterns_and_assignments(ottla_cluster, options, write):
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_offsets_and_timestamps_to_begin_at(ottla_topic, options, write):
+def test_starting_offsets_and_timestamps(ottla_topic, options, write):
     times = pa.array([1_000, 2_000, 3_000], pa.timestamp("ms", "UTC"))
     for partition in (0, 1):
         write(0, 3, partition, timestamp=times)
@@ -214,7 +214,7 @@ def test_offsets_and_timestamps_to_begin_at(ottla_topic, options, write):
     assert start(startingOffsets=outside, failOnDataLoss="false") == {"0": 3, "1": 0}
 
 
-def test_records_that_retention_took(ottla_cluster, ottla_topic, options, write):
+def test_records_removed_by_retention(ottla_cluster, ottla_topic, options, write):
     write(0, 10)
     for fails in ("true", "false"):
         query = Query(options, startingOffsets=json.dumps({ottla_topic: {"0": 2}}), failOnDataLoss=fails)
@@ -233,7 +233,7 @@ def test_records_that_retention_took(ottla_cluster, ottla_topic, options, write)
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monkeypatch):
+def test_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monkeypatch):
     monkeypatch.setattr("ottla.client.blocking.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
     write(0, 3)
     query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
@@ -251,7 +251,7 @@ def test_a_deleted_topic(ottla_cluster, ottla_topic, options, write, fails, monk
         assert query.batch() is None
 
 
-def test_offsets_that_end_before_they_began(ottla_topic, options, write):
+def test_end_before_start(ottla_topic, options, write):
     write(0, 3)
     query = Query(options, startingOffsets="earliest")
     query.batch()
@@ -262,20 +262,20 @@ def test_offsets_that_end_before_they_began(ottla_topic, options, write):
         query.run()
 
 
-def make_anew(cluster, topic: str, partitions: int = 1) -> None:
+def recreate_topic(cluster, topic: str, partitions: int = 1) -> None:
     administer(cluster, lambda admin: admin.delete_topics([topic]))
     cluster.create_topic(topic, partitions)
-    # A task may be on another machine, which hears of it by itself.
+    # A task may run on another machine with its own metadata.
     shared_cluster(cluster.bootstrap_servers).view.expire(topic)
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_topic_made_anew_between_batches(ottla_cluster, ottla_topic, options, write, fails):
+def test_topic_recreated_between_batches(ottla_cluster, ottla_topic, options, write, fails):
     write(0, 3)
     query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
     query.batch()
-    make_anew(ottla_cluster, ottla_topic)
-    # It has more records than were read of the old one: offsets alone would show nothing.
+    recreate_topic(ottla_cluster, ottla_topic)
+    # It has more records than were read of the old one: offsets alone do not show the change.
     write(10, 5)
     if fails:
         expected = (
@@ -291,11 +291,11 @@ def test_a_topic_made_anew_between_batches(ottla_cluster, ottla_topic, options, 
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_topic_made_anew_before_a_task_reads_it(ottla_cluster, ottla_topic, options, write, fails):
+def test_topic_recreated_before_a_task_reads_it(ottla_cluster, ottla_topic, options, write, fails):
     write(0, 3)
     query = Query(options, startingOffsets="earliest", failOnDataLoss=str(fails).lower())
     query.plan()
-    make_anew(ottla_cluster, ottla_topic)
+    recreate_topic(ottla_cluster, ottla_topic)
     write(10, 5)
     if fails:
         with pytest.raises(
@@ -307,13 +307,13 @@ def test_a_topic_made_anew_before_a_task_reads_it(ottla_cluster, ottla_topic, op
 
 
 @pytest.mark.ottla_topic(partitions=2)
-def test_a_partition_that_vanished(ottla_cluster, ottla_topic, options, write, monkeypatch):
+def test_deleted_partition(ottla_cluster, ottla_topic, options, write, monkeypatch):
     monkeypatch.setattr("ottla.client.blocking.fetch_range.MISSING_TOPIC_MAX_S", 0.2)
     for partition in (0, 1):
         write(0, 3, partition)
     query = Query(options, startingOffsets="earliest")
     query.batch()
-    make_anew(ottla_cluster, ottla_topic)
+    recreate_topic(ottla_cluster, ottla_topic)
     again = Query(options)
     again.done, again.planned = query.done, query.planned
     with pytest.raises(
@@ -354,7 +354,7 @@ def test_batch_queries(ottla_topic, options, write):
         OttlaReader(options | {"subscribe": "no-such"}, schema_of({})).partitions()
 
 
-def test_what_executors_get_is_what_spark_expects(ottla_topic, options, write):
+def test_record_batches_match_the_schema(ottla_topic, options, write):
     from pyspark.sql.pandas.types import to_arrow_schema
 
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

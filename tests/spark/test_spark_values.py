@@ -1,4 +1,4 @@
-"""Decoding of keys and values, and the options that ask for it. No Spark runs here."""
+"""Decoding of keys and values. Spark is not started."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def binary(*values: bytes | str | None) -> pa.Array:
 
 
 def one(ddl: str, text: str | bytes):
-    """The decoded value of one JSON text, or the reason that there is none."""
+    """Return the decoded value of a JSON text, or the reason for the failure."""
     found = decoder(ddl).decode(binary(text))
     return found.errors.get(0, found.values[0].as_py())
 
@@ -64,7 +64,7 @@ def one(ddl: str, text: str | bytes):
         ("bigint", "bigint"),
     ],
 )
-def test_schemas_as_spark_writes_them(ddl, expected):
+def test_ddl_schemas(ddl, expected):
     if expected is None:
         expected = {
             "a:": "struct<a:double,b:array<map<string,struct<x:decimal(5,2),y:date>>>>",
@@ -89,7 +89,7 @@ def test_schemas_as_spark_writes_them(ddl, expected):
         ("a decimal(39)", ["1 to 38"]),
     ],
 )
-def test_schemas_that_are_none(ddl, words):
+def test_invalid_schemas(ddl, words):
     with pytest.raises(ValueError) as caught:
         parse_ddl(ddl)
     for word in words:
@@ -130,7 +130,7 @@ def test_schemas_that_are_none(ddl, words):
         ("int", "null", None),
     ],
 )
-def test_json_that_is_what_the_schema_says(kind, text, expected):
+def test_valid_json(kind, text, expected):
     found = one(f"a {kind}", f'{{"more": [{{}}], "a": {text}}}')
     assert found == {"a": expected}
     assert one(f"a {kind}", "{}") == {"a": None}
@@ -168,7 +168,7 @@ def test_json_that_is_what_the_schema_says(kind, text, expected):
         ("int", "+1", ["invalid JSON"]),
     ],
 )
-def test_json_that_is_not(kind, text, words):
+def test_invalid_json(kind, text, words):
     found = one(f"a {kind}", f'{{"a": {text}}}')
     assert isinstance(found, str), found
     for word in words:
@@ -178,14 +178,14 @@ def test_json_that_is_not(kind, text, words):
 @pytest.mark.parametrize(
     "text", ["", " ", "[]", "1", "null", '{"a": 1}x', '\ufeff{"a": 1}', b'{"b": "\xff"}']
 )
-def test_values_that_are_no_object(text):
+def test_values_that_are_not_objects(text):
     assert isinstance(one("a int", text), str)
     assert one("a int", ' {"a": 1} ') == {"a": 1}
 
 
-def test_one_bad_record_spoils_no_other():
+def test_bad_record_does_not_affect_others():
     values = [b'{"a": %d}' % number for number in range(5000)]
-    # Together these look like as many objects as there are values.
+    # Joined, these parse as as many objects as there are values.
     values[10], values[11], values[4000] = b'{"a": 1}{"a": 2}', b"", None
     values[3000] = b'{"a": "x"}'
     found = decoder("a int").decode(binary(*values))
@@ -229,7 +229,7 @@ def values_of(kind) -> st.SearchStrategy:
 
 
 def plain(value, kind):
-    """What Arrow gives for a JSON value."""
+    """Return the Arrow value of a JSON value."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -242,7 +242,7 @@ def plain(value, kind):
 
 
 @given(st.data())
-def test_json_like_python_reads_it_row_by_row(data):
+def test_json_matches_python(data):
     kind = to_arrow_type(parse_ddl(data.draw(KINDS.map(lambda kind: f"a {kind}, b bigint"))), timezone="UTC")
     texts = data.draw(
         st.lists(
@@ -271,7 +271,7 @@ def test_json_like_python_reads_it_row_by_row(data):
     assert found.values.type == kind
 
 
-# Of all that a field can hold, what parsers may well disagree about.
+# Field values about which parsers may disagree.
 TRICKY_TEXT = """1 -0 -0.0 0.5 1e2 1E+2 1.50 01 +1 .5 1. 1e400 1e39 NaN Inf -Inf Infinity -Infinity true null
 [] {} "" "x" "1" "1.5" ".5" "1e1" "\\u00e4" "\\ud800" "2026-01-01" "2026-01-01T00:00Z"
 "2026-01-01T00:00:00.1234567" "2026-01-01T00:00:00+01" 128 2147483648
@@ -284,7 +284,7 @@ OBJECTS = st.lists(FIELDS, max_size=2).map(
 
 
 @given(st.lists(OBJECTS | st.sampled_from(["{}", " {}", "{}{}", "", '{"s":"', '"}']), min_size=1, max_size=3))
-def test_what_the_fast_parser_takes_is_what_the_slow_one_takes(texts):
+def test_block_and_row_parsers_agree(texts):
     each = decoder("a double, b int, d decimal(4,1), s string, f float, t timestamp")
     values = binary(*texts)
     try:
@@ -353,7 +353,7 @@ def avro(value, schema=ORDER) -> bytes:
 
 
 @given(st.lists(st.none() | ORDERS, max_size=5), st.sampled_from(["none", "confluent"]))
-def test_avro_like_fastavro_row_by_row(orders, wire_format):
+def test_avro_matches_fastavro(orders, wire_format):
     head = b"\0\0\0\0\7" if wire_format == "confluent" else b""
     values = [None if order is None else head + avro(order) for order in orders]
     each = AvroDecoder(json.dumps(ORDER), wire_format)
@@ -365,7 +365,7 @@ def test_avro_like_fastavro_row_by_row(orders, wire_format):
     assert to_arrow_type(schema_type(json.dumps(ORDER)), timezone="UTC") == each.kind
 
 
-def test_avro_that_is_none():
+def test_invalid_avro():
     schema = {"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]}
     good = avro({"s": "x"}, schema)
     found = AvroDecoder(json.dumps(schema)).decode(binary(good, b"", good + b"x", b"\xff", None, b"\x02\xff"))
@@ -391,7 +391,7 @@ def test_avro_that_is_none():
         ('{"type": "bytes", "logicalType": "decimal", "precision": 50}', ["decimal(50, 0)"]),
     ],
 )
-def test_avro_schemas_that_cannot_be_used(schema, words):
+def test_unusable_avro_schemas(schema, words):
     with pytest.raises(ValueError) as caught:
         AvroDecoder(schema)
     for word in words:
@@ -416,7 +416,7 @@ def test_avro_schemas_that_cannot_be_used(schema, words):
         ({"avrowireformat": "confluent"}, ["avroWireFormat", "needs valueFormat"]),
     ],
 )
-def test_contradictions_about_values(given, words):
+def test_invalid_value_options(given, words):
     with pytest.raises(ValueError) as caught:
         value_formats(given)
     for word in words:
@@ -458,12 +458,12 @@ def test_bad_records(ottla_cluster, ottla_topic, options):
     assert found[2]["error"].startswith("key: invalid UTF-8")
     assert found[3]["error"] == "value: field 'id' is \"x\", expected a number"
     assert rows((0, 1), badrecords="columns")[0]["error"] is None
-    # What is not shown is not decoded, unless its errors are.
+    # Columns that are not selected are not decoded, unless their errors are.
     assert [row["offset"] for row in rows(columns="offset")] == [0, 1, 2, 3, 4]
     assert [row["error"] is None for row in rows(columns="offset", badrecords="columns")][:2] == [True, False]
 
 
-def test_blocks_are_cut_where_they_are_bad(monkeypatch):
+def test_blocks_are_halved_at_bad_records(monkeypatch):
     looked_at: list[int] = []
     each = decoder("a int")
     monkeypatch.setattr(

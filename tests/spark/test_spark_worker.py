@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does once. No Spark runs here, only a process of its own."""
+"""The garbage collector in Python workers, tested in a child process without Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ assert gc.get_freeze_count() <= frozen, "what comes later is collected as ever"
 """
 
 
-def test_modules_are_frozen_once_and_only_in_a_task() -> None:
+def test_imports_are_frozen_once_in_a_task() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=60
     )

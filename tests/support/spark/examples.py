@@ -1,4 +1,4 @@
-"""The examples, as tests load and look at them."""
+"""Helpers to load the examples and read their topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.client import read_arrow
 from tests.support.processes import ROOT
 
 EXAMPLES = ROOT / "examples"
-# For JVMs that live too short for a second compiler.
+# For short-lived JVMs: the second compiler does not pay off.
 FAST_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 

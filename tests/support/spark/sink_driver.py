@@ -1,4 +1,4 @@
-"""A Spark driver in a process of its own, to be killed: copies a topic to another, exactly once.
+"""A Spark driver to be killed, in a child process: copies one topic to another, exactly once.
 
 python -m tests.support.spark.sink_driver '{"servers": ..., "source": ..., "target": ..., ...}'
 
@@ -18,7 +18,7 @@ def main() -> int:
 
     wanted = json.loads(sys.argv[1])
     spark = (
-        # Up to four attempts of a task: a worker that is killed is no reason to give up.
+        # Up to four attempts of a task, so that a killed worker does not fail the query.
         SparkSession.builder.master(f"local[{wanted.get('cores', 2)},4]")
         .appName("ottla sink test")
         .config("spark.ui.enabled", "false")

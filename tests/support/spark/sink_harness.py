@@ -1,4 +1,4 @@
-"""Spark without Spark: a driver that calls writers as Spark does, and can be killed between any two steps."""
+"""A fake Spark driver that calls the writers as Spark does and can be killed between any two steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", Bina
 
 
 class KilledError(Exception):
-    """Stands for SIGKILL: nothing after it runs."""
+    """Stands for SIGKILL."""
 
 
 def rows(numbers: Iterable[int]) -> list[pa.RecordBatch]:
@@ -30,7 +30,7 @@ def rows(numbers: Iterable[int]) -> list[pa.RecordBatch]:
     return [pa.record_batch({"key": column, "value": column})]
 
 
-class Stage:
+class SinkHarness:
     """One streaming query and its output topic."""
 
     def __init__(self, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
@@ -50,7 +50,7 @@ class Stage:
         self.start()
 
     def start(self) -> None:
-        """A new driver with new workers: nothing is remembered but what is in the cluster."""
+        """Start a new driver with new workers, without any state of earlier ones."""
         self.run = str(uuid.uuid4())
         self.forget()
 
@@ -64,7 +64,7 @@ class Stage:
         return writers.OttlaStreamWriter(self.options, SCHEMA)
 
     def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0) -> Any:
-        """One attempt of a task; what it tells goes over the wire."""
+        """Run one attempt of a task. Returns its pickled and unpickled message."""
         self.task_id = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
         return pickle.loads(pickle.dumps(self.writer().write(iter(rows(numbers)))))
 
@@ -74,11 +74,11 @@ class Stage:
         ]
 
     def batch(self, batch: int, numbers: range, parallelism: int = 2) -> None:
-        """A batch as it should be."""
+        """Run and commit a batch."""
         self.commit(self.tasks(batch, numbers, parallelism), batch)
 
     def commit(self, messages: list[Any], batch: int) -> None:
-        """As Spark: a commit that raises is followed by an abort with the same messages."""
+        """Commit as Spark does: if the commit raises, abort with the same messages."""
         try:
             self.writer().commit(messages, batch)
         except KilledError:
@@ -92,7 +92,7 @@ class Stage:
         return sorted(int(value) for value in table["value"].to_pylist())
 
     def check(self, numbers: Iterable[int]) -> None:
-        """Each number is there exactly once, and no transaction is left that would hold readers up."""
+        """Check that each number is in the topic once, and that no transaction is open."""
         wanted = sorted(numbers)
         wait_until(lambda: self.seen() == wanted, self.seen, 10)
         assert self.open_ids() == []

@@ -1,4 +1,4 @@
-"""Runs `sink_driver.py` and does to it what crashes do."""
+"""Runs `sink_driver.py` and kills its processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEP_S = 0.02
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
+    """Return all descendants of a process."""
     parents: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -41,7 +41,7 @@ def children(pid: int) -> list[int]:
 
 
 def python_workers(jvm: int) -> list[int]:
-    """The workers that the daemon of PySpark has forked for tasks and for commits."""
+    """Return the workers that PySpark's daemon has forked for tasks and commits."""
     found = []
     for pid in children(jvm):
         with contextlib.suppress(OSError):
@@ -54,8 +54,8 @@ def python_workers(jvm: int) -> list[int]:
     return found
 
 
-class Show:
-    """One query over many lives."""
+class SinkProcess:
+    """One query, over several runs of its driver."""
 
     def __init__(
         self, cluster: Cluster, tmp_path: Path, *, source: str, target: str, **wanted: object
@@ -120,17 +120,17 @@ class Show:
         wait_until(done, lambda: f"{what}: {self.tail()}", timeout_s)
 
     def kill_jvm(self) -> None:
-        """The JVM, SIGKILL; its Python processes find out by themselves."""
+        """Kill the JVM; its Python processes exit when their pipes close."""
         if self.jvm:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.jvm, signal.SIGKILL)
         self.reap()
 
-    def kill_worker(self, chance: random.Random) -> bool:
+    def kill_worker(self, rng: random.Random) -> bool:
         workers = python_workers(self.jvm) if self.jvm else []
         if workers:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(chance.choice(workers), signal.SIGKILL)
+                os.kill(rng.choice(workers), signal.SIGKILL)
         return bool(workers)
 
     def reap(self) -> None:
@@ -160,7 +160,7 @@ class Show:
         return sorted(int(value) for value in table["value"].to_pylist())
 
     def finish(self, count: int, timeout_s: float) -> None:
-        """Let it run, started again if need be, until every number is there; exactly once is the claim."""
+        """Run, with restarts, until every number is in the topic, and check that each is there once."""
         deadline = time.monotonic() + timeout_s
         while len(set(self.seen())) < count:
             assert time.monotonic() < deadline, f"{len(self.seen())} of {count}: {self.tail()}"
