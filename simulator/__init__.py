@@ -4,7 +4,7 @@ The same seed always produces the same run. Run many seeds with `make simulate S
 
 runtime/        event loop with virtual time, network, disks, trace
 world.py        a World: nodes that run the shipped broker, clients, and one random generator per part
-history.py      operations of clients and observations; checkers.py: what must hold for every history
+history/        operations and reads of clients; checkers.py: what must hold for every history
 inspection.py   the state inside nodes: leaders, committed metadata, logs
 faults.py       the fault injector
 clients/        producers, consumers and administrators

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from simulator.history import OK, PRODUCE, History, PartitionName
+from simulator.history.history import History
+from simulator.history.operations import OK, PRODUCE, PartitionName
 
 Checker = Callable[[History], list[str]]
 SHOWN_MAX = 3

@@ -16,7 +16,7 @@ from ottla.quorum.framing import batch_messages
 from ottla.quorum.raft.machine import LEADER
 from ottla.records.batch import BatchHeader, iter_headers
 from simulator.clients.base import values_in
-from simulator.history import PartitionName
+from simulator.history.operations import PartitionName
 from simulator.world import Node, World
 
 if TYPE_CHECKING:

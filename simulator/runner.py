@@ -26,7 +26,7 @@ from simulator.compaction.scenario import cleaning
 from simulator.faults import NodeDoesNotStart
 from simulator.groups.checkers import GROUPS as GROUP_CHECKERS
 from simulator.groups.scenario import groups
-from simulator.history import OK, PRODUCE
+from simulator.history.operations import OK, PRODUCE
 from simulator.runtime.loop import SimulationStuck, SimulationTooLong
 from simulator.scenarios.cluster import cluster, metadata_only
 from simulator.scenarios.single_node import bit_rot, one_node, unflushed

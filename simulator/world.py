@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from simulator.history import History
+from simulator.history.history import History
 from simulator.runtime.disk import SimulatedDisk
 from simulator.runtime.loop import PROCESS, Process, SimulatedLoop
 from simulator.runtime.network import Network

@@ -40,7 +40,7 @@ from ottla.protocol.messages.metadata_request import MetadataRequest
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from simulator.checkers import GONE
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater
-from simulator.history import Operation
+from simulator.history.operations import Operation
 from simulator.world import World
 
 TOPIC_RESOURCE = 2

@@ -17,7 +17,7 @@ from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRe
 from ottla.protocol.messages.metadata_response import MetadataResponse
 from ottla.records.batch import CorruptBatch, crc_ok, iter_headers
 from ottla.records.record import iter_records
-from simulator.history import PartitionName
+from simulator.history.operations import PartitionName
 from simulator.world import World
 
 REQUEST_TIMEOUT_MS = 3_000

@@ -13,7 +13,7 @@ from ottla.protocol.messages.fetch_response import FetchResponse, PartitionData
 from ottla.protocol.versions import FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import CorruptBatch
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater, values_in
-from simulator.history import PartitionName
+from simulator.history.operations import PartitionName
 from simulator.world import World
 
 FETCH_WAIT_MS = 200

@@ -21,7 +21,7 @@ from ottla.protocol.messages.produce_response import PartitionProduceResponse, P
 from ottla.protocol.versions import PRODUCE_TOPIC_IDS_SINCE
 from ottla.records.build import build_batch
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Client, RetryLater
-from simulator.history import PRODUCE, PRODUCE_UNRELIABLE, Operation, PartitionName
+from simulator.history.operations import PRODUCE, PRODUCE_UNRELIABLE, Operation, PartitionName
 from simulator.world import World
 
 ALL_REPLICAS = -1

@@ -16,7 +16,8 @@ from simulator.checkers import (
     watermark_back,
 )
 from simulator.compaction.clients import Entry, parse_entry
-from simulator.history import OK, PRODUCE, History, PartitionName
+from simulator.history.history import History
+from simulator.history.operations import OK, PRODUCE, PartitionName
 
 DELETE_RETENTION_MS = 4_000
 _NS = 1_000_000

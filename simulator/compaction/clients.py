@@ -15,7 +15,7 @@ from ottla.records.build import build_batch
 from ottla.records.record import iter_records
 from simulator.clients.consumers import Consumer
 from simulator.clients.producers import Batch, Producer
-from simulator.history import PartitionName
+from simulator.history.operations import PartitionName
 from simulator.world import World
 
 KEYS = 40  # per producer and partition; few are written often, most rarely

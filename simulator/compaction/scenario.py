@@ -10,7 +10,7 @@ from simulator.clients.admins import Admin
 from simulator.compaction.checkers import DELETE_RETENTION_MS
 from simulator.compaction.clients import KeyedConsumer, entries_in, new_producers
 from simulator.faults import FaultInjector, run_injectors
-from simulator.history import PartitionName
+from simulator.history.operations import PartitionName
 from simulator.inspection import Watcher, replica_batches
 from simulator.scenarios.cluster import REPLICAS, drawn_properties
 from simulator.scenarios.final_state import FINISH_S, end_open_operations, in_sync, read_final_state

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.checkers import LOSSLESS, Checker
-from simulator.groups.history import NOTHING_COMMITTED, Claim, Commit, Fetched, GroupHistory
-from simulator.history import INFO, OK, OPEN, History
+from simulator.history.groups import NOTHING_COMMITTED, Claim, Commit, Fetched, GroupHistory
+from simulator.history.history import History
+from simulator.history.operations import INFO, OK, OPEN
 
 WATCH_LAG_NS = 20_000_000  # a new coordinator may be observed this much later
 

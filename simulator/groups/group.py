@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from simulator.clients.base import RetryLater
 from simulator.groups.classic_members import ClassicMember, CooperativeMember
 from simulator.groups.consumer_members import ReconcilingMember
-from simulator.groups.history import GroupHistory
 from simulator.groups.members import GroupClient, GroupMember, Timing
+from simulator.history.groups import GroupHistory
 from simulator.world import World
 
 KINDS: Mapping[str, Sequence[type[GroupMember]]] = {

@@ -33,8 +33,8 @@ from ottla.protocol.versions import OFFSET_FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import iter_headers
 from simulator.clients.base import Address, RetryLater
 from simulator.clients.consumers import Consumer
-from simulator.groups.history import NOTHING_COMMITTED, Claim, Commit, GroupHistory
-from simulator.history import FAIL, INFO, OK
+from simulator.history.groups import NOTHING_COMMITTED, Claim, Commit, GroupHistory
+from simulator.history.operations import FAIL, INFO, OK
 from simulator.world import World
 
 GROUP_KEY = 0

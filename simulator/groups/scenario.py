@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from simulator.clients.admins import TopicChanger
 from simulator.faults import FaultInjector, run_injectors
 from simulator.groups.group import KINDS, ConsumerGroup, group_timing
-from simulator.groups.history import GROUP_TOPIC
+from simulator.history.groups import GROUP_TOPIC
 from simulator.inspection import leaders
 from simulator.scenarios.cluster import drawn_properties
 from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload

@@ -17,10 +17,9 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from simulator.runtime.network import Network
     from simulator.runtime.trace import Trace
 
 STEP_NS = 1000
@@ -59,9 +58,17 @@ class Process:
         self.tasks.pop(task, None)
 
 
+class LoopNetwork(Protocol):
+    """What the loop uses of the network."""
+
+    def listen(self, process: Process, factory: Any, host: Any, port: Any, start_serving: bool) -> Any: ...
+
+    async def connect(self, process: Process, host: Any, port: Any) -> Any: ...
+
+
 class SimulatedLoop(asyncio.AbstractEventLoop):
     def __init__(self, rng: random.Random, trace: Trace) -> None:
-        self.network: Network | None = None
+        self.network: LoopNetwork | None = None
         self.processes: list[Process] = []
         self.errors: list[str] = []  # uncaught exceptions
         self.steps = 0

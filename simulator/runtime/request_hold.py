@@ -10,15 +10,23 @@ A held request arrives even if the sender has closed the connection or ended.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from simulator.runtime.network import Network
-    from simulator.runtime.transport import Segment, SimulatedTransport
+from simulator.runtime.loop import SimulatedLoop
+from simulator.runtime.trace import Trace
+from simulator.runtime.transport import Segment, SimulatedTransport
 
 API_KEY_BYTES = slice(4, 6)  # of a request, after its length
 REQUEST_BYTES = range(10, 100_000)
 END_LATER_NS = 5_000_000  # the end of a connection arrives after the data sent before it was read
+
+
+class HoldingNetwork(Protocol):
+    """What a hold uses of the network."""
+
+    loop: SimulatedLoop
+    trace: Trace
+    holds: dict[RequestHold, None]
 
 
 class RequestHold:
@@ -29,7 +37,7 @@ class RequestHold:
 
     def __init__(
         self,
-        network: Network,
+        network: HoldingNetwork,
         sender: str,
         receiver: str,
         api_key: int,

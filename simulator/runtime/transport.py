@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextvars import Context
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from contextvars import Context
-
-    from simulator.runtime.loop import Process
-    from simulator.runtime.network import Network
+from simulator.runtime.loop import Process, SimulatedLoop
+from simulator.runtime.trace import Trace
 
 WINDOW_BYTES = 256 * 1024
 SEGMENT_BYTES_MAX = 64 * 1024
@@ -27,10 +26,32 @@ RST = "rst"
 Segment = bytes | str
 
 
+class TransportNetwork(Protocol):
+    """What a transport uses of the network."""
+
+    loop: SimulatedLoop
+    trace: Trace
+    open: dict[SimulatedTransport, None]
+    stalled: dict[SimulatedTransport, None]
+
+    @property
+    def holds(self) -> Mapping[Any, None]: ...
+
+    def arrival_ns(self, sender: str, receiver: str, nbytes: int) -> int: ...
+
+    def departure_ns(self) -> int: ...
+
+    def cut_bytes(self, available: int) -> int: ...
+
+    def can_reach(self, sender: str, receiver: str) -> bool: ...
+
+    def holds_up(self, transport: SimulatedTransport, segment: Segment) -> bool: ...
+
+
 class SimulatedTransport(asyncio.Transport):
     def __init__(
         self,
-        network: Network,
+        network: TransportNetwork,
         process: Process,
         context: Context,
         local: tuple[str, int],

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from simulator.clients.admins import Admin, facts
 from simulator.clients.consumers import Consumer
-from simulator.history import OPEN, PartitionName
+from simulator.history.operations import OPEN, PartitionName
 from simulator.inspection import (
     all_have_same_metadata,
     all_in_sync,

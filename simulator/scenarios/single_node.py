@@ -9,7 +9,7 @@ from simulator.clients.admins import Admin
 from simulator.clients.consumers import Consumer
 from simulator.clients.producers import Producer
 from simulator.faults import FaultInjector
-from simulator.history import OK, PRODUCE, PartitionName
+from simulator.history.operations import OK, PRODUCE, PartitionName
 from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
 from simulator.world import Script, World
 

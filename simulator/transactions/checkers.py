@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.checkers import LOSSLESS, Checker
-from simulator.history import History, PartitionName
-from simulator.transactions.ledger import (
+from simulator.history.history import History
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import (
     ABORTED,
     COMMIT,
     COMMITTED,

@@ -30,8 +30,8 @@ from ottla.protocol.messages.produce_request import PartitionProduceData, Produc
 from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.build import build_batch
 from simulator.clients.base import REQUEST_TIMEOUT_MS, Address, Client, RetryLater
-from simulator.history import PartitionName
-from simulator.transactions.ledger import ABORTED, COMMITTED, UNKNOWN, Pair, TxnEntry, TxnLedger
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import ABORTED, COMMITTED, UNKNOWN, Pair, TxnEntry, TxnLedger
 from simulator.world import World
 
 V1 = 1

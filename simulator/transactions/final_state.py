@@ -8,11 +8,11 @@ from typing import Any
 from ottla.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ottla.protocol.messages.list_transactions_response import ListTransactionsResponse
 from simulator.clients.base import Client, RetryLater
-from simulator.groups.history import GROUP_TOPIC
-from simulator.history import PartitionName
+from simulator.history.groups import GROUP_TOPIC
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import TxnLedger
 from simulator.inspection import undecided_partitions
 from simulator.scenarios.final_state import in_time
-from simulator.transactions.ledger import TxnLedger
 from simulator.transactions.readers import LogReader, TxnReader
 from simulator.world import World
 

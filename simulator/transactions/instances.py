@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from simulator.transactions.ledger import TxnLedger
+from simulator.history.transactions import TxnLedger
 from simulator.transactions.writers import TxnWriter
 from simulator.world import World
 

@@ -26,11 +26,11 @@ from ottla.protocol.messages.write_txn_markers_request import WriteTxnMarkersReq
 from simulator.clients.admins import Admin, TopicChanger, facts
 from simulator.clients.base import RetryLater
 from simulator.faults import FaultInjector
+from simulator.history.transactions import Pair, TxnEntry, TxnLedger
 from simulator.inspection import leader_of
 from simulator.runtime.request_hold import RequestHold
 from simulator.transactions.client import PRODUCE_V1, V1, V2, Fenced, MustAbort, TxnClient
 from simulator.transactions.final_state import FinalState
-from simulator.transactions.ledger import Pair, TxnEntry, TxnLedger
 from simulator.transactions.readers import TxnReader
 from simulator.world import CLIENT_PORT, Node, World
 

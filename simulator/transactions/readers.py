@@ -9,8 +9,8 @@ from ottla.records.batch import BatchHeader, crc_ok, iter_headers
 from ottla.records.control import parse_control_key
 from ottla.records.record import iter_records
 from simulator.clients.consumers import Consumer
-from simulator.history import PartitionName
-from simulator.transactions.ledger import ABORT, COMMIT, DATA, LogEntry, TxnLedger
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import ABORT, COMMIT, DATA, LogEntry, TxnLedger
 from simulator.world import World
 
 ABORT_TYPE = 0

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from simulator.clients.base import RetryLater
 from simulator.faults import FaultInjector
-from simulator.groups.history import GROUP_TOPIC, GroupHistory
 from simulator.groups.members import GroupClient
 from simulator.groups.scenario import CoordinatorMover
-from simulator.history import PartitionName
+from simulator.history.groups import GROUP_TOPIC, GroupHistory
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import COMMITTED, TxnLedger
 from simulator.inspection import leaders
 from simulator.scenarios.cluster import drawn_properties
 from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
@@ -18,7 +19,6 @@ from simulator.transactions.client import V1, V2
 from simulator.transactions.faults import TxnFaultInjector, slow_random_links
 from simulator.transactions.final_state import FinalState
 from simulator.transactions.instances import ProducerSlot
-from simulator.transactions.ledger import COMMITTED, TxnLedger
 from simulator.transactions.readers import OpenReader, TxnReader
 from simulator.transactions.two_phase import Resource, TxnPreparer
 from simulator.transactions.writers import TxnWorker, TxnWriter

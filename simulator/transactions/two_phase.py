@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
+from simulator.history.transactions import ABORTED, COMMITTED, TxnEntry
 from simulator.transactions.client import NO_PAIR, Fenced, MustAbort
-from simulator.transactions.ledger import ABORTED, COMMITTED, TxnEntry
 from simulator.transactions.writers import TxnWriter
 
 PREPARED_S = (0.0, 8.0)  # longer than the timeout of a transaction that is not prepared

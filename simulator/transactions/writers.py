@@ -21,11 +21,11 @@ from ottla.protocol.messages.txn_offset_commit_request import (
 )
 from ottla.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from simulator.clients.base import RetryLater
-from simulator.groups.history import GroupHistory
 from simulator.groups.members import GroupClient
-from simulator.history import PartitionName
+from simulator.history.groups import GroupHistory
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import COMMITTED, TxnEntry, TxnLedger
 from simulator.transactions.client import V2, Fenced, MustAbort, TxnClient
-from simulator.transactions.ledger import COMMITTED, TxnEntry, TxnLedger
 from simulator.world import World
 
 COMMIT_CHANCE = 0.7

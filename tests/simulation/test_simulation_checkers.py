@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from simulator import checkers
-from simulator.history import History, PartitionName
+from simulator.history.history import History
+from simulator.history.operations import PartitionName
 from simulator.runtime.trace import Trace
 
 PARTITION = PartitionName("t", 0)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from simulator.groups import checkers as group_checkers
-from simulator.groups.history import Claim, Commit, Fetched, GroupHistory
-from simulator.history import FAIL, INFO, OK, PartitionName
+from simulator.history.groups import Claim, Commit, Fetched, GroupHistory
+from simulator.history.operations import FAIL, INFO, OK, PartitionName
 from simulator.world import World
 
 CHECKERS = (

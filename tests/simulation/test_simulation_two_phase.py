@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from simulator.transactions.ledger import TxnEntry, TxnLedger
+from simulator.history.transactions import TxnEntry, TxnLedger
 from simulator.transactions.two_phase import Resource, TxnPreparer
 from simulator.world import World
 

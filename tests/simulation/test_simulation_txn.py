@@ -7,8 +7,8 @@ import functools
 import pytest
 
 from simulator.checkers import check
+from simulator.history.transactions import ABORTED, COMMITTED, TxnLedger
 from simulator.transactions.checkers import TRANSACTIONS
-from simulator.transactions.ledger import ABORTED, COMMITTED, TxnLedger
 from simulator.transactions.scenario import transactions
 from simulator.world import World
 from tests.support.simulation.subprocesses import output_in_another_process

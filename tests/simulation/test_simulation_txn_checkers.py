@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from simulator.history import History, PartitionName
-from simulator.transactions import checkers as txn_checkers
-from simulator.transactions.ledger import (
+from simulator.history.history import History
+from simulator.history.operations import PartitionName
+from simulator.history.transactions import (
     ABORT,
     ABORTED,
     COMMIT,
@@ -19,6 +19,7 @@ from simulator.transactions.ledger import (
     TxnEntry,
     TxnLedger,
 )
+from simulator.transactions import checkers as txn_checkers
 from simulator.world import World
 
 A, B = PartitionName("accounts", 0), PartitionName("accounts", 1)

@@ -8,13 +8,11 @@ coordinator that has been replaced do not count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.protocol.hashing import java_hash_partition
-from simulator.history import FAIL, INFO, OK, OPEN, PartitionName
-
-if TYPE_CHECKING:
-    from simulator.world import World
+from simulator.history.operations import FAIL, INFO, OK, OPEN, LeaderSeen, PartitionName
+from simulator.runtime.trace import Trace
 
 GROUP_TOPIC = "__consumer_offsets"
 NOTHING_COMMITTED = -1
@@ -68,8 +66,29 @@ class Fetched:
         self.completed_ns = completed_ns
 
 
+class RecordingHistory(Protocol):
+    """What a group history uses of the history of the run."""
+
+    groups: dict[str, GroupHistory]
+    leaders: dict[LeaderSeen, int]
+    offset_commits: int
+
+    def read(self, client: str, partition: PartitionName, offset: int, value: str) -> None: ...
+
+
+class RecordingWorld(Protocol):
+    """What a group history uses of the world."""
+
+    trace: Trace
+
+    @property
+    def history(self) -> RecordingHistory: ...
+
+
 class GroupHistory:
-    def __init__(self, world: World, group_id: str, topic: str, partitions: int, shards: int) -> None:
+    def __init__(
+        self, world: RecordingWorld, group_id: str, topic: str, partitions: int, shards: int
+    ) -> None:
         self.group_id = group_id
         self.topic = topic
         self.partitions = partitions
@@ -85,7 +104,7 @@ class GroupHistory:
 
     @property
     def now_ns(self) -> int:
-        return self._world.loop.now_ns
+        return self._world.trace.now_ns()
 
     def name_of(self, index: int) -> PartitionName:
         return PartitionName(self.topic, index)

@@ -7,12 +7,10 @@ rejected, or its producer ended without sending a commit).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from simulator.history import PartitionName
-
-if TYPE_CHECKING:
-    from simulator.world import World
+from simulator.history.operations import PartitionName
+from simulator.runtime.trace import Trace
 
 COMMITTED = "committed"
 ABORTED = "aborted"
@@ -126,8 +124,23 @@ class Acknowledged(NamedTuple):
     is_end: bool
 
 
+class LedgerHistory(Protocol):
+    """What a ledger uses of the history of the run."""
+
+    ledger: TxnLedger | None
+
+
+class LedgerWorld(Protocol):
+    """What a ledger uses of the world."""
+
+    trace: Trace
+
+    @property
+    def history(self) -> LedgerHistory: ...
+
+
 class TxnLedger:
-    def __init__(self, world: World, topic: str, partitions: int) -> None:
+    def __init__(self, world: LedgerWorld, topic: str, partitions: int) -> None:
         self.topic = topic
         self.partitions = partitions
         self.entries: dict[str, TxnEntry] = {}
@@ -153,7 +166,7 @@ class TxnLedger:
 
     @property
     def now_ns(self) -> int:
-        return self._world.loop.now_ns
+        return self._world.trace.now_ns()
 
     def trace(self, who: str, text: str) -> None:
         self._world.trace("txn", who, text)
