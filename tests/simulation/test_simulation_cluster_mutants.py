@@ -81,7 +81,7 @@ def commit_metadata_alone(patch: pytest.MonkeyPatch) -> None:
     def alone(self: Leader) -> None:
         if self.own_offset > self.start_offset:
             self.is_established = True
-            self.machine.raise_high_watermark(self.own_offset)
+            self.node.raise_high_watermark(self.own_offset)
 
     patch.setattr(Leader, "update_high_watermark", alone)
 
