@@ -57,7 +57,7 @@ class Harness:
         self.append(bootstrap_records())
 
     def append(self, records: Iterable[Message]) -> ImageDelta:
-        """Takes records over through their bytes, so that what is applied is what a log would give back."""
+        """Apply records through their bytes, so that the image is built as from a log."""
         stored = []
         for record in records:
             framed = encode_metadata_record(record, record.MAX_STABLE_VERSION)
@@ -104,7 +104,7 @@ class Harness:
         return self.take(self.controller.decide_broker_heartbeat(request, self.now_ms))
 
     def take(self, decision: Any) -> Any:
-        """Takes a decision over; gives its reply, and keeps what was lost."""
+        """Apply a decision; return its reply, and keep its unclean elections."""
         self.append(decision.records)
         self.lost += decision.effects
         return decision.reply
@@ -114,7 +114,7 @@ class Harness:
         assert self.take(self.controller.decide_fence_broker(broker_id, broker.epoch, self.now_ms))
 
     def restart(self, broker_id: int, *, clean: bool) -> None:
-        """Registers the broker anew, as it does after an orderly stop or a crash, and lets it in."""
+        """Register the broker again, as after a clean stop or a crash, and unfence it."""
         broker = self.image.brokers[broker_id]
         if not broker.fenced:
             self.fence(broker_id)
@@ -154,7 +154,7 @@ class Harness:
         return self.image.topics_by_name[name].partitions[number]
 
     def alter(self, name: str, isr: list[int], number: int = 0, **fields: Any) -> Any:
-        """The leader says who is in sync; gives the answer for the partition."""
+        """The leader proposes an ISR; return the result of the partition."""
         partition = self.partition(name, number)
         asked = PartitionData(
             partition_index=number,

@@ -1,4 +1,4 @@
-"""Leaders propose who is in sync; the controller accepts or says why not."""
+"""Leaders propose the ISR; the controller accepts it or returns an error."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_controlled_shutdown_hands_over_and_then_allows_to_stop(cluster: Any) ->
     assert cluster.register(1, incarnation=2) > epoch, "a broker that has left may come back at once"
 
 
-def test_a_broker_can_ask_to_be_fenced(cluster: Any) -> None:
+def test_a_broker_can_request_to_be_fenced(cluster: Any) -> None:
     epoch = cluster.image.brokers[1].epoch
     assert cluster.heartbeat(1, epoch, want_fence=True).is_fenced
     assert cluster.heartbeat(1, epoch, want_fence=True).is_fenced
@@ -141,7 +141,7 @@ def test_unregister(cluster: Any) -> None:
     assert decision.reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_producer_ids_are_never_given_twice(cluster: Any) -> None:
+def test_producer_ids_are_never_allocated_twice(cluster: Any) -> None:
     starts = []
     for broker_id in (1, 2, 1):
         epoch = cluster.image.brokers[broker_id].epoch

@@ -20,7 +20,7 @@ def epoch_of(harness: Any, broker_id: int) -> int:
 
 
 def shut_down(harness: Any, broker_id: int, seen_offset: int | None = None) -> Any:
-    """A heartbeat of a broker that wants to stop, decided with the end of the log at hand."""
+    """A heartbeat of a broker that requests shutdown, decided with the end of the log."""
     request = BrokerHeartbeatRequest(
         broker_id=broker_id,
         broker_epoch=epoch_of(harness, broker_id),
@@ -71,7 +71,7 @@ def test_a_new_controller_takes_heartbeats_as_they_come(cluster: Any, new_harnes
     assert other.controller.decide_fence_silent_brokers(other.now_ms).reply == [1], "its session began then"
 
 
-def test_who_shuts_down_waits_until_the_others_know(cluster: Any) -> None:
+def test_a_broker_that_shuts_down_waits_until_the_others_know(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3])
     for broker_id in (2, 3):
         cluster.heartbeat(broker_id, epoch_of(cluster, broker_id))
@@ -88,7 +88,7 @@ def test_who_shuts_down_waits_until_the_others_know(cluster: Any) -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_who_shuts_down_does_not_wait_for_one_that_died(cluster: Any) -> None:
+def test_a_broker_that_shuts_down_does_not_wait_for_a_dead_one(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3])
     assert not shut_down(cluster, 1).should_shut_down
     cluster.heartbeat(2, epoch_of(cluster, 2))
@@ -154,7 +154,7 @@ def test_a_broker_that_dies_while_it_shuts_down_is_fenced(cluster: Any) -> None:
     assert cluster.register(1, incarnation=2) > 0
 
 
-def test_killed_all_at_once_the_last_to_register_of_the_isr_leads_and_it_is_told(cluster: Any) -> None:
+def test_when_all_are_killed_the_last_of_the_isr_to_register_leads_and_it_is_reported(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3], min_insync_replicas="2")
     for broker_id in (1, 2, 3):
         cluster.now_ms += 9_000

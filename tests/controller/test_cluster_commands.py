@@ -162,7 +162,7 @@ class Failures(RuleBasedStateMachine):
     def crash(self, broker_id: int, kept: int, admit: bool) -> None:
         for name in TOPICS:
             if self.harness.partition(name).replicas == (broker_id,):
-                # A single copy is all there is: whatever it keeps is what the partition has.
+                # A single replica is all there is: its log is the log of the partition.
                 self.committed[name] = self.committed[name][:kept]
             self.logs[name, broker_id] = self.logs[name, broker_id][:kept]
         self.harness.now_ms += 10_000
@@ -173,7 +173,7 @@ class Failures(RuleBasedStateMachine):
         epoch = self.harness.image.brokers[broker_id].epoch
         self.harness.heartbeat(broker_id, epoch, want_shut_down=stop)
 
-    # --- what people ask for
+    # --- requests of operators
 
     @rule(name=topics, replicas=some_brokers)
     def reassign(self, name: str, replicas: list[int]) -> None:
@@ -292,7 +292,7 @@ class Failures(RuleBasedStateMachine):
         for name in TOPICS:
             partition = self.harness.partition(name)
             if partition.leader == -1:
-                # Whoever could have led was crashed by the test, or lost to it.
+                # Every replica that could have led was crashed by the test, or lost to it.
                 assert not partition.isr and not partition.elr
                 continue
             answer = self.harness.alter(name, list(partition.replicas))
@@ -312,7 +312,7 @@ def test_any_failures(new_harness: Any, elr: bool) -> None:
 
 
 def _keep_eligible(rules: PartitionRules, topic: str, replicas: int) -> int:
-    """Takes whoever falls out for eligible, though the others go on committing."""
+    """Counts replicas that leave the ISR as eligible, although the others continue to commit."""
     return replicas
 
 

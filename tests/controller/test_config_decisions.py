@@ -67,7 +67,7 @@ def test_append_and_subtract_begin_with_the_value_in_force(topic: Any) -> None:
     assert topic.image.topic_config("t") == {"cleanup.policy": "compact"}
 
 
-def test_replacing_removes_what_is_not_named(topic: Any) -> None:
+def test_alter_configs_removes_values_not_named(topic: Any) -> None:
     assert replace(topic, {"retention.ms": "5", "flush.ms": "6"}) == ErrorCode.NONE
     assert replace(topic, {"flush.ms": "7", "segment.ms": "8"}) == ErrorCode.NONE
     assert topic.image.topic_config("t") == {"flush.ms": "7", "segment.ms": "8"}
@@ -123,7 +123,7 @@ def test_brokers_one_and_all(topic: Any) -> None:
     assert change(topic, ("num.io.threads", SET, "0"), on=(BROKER, "1")) == ErrorCode.INVALID_REQUEST
 
 
-def test_append_to_a_topic_begins_with_what_the_cluster_has(topic: Any) -> None:
+def test_append_to_a_topic_config_starts_from_the_cluster_value(topic: Any) -> None:
     change(topic, ("log.cleanup.policy", SET, "compact"), on=(BROKER, ""))
     change(topic, ("cleanup.policy", APPEND, "delete"))
     assert topic.image.topic_config("t") == {"cleanup.policy": "compact,delete"}

@@ -1,4 +1,4 @@
-"""Elections that people ask for, and leadership that goes back to preferred replicas."""
+"""Requested elections, and leadership that returns to preferred replicas."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_preferred(cluster: Any) -> None:
     assert (partition.leader, partition.leader_epoch) == (1, 2)
 
 
-def test_for_all_only_what_needed_an_election_is_told(cluster: Any) -> None:
+def test_for_all_partitions_only_elections_held_are_reported(cluster: Any) -> None:
     cluster.create("t", [1, 2], [2, 1])
     away_from_1(cluster)
     assert elect(cluster, 0, None) == {("t", 0): ErrorCode.NONE}
     assert elect(cluster, 0, None) == {}
 
 
-def test_unclean_when_asked_for(cluster: Any) -> None:
+def test_unclean_election_on_request(cluster: Any) -> None:
     cluster.create("t", [1, 2], [2, 1])
     cluster.create("u", [3])
     cluster.alter("t", [1])

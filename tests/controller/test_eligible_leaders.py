@@ -13,7 +13,7 @@ def sets(harness: Any, name: str = "t") -> tuple[int, tuple[int, ...], tuple[int
     return partition.leader, partition.isr, partition.elr, partition.last_known_elr
 
 
-def test_below_the_minimum_those_who_leave_stay_eligible(cluster: Any) -> None:
+def test_below_min_isr_replicas_that_leave_stay_eligible(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3], min_insync_replicas="2")
     cluster.fence(3)
     assert sets(cluster) == (1, (1, 2), (), ()), "two are enough: the third may lack what they commit"
@@ -42,7 +42,7 @@ def test_a_crash_ends_eligibility(cluster: Any) -> None:
     assert cluster.lost == []
 
 
-def test_after_a_crash_of_all_the_last_leader_leads_and_the_loss_is_told(cluster: Any) -> None:
+def test_after_a_crash_of_all_the_last_leader_leads_and_the_loss_is_reported(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3], min_insync_replicas="2")
     cluster.now_ms += 10_000
     for broker_id in (1, 2, 3):

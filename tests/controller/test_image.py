@@ -1,4 +1,4 @@
-"""The image: replay gives the same image, and so does a snapshot; deltas tell what changed."""
+"""The image: replay and snapshots yield the same image; deltas name the changes."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_every_type_of_metadata_record_is_known(name: str) -> None:
         assert "unknown" not in str(error)
 
 
-def test_delta_tells_what_changed() -> None:
+def test_delta_names_the_changes() -> None:
     image = ClusterImage()
     delta = ImageDelta()
     assert not delta
@@ -227,7 +227,7 @@ def test_records_that_do_not_follow() -> None:
         image.apply(ProducerIdsRecord(next_producer_id=999))
 
 
-def test_what_is_only_kept_is_in_the_snapshot() -> None:
+def test_records_only_kept_are_in_the_snapshot() -> None:
     image = ClusterImage()
     entry = AccessControlEntryRecord(id=b"1" * 16)
     quota = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name="u")], key="k", value=1.0)

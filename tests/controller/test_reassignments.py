@@ -1,4 +1,4 @@
-"""Partitions move to other brokers, change their number of replicas, and stay when asked to."""
+"""Partitions move to other brokers, change their number of replicas, and stay when cancelled."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def two_dirs(harness: Any) -> tuple[bytes, bytes]:
     return first, second
 
 
-def test_brokers_tell_where_replicas_are(new_harness: Any) -> None:
+def test_brokers_report_the_directories_of_replicas(new_harness: Any) -> None:
     harness = new_harness()
     first, second = two_dirs(harness)
     assert harness.partition("t").directories == (bytes(16), bytes(16))

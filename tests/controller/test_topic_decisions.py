@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions: what is done and what is refused with which code."""
+"""CreateTopics, DeleteTopics, CreatePartitions: results and error codes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_defaults_come_from_the_configuration(new_harness: Any) -> None:
         (topic("t", **by_hand([1], first=1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_is_refused(cluster: Any, asked: CreatableTopic, code: ErrorCode) -> None:
+def test_refusals(cluster: Any, asked: CreatableTopic, code: ErrorCode) -> None:
     create(cluster, topic("exists"), topic("dotted.name"))
     before = len(cluster.log)
     (result,) = create(cluster, asked)
@@ -186,7 +186,7 @@ def test_delete_by_name_and_by_id(cluster: Any) -> None:
     assert again.topic_id != a.topic_id
 
 
-def test_delete_refuses_what_is_ambiguous(cluster: Any) -> None:
+def test_delete_refuses_ambiguous_requests(cluster: Any) -> None:
     a, _ = create(cluster, topic("a"), topic("b"))
     invalid = ErrorCode.INVALID_REQUEST
     assert delete(cluster, "a", "a") == [("a", invalid)]

@@ -110,7 +110,7 @@ def test_equal_subscriptions_are_even_and_move_no_more_than_they_must(
 
 
 def reaches(assignment: Assignment, members: Mapping[str, MemberSpec], start: str) -> set[str]:
-    """Who could pass a partition on to `start`, over any number of members."""
+    """Members that could pass a partition on to `start`, over any number of members."""
     seen, todo = {start}, [start]
     while todo:
         taker = todo.pop()
@@ -201,7 +201,7 @@ def test_partitions_pass_along_a_chain_of_members() -> None:
     assert assignment == {"first": {A: (0,)}, "middle": {A: (1,)}, "last": {B: (0,)}}
 
 
-def test_what_moves_goes_where_a_replica_is() -> None:
+def test_moved_partitions_go_to_a_rack_with_a_replica() -> None:
     racks = [("r1", "r2"), ("r2", "r3"), ("r3", "r1"), ("r1",), ("r2",), ("r3",)]
     members = {
         "x": MemberSpec((A,), rack_id="r3"),
@@ -217,7 +217,7 @@ def test_what_moves_goes_where_a_replica_is() -> None:
     check_one_owner(assign_uniform(members, topics | {B: TopicSpec(2)}), members, topics | {B: TopicSpec(2)})
 
 
-def test_racks_do_not_move_what_is_at_rest() -> None:
+def test_racks_move_no_settled_partitions() -> None:
     topics = {A: TopicSpec(2, [("r1",), ("r2",)])}
     members = {
         "x": MemberSpec((A,), {A: (1,)}, rack_id="r1"),
@@ -226,7 +226,7 @@ def test_racks_do_not_move_what_is_at_rest() -> None:
     assert assign_uniform(members, topics) == {"x": {A: (1,)}, "y": {A: (0,)}}
 
 
-def test_racks_choose_what_is_given_away() -> None:
+def test_racks_choose_the_partitions_to_revoke() -> None:
     topics = {A: TopicSpec(4, [("r1",), ("r2",), ("r1",), ("r2",)])}
     members = {
         "x": MemberSpec((A,), {A: (0, 1, 2, 3)}, rack_id="r2"),

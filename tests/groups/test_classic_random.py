@@ -10,7 +10,7 @@ from tests.support.groups.classic_world import World
 
 
 @given(seed=st.integers(0, 2**32))
-def test_one_owner_at_a_time_and_everybody_is_answered(seed: int) -> None:
+def test_one_owner_at_a_time_and_every_request_is_answered(seed: int) -> None:
     world = World(seed)
     world.append_fails = world.random.choice([0.0, 0.0, 0.1])
     for _ in range(world.random.randrange(20, 120)):
@@ -31,7 +31,7 @@ def test_one_owner_at_a_time_and_everybody_is_answered(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_seed_tells_the_whole_story(seed: int) -> None:
+def test_a_seed_reproduces_the_run(seed: int) -> None:
     stories = []
     for _ in range(2):
         world = World(seed)

@@ -6,140 +6,142 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from tests.support.groups.group_desk import Desk, subscription
+from tests.support.groups.group_harness import Harness, subscription
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.stable("a", "b", static=True)
-    return desk
+def harness() -> Harness:
+    harness = Harness()
+    harness.stable("a", "b", static=True)
+    return harness
 
 
-def test_a_restart_causes_no_rebalance(desk: Desk) -> None:
-    desk.join("b", static=True, fresh=True)
-    assert desk.transcript() == [
+def test_a_restart_causes_no_rebalance(harness: Harness) -> None:
+    harness.join("b", static=True, fresh=True)
+    assert harness.transcript() == [
         "(g generation 1: a-1=a b-3=b)",
         "b joined as b-3: generation 1, range, led by a-1",
     ]
-    desk.sync("b", group_instance_id="b")
-    assert desk.transcript() == ["b gets 'b'"]
-    assert desk.heartbeat("a", group_instance_id="a") == ErrorCode.NONE
-    assert len(desk.shard.rebalances("g")) == 1
+    harness.sync("b", group_instance_id="b")
+    assert harness.transcript() == ["b gets 'b'"]
+    assert harness.heartbeat("a", group_instance_id="a") == ErrorCode.NONE
+    assert len(harness.shard.rebalances("g")) == 1
 
 
-def test_a_rolling_restart_of_all_causes_no_rebalance(desk: Desk) -> None:
+def test_a_rolling_restart_of_all_causes_no_rebalance(harness: Harness) -> None:
     for who in ("a", "b"):
-        desk.wait(2_000)
+        harness.wait(2_000)
         for other in ("a", "b"):
-            desk.heartbeat(other)
-        desk.wait(9_000)  # one second before its session ends
-        desk.heartbeat("a" if who == "b" else "b")
-        desk.join(who, static=True, fresh=True)
-        desk.sync(who, group_instance_id=who)
-    assert len(desk.shard.rebalances("g")) == 1
-    assert [line for line in desk.transcript() if "gets" in line] == ["a gets 'a'", "b gets 'b'"]
+            harness.heartbeat(other)
+        harness.wait(9_000)  # one second before its session ends
+        harness.heartbeat("a" if who == "b" else "b")
+        harness.join(who, static=True, fresh=True)
+        harness.sync(who, group_instance_id=who)
+    assert len(harness.shard.rebalances("g")) == 1
+    assert [line for line in harness.transcript() if "gets" in line] == ["a gets 'a'", "b gets 'b'"]
 
 
-def test_a_leader_that_comes_back_is_told_to_assign_nothing(desk: Desk) -> None:
-    desk.join("a", static=True, fresh=True)
-    assert desk.transcript()[1:] == [
+def test_a_leader_that_returns_assigns_nothing(harness: Harness) -> None:
+    harness.join("a", static=True, fresh=True)
+    assert harness.transcript()[1:] == [
         "a joined as a-3: generation 1, range, led by a-3 over b-2 a-3, assigns nothing"
     ]
 
 
-def test_an_old_leader_that_comes_back_takes_itself_for_a_follower(desk: Desk) -> None:
-    desk.join("a", static=True, fresh=True, version=8)
-    assert desk.transcript()[1:] == ["a joined as a-3: generation 1, range, led by a-1"]
+def test_an_old_leader_that_comes_back_takes_itself_for_a_follower(harness: Harness) -> None:
+    harness.join("a", static=True, fresh=True, version=8)
+    assert harness.transcript()[1:] == ["a joined as a-3: generation 1, range, led by a-1"]
 
 
-def test_the_old_id_is_fenced(desk: Desk) -> None:
-    old_id = desk.ids["b"]
-    desk.join("b", static=True, fresh=True)
-    assert desk.heartbeat("b", member_id=old_id, group_instance_id="b") == ErrorCode.FENCED_INSTANCE_ID
-    assert desk.heartbeat("b", member_id=old_id) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert desk.join("b", static=True, member_id=old_id).error_code == ErrorCode.FENCED_INSTANCE_ID
-    assert desk.sync("b", member_id=old_id, group_instance_id="b").error_code == ErrorCode.FENCED_INSTANCE_ID
-    codes = desk.commit("b", {("t", 0): 1}, member_id=old_id, group_instance_id="b")
+def test_the_old_id_is_fenced(harness: Harness) -> None:
+    old_id = harness.ids["b"]
+    harness.join("b", static=True, fresh=True)
+    assert harness.heartbeat("b", member_id=old_id, group_instance_id="b") == ErrorCode.FENCED_INSTANCE_ID
+    assert harness.heartbeat("b", member_id=old_id) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.join("b", static=True, member_id=old_id).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert (
+        harness.sync("b", member_id=old_id, group_instance_id="b").error_code == ErrorCode.FENCED_INSTANCE_ID
+    )
+    codes = harness.commit("b", {("t", 0): 1}, member_id=old_id, group_instance_id="b")
     assert codes == [ErrorCode.FENCED_INSTANCE_ID]
 
 
-def test_two_of_the_same_instance_in_a_rebalance(desk: Desk) -> None:
-    desk.arrive("c")
-    desk.join("b", static=True)
-    desk.transcript()
-    desk.join("b", static=True, fresh=True)
-    assert desk.transcript() == ["b join: FENCED_INSTANCE_ID b-2"]
-    desk.join("a", static=True)
-    assert sorted(desk.transcript()) == [
+def test_two_of_the_same_instance_in_a_rebalance(harness: Harness) -> None:
+    harness.arrive("c")
+    harness.join("b", static=True)
+    harness.transcript()
+    harness.join("b", static=True, fresh=True)
+    assert harness.transcript() == ["b join: FENCED_INSTANCE_ID b-2"]
+    harness.join("a", static=True)
+    assert sorted(harness.transcript()) == [
         "a joined as a-1: generation 2, range, led by a-1 over a-1 c-3 b-4",
         "b joined as b-4: generation 2, range, led by a-1",
         "c joined as c-3: generation 2, range, led by a-1",
     ]
 
 
-def test_one_that_waits_for_its_assignment_is_fenced_by_its_successor(desk: Desk) -> None:
-    desk.join("a", static=True)
-    desk.join("b", static=True)
-    desk.sync("b", group_instance_id="b")
-    desk.transcript()
-    desk.join("b", static=True, fresh=True)
-    assert desk.transcript() == ["b sync: FENCED_INSTANCE_ID"]
-    assert desk.heartbeat("a") == ErrorCode.REBALANCE_IN_PROGRESS
+def test_one_that_waits_for_its_assignment_is_fenced_by_its_successor(harness: Harness) -> None:
+    harness.join("a", static=True)
+    harness.join("b", static=True)
+    harness.sync("b", group_instance_id="b")
+    harness.transcript()
+    harness.join("b", static=True, fresh=True)
+    assert harness.transcript() == ["b sync: FENCED_INSTANCE_ID"]
+    assert harness.heartbeat("a") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_other_topics_after_a_restart_are_assigned(desk: Desk) -> None:
-    desk.join("b", "t", "u", static=True, fresh=True)
-    assert desk.transcript() == []
-    assert desk.heartbeat("a") == ErrorCode.REBALANCE_IN_PROGRESS
-    desk.join("a", static=True)
-    assert desk.transcript() == [
+def test_other_topics_after_a_restart_are_assigned(harness: Harness) -> None:
+    harness.join("b", "t", "u", static=True, fresh=True)
+    assert harness.transcript() == []
+    assert harness.heartbeat("a") == ErrorCode.REBALANCE_IN_PROGRESS
+    harness.join("a", static=True)
+    assert harness.transcript() == [
         "a joined as a-1: generation 2, range, led by a-1 over a-1 b-3",
         "b joined as b-3: generation 2, range, led by a-1",
     ]
 
 
-def test_what_a_member_owned_before_is_no_reason(desk: Desk) -> None:
-    desk.join("b", static=True, fresh=True, protocols={"range": subscription("t", owned=b"x")})
-    assert desk.transcript()[-1] == "b joined as b-3: generation 1, range, led by a-1"
+def test_earlier_ownership_triggers_no_rebalance(harness: Harness) -> None:
+    harness.join("b", static=True, fresh=True, protocols={"range": subscription("t", owned=b"x")})
+    assert harness.transcript()[-1] == "b joined as b-3: generation 1, range, led by a-1"
 
 
 def test_another_protocol_after_a_restart_is_a_reason() -> None:
-    desk = Desk()
-    desk.stable("a", static=True)
+    harness = Harness()
+    harness.stable("a", static=True)
     both = {"roundrobin": subscription("t"), "range": subscription("t")}
-    desk.join("a", static=True, fresh=True, protocols=both)
-    desk.wait(0)
-    assert desk.transcript() == ["a joined as a-2: generation 2, roundrobin, led by a-2 over a-2"]
+    harness.join("a", static=True, fresh=True, protocols=both)
+    harness.wait(0)
+    assert harness.transcript() == ["a joined as a-2: generation 2, roundrobin, led by a-2 over a-2"]
 
 
-def test_a_session_that_ends_removes_a_static_member_too(desk: Desk) -> None:
+def test_a_session_that_ends_removes_a_static_member_too(harness: Harness) -> None:
     for _ in range(4):
-        desk.wait(3_000)
-        desk.heartbeat("a")
-    assert desk.heartbeat("b", group_instance_id="b") == ErrorCode.UNKNOWN_MEMBER_ID
+        harness.wait(3_000)
+        harness.heartbeat("a")
+    assert harness.heartbeat("b", group_instance_id="b") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_that_is_away_holds_its_place_in_a_rebalance() -> None:
-    desk = Desk()
-    desk.join("s", static=True, session_ms=120_000, rebalance_ms=5_000)
-    desk.arrive("d", session_ms=120_000, rebalance_ms=5_000)
-    desk.wait(6_000)
-    desk.sync("d")
-    desk.sync("s", {"s": "s", "d": "d"})
-    desk.arrive("e", session_ms=120_000, rebalance_ms=5_000)
-    desk.join("d", session_ms=120_000, rebalance_ms=5_000)
-    desk.transcript()
-    desk.wait(5_000)
+    harness = Harness()
+    harness.join("s", static=True, session_ms=120_000, rebalance_ms=5_000)
+    harness.arrive("d", session_ms=120_000, rebalance_ms=5_000)
+    harness.wait(6_000)
+    harness.sync("d")
+    harness.sync("s", {"s": "s", "d": "d"})
+    harness.arrive("e", session_ms=120_000, rebalance_ms=5_000)
+    harness.join("d", session_ms=120_000, rebalance_ms=5_000)
+    harness.transcript()
+    harness.wait(5_000)
     # s is not back, so d leads; but s is still one of them.
-    assert desk.transcript() == [
+    assert harness.transcript() == [
         "-- 11000 ms",
         "d joined as d-2: generation 2, range, led by d-2 over s-1 d-2 e-3",
         "e joined as e-3: generation 2, range, led by d-2",
     ]
 
 
-def test_an_admin_removes_static_members_by_their_instance(desk: Desk) -> None:
+def test_an_admin_removes_static_members_by_their_instance(harness: Harness) -> None:
     request = LeaveGroupRequest(
         group_id="g",
         members=[
@@ -148,21 +150,21 @@ def test_an_admin_removes_static_members_by_their_instance(desk: Desk) -> None:
             MemberIdentity(member_id="b-2", group_instance_id="a"),
         ],
     )
-    desk.ask("admin", "leave_group", request)
-    assert desk.transcript() == ["admin leaves: NONE UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"]
-    (trigger,) = desk.shard.rebalances("g")[-1].triggers
-    assert trigger == ("member removed by an admin", desk.now_ms, "b-2", "b", "/b", "gone for good")
+    harness.ask("admin", "leave_group", request)
+    assert harness.transcript() == ["admin leaves: NONE UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"]
+    (trigger,) = harness.shard.rebalances("g")[-1].triggers
+    assert trigger == ("member removed by an admin", harness.now_ms, "b-2", "b", "/b", "gone for good")
 
 
 def test_a_restart_in_a_full_group_finds_its_place() -> None:
-    desk = Desk(group_max_size="2")
-    desk.stable("a", "b", static=True)
-    assert desk.join("b", static=True, fresh=True).error_code == ErrorCode.NONE
-    assert desk.join("c", static=True).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    harness = Harness(group_max_size="2")
+    harness.stable("a", "b", static=True)
+    assert harness.join("b", static=True, fresh=True).error_code == ErrorCode.NONE
+    assert harness.join("c", static=True).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_take_over_is_in_the_log(desk: Desk) -> None:
-    desk.join("b", static=True, fresh=True)
-    desk.reload()
-    assert desk.heartbeat("b", group_instance_id="b") == ErrorCode.NONE
-    assert desk.sync("b", group_instance_id="b").assignment == b"b"
+def test_a_take_over_is_in_the_log(harness: Harness) -> None:
+    harness.join("b", static=True, fresh=True)
+    harness.reload()
+    assert harness.heartbeat("b", group_instance_id="b") == ErrorCode.NONE
+    assert harness.sync("b", group_instance_id="b").assignment == b"b"

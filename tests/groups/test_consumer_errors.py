@@ -13,7 +13,7 @@ from ottla.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
+from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 JOIN: dict[str, Any] = {
     "member_epoch": 0,
@@ -46,94 +46,94 @@ JOIN: dict[str, Any] = {
     ],
 )
 def test_requests_that_are_not_right(fields: dict[str, Any], error: ErrorCode) -> None:
-    desk = ConsumerDesk()
-    reply = desk.beat("a", **(JOIN | fields))
+    harness = ConsumerHarness()
+    reply = harness.beat("a", **(JOIN | fields))
     assert reply.error_code == error and reply.error_message
-    assert not desk.log and not desk.shard.context.groups
+    assert not harness.log and not harness.shard.context.groups
 
 
 def test_the_first_version_gives_out_member_ids() -> None:
-    desk = ConsumerDesk()
-    reply = desk.beat("a", version=0, **(JOIN | {"member_id": ""}))
+    harness = ConsumerHarness()
+    reply = harness.beat("a", version=0, **(JOIN | {"member_id": ""}))
     assert reply.member_id == "uuid1" and reply.member_epoch == 1
-    again = desk.beat("a", version=0, member_id="uuid1")
+    again = harness.beat("a", version=0, member_id="uuid1")
     assert not again.error_code
 
 
 def test_epochs_that_are_not_the_members() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t")
-    desk.join("b", "t")
-    desk.settle("a", "b")
-    log = len(desk.log)
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.join("b", "t")
+    harness.settle("a", "b")
+    log = len(harness.log)
     for epoch in (3, 1, 100):
-        desk.beat("a", member_epoch=epoch)
-    desk.epochs["a"] = 2
-    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"] * 3
+        harness.beat("a", member_epoch=epoch)
+    harness.epochs["a"] = 2
+    assert harness.transcript() == ["a: FENCED_MEMBER_EPOCH"] * 3
     # A member epoch of another member's is worth nothing, nor is a stranger's.
-    desk.beat("c", member_epoch=2)
-    assert desk.transcript() == ["c: UNKNOWN_MEMBER_ID"]
-    assert len(desk.log) == log
+    harness.beat("c", member_epoch=2)
+    assert harness.transcript() == ["c: UNKNOWN_MEMBER_ID"]
+    assert len(harness.log) == log
 
 
 def test_a_group_has_room_for_so_many() -> None:
-    desk = ConsumerDesk(group_consumer_max_size="2")
-    desk.join("a", "t", instance_id="i")
-    desk.join("b", "t")
-    desk.transcript()
-    desk.join("c", "t")
-    assert desk.transcript() == ["c: GROUP_MAX_SIZE_REACHED"]
-    # Who is in may come again, also under a new id.
-    assert not desk.join("b", "t").error_code
-    desk.leave("a", member_epoch=-2, instance_id="i")
-    assert not desk.join("d", "t", instance_id="i").error_code
+    harness = ConsumerHarness(group_consumer_max_size="2")
+    harness.join("a", "t", instance_id="i")
+    harness.join("b", "t")
+    harness.transcript()
+    harness.join("c", "t")
+    assert harness.transcript() == ["c: GROUP_MAX_SIZE_REACHED"]
+    # An existing member may rejoin, also under a new id.
+    assert not harness.join("b", "t").error_code
+    harness.leave("a", member_epoch=-2, instance_id="i")
+    assert not harness.join("d", "t", instance_id="i").error_code
 
 
 def test_an_instance_is_one_member_at_a_time() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t", instance_id="i")
-    desk.transcript()
-    desk.join("b", "t", instance_id="i")
-    desk.beat("b", member_epoch=1, instance_id="i")
-    desk.leave("b", instance_id="i")
-    desk.beat("a", instance_id="j")
-    assert desk.transcript() == [
+    harness = ConsumerHarness()
+    harness.join("a", "t", instance_id="i")
+    harness.transcript()
+    harness.join("b", "t", instance_id="i")
+    harness.beat("b", member_epoch=1, instance_id="i")
+    harness.leave("b", instance_id="i")
+    harness.beat("a", instance_id="j")
+    assert harness.transcript() == [
         "b: UNRELEASED_INSTANCE_ID",
         "b: FENCED_INSTANCE_ID",
         "b: FENCED_INSTANCE_ID",
         "a: UNKNOWN_MEMBER_ID",
     ]
-    # The member itself may begin anew: it was fenced, say, and gave everything up.
-    assert not desk.join("a", "t", instance_id="i").error_code
-    desk.leave("a", member_epoch=-2, instance_id="i")
-    desk.transcript()
-    desk.beat("a", member_epoch=1, instance_id="i")
-    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"]
-    assert not desk.join("b", "t", instance_id="i").error_code
-    desk.leave("b", instance_id="i")
-    assert not desk.group.members
+    # The member may start over: it was fenced, for example, and revoked everything.
+    assert not harness.join("a", "t", instance_id="i").error_code
+    harness.leave("a", member_epoch=-2, instance_id="i")
+    harness.transcript()
+    harness.beat("a", member_epoch=1, instance_id="i")
+    assert harness.transcript() == ["a: FENCED_MEMBER_EPOCH"]
+    assert not harness.join("b", "t", instance_id="i").error_code
+    harness.leave("b", instance_id="i")
+    assert not harness.group.members
 
 
-def test_a_state_that_is_not_known_means_to_begin_anew() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t")
-    desk.group.members["a"].state = UNKNOWN_STATE
-    desk.transcript()
-    desk.beat("a")
-    assert desk.transcript() == ["a: FENCED_MEMBER_EPOCH"]
-    desk.join("a", "t")
-    assert desk.transcript()[-1] == "a: epoch 1, t:0,1,2,3"
+def test_an_unknown_state_means_to_start_over() -> None:
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.group.members["a"].state = UNKNOWN_STATE
+    harness.transcript()
+    harness.beat("a")
+    assert harness.transcript() == ["a: FENCED_MEMBER_EPOCH"]
+    harness.join("a", "t")
+    assert harness.transcript()[-1] == "a: epoch 1, t:0,1,2,3"
 
 
 def test_commits() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t")
-    desk.join("b", "t")
-    desk.settle("a", "b")
-    desk.leave("b")
-    desk.settle("a")
-    group = desk.group
-    t = desk.id("t")
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.join("b", "t")
+    harness.settle("a", "b")
+    harness.leave("b")
+    harness.settle("a")
+    group = harness.group
+    t = harness.id("t")
 
     def commit(member_id: str, epoch: int, version: int = 9, transactional: bool = False) -> ErrorCode:
         return group.check_offset_commit(member_id, None, epoch, version, transactional)
@@ -156,38 +156,38 @@ def test_commits() -> None:
     assert group.check_offset_fetch("a", 3) == ErrorCode.NONE
     assert group.check_offset_fetch("a", 2) == ErrorCode.STALE_MEMBER_EPOCH
     assert group.check_offset_fetch("x", 2) == ErrorCode.UNKNOWN_MEMBER_ID
-    # An admin commits for a group of nobody.
-    desk.leave("a")
+    # An admin client commits for a group without members.
+    harness.leave("a")
     assert commit("", -1) == ErrorCode.NONE
 
 
 def test_expiry_and_deletion() -> None:
-    desk = ConsumerDesk({"t": 1, "u": 1})
-    desk.join("a", "t")
-    group = desk.group
+    harness = ConsumerHarness({"t": 1, "u": 1})
+    harness.join("a", "t")
+    group = harness.group
     assert group.is_subscribed_to("t") and not group.is_subscribed_to("u")
     assert group.offsets_expire_from_ms("t", 5) is None
     assert group.offsets_expire_from_ms("u", 5) == 5
     assert group.check_delete() == ErrorCode.NON_EMPTY_GROUP
     assert group.check_offset_delete() == ErrorCode.NONE
-    desk.wait(1000)
-    desk.leave("a")
+    harness.wait(1000)
+    harness.leave("a")
     # They were in use until now.
-    assert group.offsets_expire_from_ms("t", 5) == desk.now_ms
-    assert group.offsets_expire_from_ms("t", desk.now_ms + 7) == desk.now_ms + 7
+    assert group.offsets_expire_from_ms("t", 5) == harness.now_ms
+    assert group.offsets_expire_from_ms("t", harness.now_ms + 7) == harness.now_ms + 7
     assert group.check_delete() == ErrorCode.NONE
-    desk.join("b", subscribed_topic_regex="t.*", server_assignor="range")
+    harness.join("b", subscribed_topic_regex="t.*", server_assignor="range")
     for key, value in group.tombstones():
         assert value is None
-        desk.shard.apply(key, None, 0)
-    assert desk.shard.group(GROUP) is None
-    desk.wait(100_000)
+        harness.shard.apply(key, None, 0)
+    assert harness.shard.group(GROUP) is None
+    harness.wait(100_000)
 
 
 def test_patterns() -> None:
-    desk = ConsumerDesk({"t": 2, "team-a": 1, "team-b": 1, "__consumer_offsets": 50})
-    desk.join("a", subscribed_topic_names=None, subscribed_topic_regex="team-.*")
-    assert desk.transcript() == [
+    harness = ConsumerHarness({"t": 2, "team-a": 1, "team-b": 1, "__consumer_offsets": 50})
+    harness.join("a", subscribed_topic_names=None, subscribed_topic_regex="team-.*")
+    assert harness.transcript() == [
         "(a reads team-.*)",
         "(team-.* is team-a team-b)",
         "(group epoch 1)",
@@ -196,46 +196,46 @@ def test_patterns() -> None:
         "(a stable in 1: team-a:0 team-b:0)",
         "a: epoch 1, team-a:0 team-b:0",
     ]
-    assert desk.group.is_subscribed_to("team-a")
+    assert harness.group.is_subscribed_to("team-a")
     # New topics are found with the next heartbeat, but not too often.
-    desk.wait(1000)
-    desk.topics.set("team-c", 1)
-    desk.beat("a")
-    assert desk.transcript()[:2] == ["(team-.* is team-a team-b team-c)", "(group epoch 2)"]
-    desk.topics.set("team-d", 1)
-    desk.beat("a")
-    assert desk.transcript() == ["a: epoch 2"]
-    desk.wait(1000)
-    desk.beat("a")
-    assert "team-d:0" in desk.transcript()[-1]
+    harness.wait(1000)
+    harness.topics.set("team-c", 1)
+    harness.beat("a")
+    assert harness.transcript()[:2] == ["(team-.* is team-a team-b team-c)", "(group epoch 2)"]
+    harness.topics.set("team-d", 1)
+    harness.beat("a")
+    assert harness.transcript() == ["a: epoch 2"]
+    harness.wait(1000)
+    harness.beat("a")
+    assert "team-d:0" in harness.transcript()[-1]
     # Another pattern takes the place of the old one; names may stand beside it.
-    desk.beat("a", subscribed_topic_regex=".*", subscribed_topic_names=["u"])
-    lines = desk.transcript()
+    harness.beat("a", subscribed_topic_regex=".*", subscribed_topic_names=["u"])
+    lines = harness.transcript()
     assert lines[1:3] == ["(.* is t team-a team-b team-c team-d)", "(no RegularExpression team-.*)"]
-    desk.beat("a", subscribed_topic_regex="")
-    assert "(no RegularExpression .*)" in desk.transcript()
-    assert desk.group.subscribed_topics == {"u": None} and not desk.group.regexes
+    harness.beat("a", subscribed_topic_regex="")
+    assert "(no RegularExpression .*)" in harness.transcript()
+    assert harness.group.subscribed_topics == {"u": None} and not harness.group.regexes
 
 
 def test_a_pattern_goes_with_its_last_member() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", subscribed_topic_regex="t")
-    desk.join("b", subscribed_topic_regex="t")
-    desk.leave("a")
-    assert "(no RegularExpression t)" not in desk.transcript()
-    desk.leave("b")
-    assert "(no RegularExpression t)" in desk.transcript()
-    desk.reload()
-    assert not desk.group.regexes
+    harness = ConsumerHarness()
+    harness.join("a", subscribed_topic_regex="t")
+    harness.join("b", subscribed_topic_regex="t")
+    harness.leave("a")
+    assert "(no RegularExpression t)" not in harness.transcript()
+    harness.leave("b")
+    assert "(no RegularExpression t)" in harness.transcript()
+    harness.reload()
+    assert not harness.group.regexes
 
 
 def test_commits_of_members_through_the_shard() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t")
-    desk.join("b", "t")
-    desk.settle("a", "b")
-    desk.leave("b")
-    desk.settle("a")
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.join("b", "t")
+    harness.settle("a", "b")
+    harness.leave("b")
+    harness.settle("a")
 
     def commit(epoch: int, version: int, **name: Any) -> list[int]:
         request = OffsetCommitRequest(
@@ -252,10 +252,10 @@ def test_commits_of_members_through_the_shard() -> None:
                 )
             ],
         )
-        reply = desk.ask("offset_commit", request, version, "a")
+        reply = harness.ask("offset_commit", request, version, "a")
         return [each.error_code for each in reply.topics[0].partitions]
 
-    assert commit(3, 10, topic_id=desk.id("t")) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert commit(3, 10, topic_id=harness.id("t")) == [ErrorCode.NONE, ErrorCode.NONE]
     # Partition 3 came to it in epoch 3.
     assert commit(2, 9, name="t") == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
     assert commit(4, 9, name="t") == [ErrorCode.STALE_MEMBER_EPOCH] * 2

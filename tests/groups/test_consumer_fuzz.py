@@ -17,7 +17,7 @@ from ottla.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 from tests.support.groups.classic_clients import ClassicClient
-from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
+from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 REBALANCE_TIMEOUT_MS = 3_600_000
 SILENCE_MS_MAX = 15_000
@@ -35,12 +35,12 @@ class Newcomer:
         self.owned: set[tuple[bytes, int]] = set()
         self.target: set[tuple[bytes, int]] | None = None
         self.told: set[tuple[bytes, int]] | None = None
-        self.beat_ms = world.desk.now_ms
+        self.beat_ms = world.harness.now_ms
         # An answer did not come: the next request says everything, and nothing is added before its answer.
         self.unheard = False
 
     def beat(self, lose: str = "") -> None:
-        self.beat_ms = self.world.desk.now_ms
+        self.beat_ms = self.world.harness.now_ms
         fields: dict[str, Any] = {"member_epoch": self.epoch}
         joins = self.epoch == 0
         if joins or self.unheard:
@@ -52,7 +52,7 @@ class Newcomer:
             self.topics = self.world.rng.choice([["t"], ["u"], ["t", "u"], ["t", "u", "v"]])
             fields["subscribed_topic_names"] = self.topics
         self.unheard = True
-        reply = self.world.send(lambda: self.world.desk.beat(self.name, **fields), lose)
+        reply = self.world.send(lambda: self.world.harness.beat(self.name, **fields), lose)
         if reply is None:
             return
         self.unheard = False
@@ -78,14 +78,15 @@ class Newcomer:
         if self.owned - self.target:
             self.owned &= self.target
         else:
-            # It says so also where nothing has changed for it: it was asked to revoke what it never took.
+            # It confirms also where nothing has changed for it: it was to revoke partitions that it never
+            # took.
             self.owned, self.target, self.told = set(self.target), None, None
 
     def stop(self, how: str) -> None:
         self.owned = set()
         if how != "crash":
             epoch = -2 if how == "restart" and self.instance_id else -1
-            self.world.desk.leave(self.name, member_epoch=epoch, instance_id=self.instance_id)
+            self.world.harness.leave(self.name, member_epoch=epoch, instance_id=self.instance_id)
 
 
 class Veteran:
@@ -93,19 +94,19 @@ class Veteran:
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
-        self.client = ClassicClient(world.desk, name, "t", "u")
+        self.client = ClassicClient(world.harness, name, "t", "u")
         self.next = "join"
         self.given: dict[str, dict[str, list[int]]] = {}
-        self.beat_ms = world.desk.now_ms
+        self.beat_ms = world.harness.now_ms
 
     @property
     def owned(self) -> set[tuple[bytes, int]]:
-        ids = self.world.desk.topics
+        ids = self.world.harness.topics
         named = ((ids.topic_id(name), each) for name, each in self.client.owned.items())
         return {(topic_id, partition) for topic_id, each in named if topic_id for partition in each}
 
     def beat(self, lose: str = "") -> None:
-        self.beat_ms = self.world.desk.now_ms
+        self.beat_ms = self.world.harness.now_ms
         client = self.client
         before = self.owned
         if client.awaits:
@@ -133,12 +134,12 @@ class Veteran:
             self.given = self.assign(client.response.members)
             self.next = "sync"
         else:
-            # Who had to revoke something joins again to say so.
+            # A member that had to revoke partitions rejoins to confirm it.
             self.next = "join" if before - self.owned else "heartbeat"
 
     def assign(self, members: list[Any]) -> dict[str, dict[str, list[int]]]:
-        """As the leader. What somebody else still has is given in the next round."""
-        topics = self.world.desk.topics
+        """As the leader. Partitions that another member still has are assigned in the next round."""
+        topics = self.world.harness.topics
         specs: dict[str, MemberSpec] = {}
         holders: dict[tuple[bytes, int], str] = {}
         for member in members:
@@ -170,7 +171,7 @@ class Veteran:
     def stop(self, how: str) -> None:
         client = self.client
         client.owned = {}
-        self.world.desk.answers.pop(client.name, None)
+        self.world.harness.answers.pop(client.name, None)
         if how != "crash" and client.member_id and not client.awaits:
             client.leave()
 
@@ -182,7 +183,7 @@ class World:
         self.anchored = anchored
         self.rng = Random(seed)
         self.is_calm = False
-        self.desk = ConsumerDesk({"t": 5, "u": 3})
+        self.harness = ConsumerHarness({"t": 5, "u": 3})
         self.names = (f"m{number}" for number in range(10_000))
         self.people: list[Newcomer | Veteran] = [Newcomer(self, next(self.names), None)]
         self.people[0].beat()
@@ -190,28 +191,28 @@ class World:
     def by_topic(self, partitions: set[tuple[bytes, int]]) -> dict[str, list[int]]:
         named: dict[str, list[int]] = {}
         for topic_id, partition in sorted(partitions):
-            named.setdefault(self.desk.topics.topic_name(topic_id) or "", []).append(partition)
+            named.setdefault(self.harness.topics.topic_name(topic_id) or "", []).append(partition)
         named.pop("", None)  # of a topic that is gone
         return named
 
     def send(self, ask: Any, lose: str, veteran: ClassicClient | None = None) -> Any:
         """`lose` the answer, or all that the coordinator made of the request ("write")."""
-        desk = self.desk
-        before = len(desk.log)
-        epochs = dict(desk.epochs)
-        answered = dict(desk.answers)
+        harness = self.harness
+        before = len(harness.log)
+        epochs = dict(harness.epochs)
+        answered = dict(harness.answers)
         reply = ask()
         if lose == "write":
-            del desk.log[before:]
-            desk.reload()
-            # Nobody was answered by it; all that waited are sent to the next coordinator.
-            for token in [token for token in desk.answers if token not in answered]:
-                desk.answers[token] = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            del harness.log[before:]
+            harness.reload()
+            # It sent no reply; all waiting clients go to the next coordinator.
+            for token in [token for token in harness.answers if token not in answered]:
+                harness.answers[token] = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
             if veteran is not None:
-                desk.answers.pop(veteran.name, None)
+                harness.answers.pop(veteran.name, None)
                 veteran.awaits = ""
         if lose:
-            desk.epochs = epochs
+            harness.epochs = epochs
             return None
         return reply
 
@@ -224,7 +225,7 @@ class World:
         elif kind < 0.75:
             who.work()
         elif kind < 0.85:
-            self.desk.wait(rng.choice([10, 300, 1000, 3000]))
+            self.harness.wait(rng.choice([10, 300, 1000, 3000]))
         elif kind < 0.90 and len(self.people) < 6:
             name = next(self.names)
             if rng.random() < (0.4 if self.anchored else 0.7):
@@ -237,11 +238,11 @@ class World:
             who.stop(rng.choice(["crash", "leave", "restart"]))
             self.people.remove(who)
         elif kind < 0.96:
-            self.desk.reload()
+            self.harness.reload()
         elif kind < 0.98:
-            self.desk.topics.set(rng.choice(["u", "v"]), rng.randrange(1, 6))
+            self.harness.topics.set(rng.choice(["u", "v"]), rng.randrange(1, 6))
         for each in self.people:
-            if self.desk.now_ms - each.beat_ms > SILENCE_MS_MAX:
+            if self.harness.now_ms - each.beat_ms > SILENCE_MS_MAX:
                 each.beat()
         self.check()
 
@@ -253,10 +254,10 @@ class World:
                 owners[partition] = "somebody"
 
     def calm(self) -> None:
-        """Whoever has crashed is found out, everybody else gets what it should have."""
+        """Crashed members are removed, all others get their assignment."""
         self.is_calm = True
         for _ in range(40 if self.anchored else 100):
-            self.desk.wait(2_000)
+            self.harness.wait(2_000)
             for who in self.people:
                 for _ in range(2):
                     who.beat()
@@ -265,9 +266,9 @@ class World:
                     self.check()
 
     def partitions(self) -> set[tuple[bytes, int]]:
-        """All that somebody must own."""
-        topics = self.desk.topics
-        group = self.desk.shard.group(GROUP)
+        """All partitions that must have an owner."""
+        topics = self.harness.topics
+        group = self.harness.shard.group(GROUP)
         names = group.subscribed_topics if isinstance(group, ConsumerGroup) else {"t": None, "u": None}
         ids = [topics.topic_id(name) for name in names]
         return {
@@ -302,16 +303,16 @@ def test_one_owner_at_any_time(seed: int) -> None:
     for number in range(400):
         world.step()
         if number % 50 == 0:
-            fresh = world.desk.new_shard()
+            fresh = world.harness.new_shard()
             for _ in range(2):  # a second time changes nothing
-                for key, value in world.desk.log:
+                for key, value in world.harness.log:
                     fresh.apply_bytes(key, value, 0)
-                assert dump(fresh) == dump(world.desk.shard)
+                assert dump(fresh) == dump(world.harness.shard)
     world.calm()
-    assert world.desk.group.state_name == "Stable", world.desk.group.state_name
+    assert world.harness.group.state_name == "Stable", world.harness.group.state_name
     assert {partition for who in world.people for partition in who.owned} == world.partitions()
-    assert not world.desk.waiting
-    assert world.desk.group.history.current is None
+    assert not world.harness.waiting
+    assert world.harness.group.history.current is None
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -320,10 +321,10 @@ def test_one_owner_while_the_protocol_changes(seed: int) -> None:
     for _ in range(400):
         world.step()
     world.calm()
-    group = world.desk.shard.group(GROUP)
+    group = world.harness.shard.group(GROUP)
     assert group is not None and group.state_name == "Stable"
     assert {partition for who in world.people for partition in who.owned} == world.partitions()
-    assert not world.desk.waiting
+    assert not world.harness.waiting
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -332,12 +333,12 @@ def test_compacted_logs_make_the_same_group(seed: int) -> None:
     world = World(1000 + seed)
     for _ in range(300):
         world.step()
-    last = dict(world.desk.log)
-    newest_first = dict.fromkeys(key for key, _ in reversed(world.desk.log))
+    last = dict(world.harness.log)
+    newest_first = dict.fromkeys(key for key, _ in reversed(world.harness.log))
     for with_tombstones in (True, False):
-        fresh = world.desk.new_shard()
+        fresh = world.harness.new_shard()
         for key in reversed(newest_first):
             if last[key] is not None or with_tombstones:
                 fresh.apply_bytes(key, last[key], 0)
-        mine, theirs = dump(fresh), dump(world.desk.shard)
+        mine, theirs = dump(fresh), dump(world.harness.shard)
         assert mine[1:] == theirs[1:]

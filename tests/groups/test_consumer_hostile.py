@@ -23,13 +23,13 @@ from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
 from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest
-from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
+from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 
 class Chaos:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.desk = ConsumerDesk({"t": 4, "u": 2}, group_consumer_max_size="5")
+        self.harness = ConsumerHarness({"t": 4, "u": 2}, group_consumer_max_size="5")
         self.ids = ["", "a", "b", "c", "d"]
 
     def pick(self, *choices: Any) -> Any:
@@ -39,7 +39,7 @@ class Chaos:
         return self.rng.sample([0, 1, 2, 3, 4, -1], self.rng.randrange(4))
 
     def epoch(self) -> int:
-        group = self.desk.shard.group(GROUP)
+        group = self.harness.shard.group(GROUP)
         if isinstance(group, ConsumerGroup) and group.members and self.rng.random() < 0.6:
             return self.rng.choice([member.epoch for member in group.members.values()])
         return self.pick(0, 0, 0, 1, 2, 3, -1, -2, -3)
@@ -48,7 +48,7 @@ class Chaos:
         member_id = self.rng.choice(self.ids)
         epoch = self.epoch()
         topics = [
-            TopicPartitions(topic_id=self.pick(self.desk.id("t"), bytes(16)), partitions=self.partitions())
+            TopicPartitions(topic_id=self.pick(self.harness.id("t"), bytes(16)), partitions=self.partitions())
             for _ in range(self.rng.randrange(3))
         ]
         request = ConsumerGroupHeartbeatRequest(
@@ -70,7 +70,7 @@ class Chaos:
         )
 
     def classic(self) -> tuple[str, Message, int]:
-        group = self.desk.shard.group(GROUP)
+        group = self.harness.shard.group(GROUP)
         known = [*group.members] if group is not None else []  # type: ignore[attr-defined]
         member_id = self.rng.choice(["", *self.ids, *known, *known])
         instance_id = self.pick(None, None, "i", "j")
@@ -116,25 +116,25 @@ class Chaos:
         return "join_group", request, self.pick(3, 9) if instance_id is None else 9
 
     def step(self, number: int) -> None:
-        desk = self.desk
+        harness = self.harness
         if self.rng.random() < 0.1:
-            desk.wait(self.pick(10, 1000, 3000, 20_000))
+            harness.wait(self.pick(10, 1000, 3000, 20_000))
         if self.rng.random() < 0.03:
-            desk.reload()
+            harness.reload()
         if self.rng.random() < 0.03:
-            desk.topics.set("u", self.rng.randrange(1, 4))
+            harness.topics.set("u", self.rng.randrange(1, 4))
         api, request, version = self.heartbeat_848() if self.rng.random() < 0.7 else self.classic()
         request = type(request).decode(version, request.encode(version))
         ctx = RequestContext(token=number, api_version=version, client_id="x", client_host="/x")
-        outcome = getattr(desk.shard, f"decide_{api}")(request, ctx, desk.now_ms)
+        outcome = getattr(harness.shard, f"decide_{api}")(request, ctx, harness.now_ms)
         if outcome.reply is None:
-            desk.waiting[number] = None
+            harness.waiting[number] = None
         else:
-            # What is answered can be sent.
+            # Every response can be encoded.
             outcome.reply.encode(version)
             if api == "consumer_group_heartbeat" and outcome.reply.error_code:
                 assert not outcome.records and not outcome.replies, "a refusal changes nothing"
-        desk.take(outcome)
+        harness.take(outcome)
 
 
 def check(shard: GroupShard) -> None:
@@ -171,15 +171,15 @@ def test_anything_goes(seed: int) -> None:
     chaos = Chaos(seed)
     for number in range(500):
         chaos.step(number)
-        check(chaos.desk.shard)
-    log = chaos.desk.log
-    fresh = chaos.desk.new_shard()
+        check(chaos.harness.shard)
+    log = chaos.harness.log
+    fresh = chaos.harness.new_shard()
     for key, value in log:
         fresh.apply_bytes(key, value, 0)
-    mine, theirs = fresh.describe_consumer_group(GROUP), chaos.desk.shard.describe_consumer_group(GROUP)
+    mine, theirs = fresh.describe_consumer_group(GROUP), chaos.harness.shard.describe_consumer_group(GROUP)
     assert mine == theirs
-    # Everybody falls silent: nobody waits for ever, and the group is empty in the end.
-    chaos.desk.wait(600_000)
-    group = chaos.desk.shard.group(GROUP)
-    assert not chaos.desk.waiting
+    # All members fall silent: no request waits for ever, and the group is empty in the end.
+    chaos.harness.wait(600_000)
+    group = chaos.harness.shard.group(GROUP)
+    assert not chaos.harness.waiting
     assert group is None or group.is_empty

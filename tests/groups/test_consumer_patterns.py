@@ -102,7 +102,7 @@ def test_syntax(pattern: str, names: list[str], others: list[str]) -> None:
         "((((a{9}){9}){9}){9}){9}",
     ],
 )
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns(pattern: str) -> None:
     with pytest.raises(PatternError):
         TopicPattern(pattern)
 
@@ -123,7 +123,7 @@ def random_pattern(rng: Random, depth: int = 0) -> str:
     return f"(?i:{inner})"
 
 
-def test_it_matches_what_others_match() -> None:
+def test_matches_agree_with_other_implementations() -> None:
     rng = Random(848)
     names = ["".join(rng.choices("abAB0._-c", k=rng.randrange(1, 7))) for _ in range(40)]
     matched = 0
@@ -154,7 +154,7 @@ def test_hostile_patterns_take_no_time(pattern: str) -> None:
     assert perf_counter() - start < 1
 
 
-def test_what_takes_too_long_is_given_up() -> None:
+def test_expensive_resolutions_are_aborted() -> None:
     rng = Random(1)
     names = ["".join(rng.choices("ab", k=249)) for _ in range(1000)]
     start = perf_counter()

@@ -32,7 +32,7 @@ from ottla.protocol.messages.consumer_group_target_assignment_metadata_key impor
 )
 from ottla.protocol.messages.group_metadata_key import GroupMetadataKey
 from ottla.protocol.messages.group_metadata_value import GroupMetadataValue
-from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
+from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 
 def member_value(**fields: object) -> ConsumerGroupMemberMetadataValue:
@@ -48,9 +48,9 @@ def member_value(**fields: object) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(**(given | fields))  # type: ignore[arg-type]
 
 
-def apply_member(desk: ConsumerDesk, state: int = 0, assignor: str | None = None) -> None:
+def apply_member(harness: ConsumerHarness, state: int = 0, assignor: str | None = None) -> None:
     """As an older coordinator wrote it: no epochs of partitions, the old record of topics, no hash."""
-    apply = desk.shard.apply
+    apply = harness.shard.apply
     apply(
         ConsumerGroupMemberMetadataKey(group_id=GROUP, member_id="a"),
         member_value(server_assignor=assignor),
@@ -63,36 +63,36 @@ def apply_member(desk: ConsumerDesk, state: int = 0, assignor: str | None = None
         previous_member_epoch=2,
         state=state,
         assigned_partitions=[
-            TopicPartitions(topic_id=desk.id("t"), partitions=[0, 1], assignment_epochs=None)
+            TopicPartitions(topic_id=harness.id("t"), partitions=[0, 1], assignment_epochs=None)
         ],
     )
     apply(ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a"), value, 0)
-    desk.take(desk.shard.loaded(desk.now_ms))
+    harness.take(harness.shard.loaded(harness.now_ms))
 
 
-def test_an_older_coordinators_group_goes_on() -> None:
-    desk = ConsumerDesk()
-    apply_member(desk)
-    assert desk.group.members["a"].assigned == {desk.id("t"): {0: 3, 1: 3}}
-    desk.epochs["a"] = 3
-    desk.beat("a")
+def test_a_group_of_an_older_coordinator_continues() -> None:
+    harness = ConsumerHarness()
+    apply_member(harness)
+    assert harness.group.members["a"].assigned == {harness.id("t"): {0: 3, 1: 3}}
+    harness.epochs["a"] = 3
+    harness.beat("a")
     # The hash was not there, so the topics count as changed; nothing is taken from the member for that.
-    desk.ack("a")
-    assert desk.owned["a"] == {"t": [0, 1, 2, 3]} and desk.group.state_name == "Stable"
+    harness.ack("a")
+    assert harness.owned["a"] == {"t": [0, 1, 2, 3]} and harness.group.state_name == "Stable"
 
 
 def test_a_newer_coordinators_state_and_assignor() -> None:
-    desk = ConsumerDesk()
-    apply_member(desk, state=9, assignor="clairvoyant")
-    assert desk.group.members["a"].state == UNKNOWN_STATE
-    desk.epochs["a"] = 3
-    assert desk.beat("a").error_code == ErrorCode.FENCED_MEMBER_EPOCH
-    desk.join("a", "t")
-    assert desk.owned["a"] == {"t": [0, 1, 2, 3]}
+    harness = ConsumerHarness()
+    apply_member(harness, state=9, assignor="clairvoyant")
+    assert harness.group.members["a"].state == UNKNOWN_STATE
+    harness.epochs["a"] = 3
+    assert harness.beat("a").error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    harness.join("a", "t")
+    assert harness.owned["a"] == {"t": [0, 1, 2, 3]}
 
 
-def test_tombstones_of_what_is_not_there() -> None:
-    desk = ConsumerDesk()
+def test_tombstones_of_unknown_keys() -> None:
+    harness = ConsumerHarness()
     keys = [
         ConsumerGroupMetadataKey(group_id=GROUP),
         ConsumerGroupPartitionMetadataKey(group_id=GROUP),
@@ -103,50 +103,50 @@ def test_tombstones_of_what_is_not_there() -> None:
         ConsumerGroupRegularExpressionKey(group_id=GROUP, regular_expression="x"),
     ]
     for key in keys:
-        desk.shard.apply(key, None, 0)
-    assert desk.shard.group(GROUP) is None
+        harness.shard.apply(key, None, 0)
+    assert harness.shard.group(GROUP) is None
     # Nor do they touch a group of another type, or others of the group.
-    desk.shard.apply(GroupMetadataKey(group=GROUP), GroupMetadataValue(generation=1), 0)
+    harness.shard.apply(GroupMetadataKey(group=GROUP), GroupMetadataValue(generation=1), 0)
     for key in keys:
-        desk.shard.apply(key, None, 0)
-    assert desk.shard.group(GROUP) is not None
-    desk.shard.apply(keys[0], ConsumerGroupMetadataValue(epoch=5), 0)
-    assert desk.group.epoch == 5
+        harness.shard.apply(key, None, 0)
+    assert harness.shard.group(GROUP) is not None
+    harness.shard.apply(keys[0], ConsumerGroupMetadataValue(epoch=5), 0)
+    assert harness.group.epoch == 5
     for key in keys[1:]:
-        desk.shard.apply(key, None, 0)
-    assert isinstance(desk.shard.group(GROUP), ConsumerGroup)
+        harness.shard.apply(key, None, 0)
+    assert isinstance(harness.shard.group(GROUP), ConsumerGroup)
 
 
 def test_a_pattern_that_is_too_slow_by_now_keeps_its_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = ConsumerDesk()
-    desk.join("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
-    desk.wait(2000)
-    desk.topics.set("tt", 1)
+    harness = ConsumerHarness()
+    harness.join("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    harness.wait(2000)
+    harness.topics.set("tt", 1)
 
     def give_up(*_: object) -> tuple[str, ...]:
         raise PatternError("matching takes too long")
 
     monkeypatch.setattr("ottla.groups.consumer.patterns.Patterns.resolve", give_up)
-    assert not desk.beat("a").error_code
-    assert desk.group.regexes["t.*"].topics == ("t",)
+    assert not harness.beat("a").error_code
+    assert harness.group.regexes["t.*"].topics == ("t",)
 
 
-def test_commits_of_what_is_being_revoked() -> None:
-    desk = ConsumerDesk()
-    desk.join("a", "t")
-    desk.wait(1000)
-    desk.join("b", "t")
-    desk.beat("a")
-    assert desk.group.members["a"].revoking
+def test_commits_of_partitions_being_revoked() -> None:
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.wait(1000)
+    harness.join("b", "t")
+    harness.beat("a")
+    assert harness.group.members["a"].revoking
     # It is in its old epoch still, so it may commit everything.
-    assert desk.group.check_offset_commit("a", None, 1, 9, False) == ErrorCode.NONE
-    assert desk.group.check_partition_commit("a", 1, desk.id("t"), 3) == ErrorCode.NONE
-    assert desk.group.check_partition_commit("a", 0, desk.id("t"), 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert harness.group.check_offset_commit("a", None, 1, 9, False) == ErrorCode.NONE
+    assert harness.group.check_partition_commit("a", 1, harness.id("t"), 3) == ErrorCode.NONE
+    assert harness.group.check_partition_commit("a", 0, harness.id("t"), 3) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_ids_that_fit_no_record() -> None:
-    desk = ConsumerDesk()
+    harness = ConsumerHarness()
     long = "x" * 9000
-    assert desk.join(long, "t").error_code == ErrorCode.INVALID_REQUEST
-    assert desk.join("a", "t", group_id=long).error_code == ErrorCode.INVALID_REQUEST
-    assert not desk.log
+    assert harness.join(long, "t").error_code == ErrorCode.INVALID_REQUEST
+    assert harness.join("a", "t", group_id=long).error_code == ErrorCode.INVALID_REQUEST
+    assert not harness.log

@@ -20,7 +20,7 @@ from ottla.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitK
 from ottla.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
 from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
-from tests.support.groups.group_desk import Desk
+from tests.support.groups.group_harness import Harness
 
 TEXT = st.text(max_size=200)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -28,8 +28,8 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 
 
 def loader() -> OffsetLoader:
-    desk = Desk()
-    return OffsetLoader(OffsetRecords(ShardContext(desk.config, desk.topics, lambda: "x")))
+    harness = Harness()
+    return OffsetLoader(OffsetRecords(ShardContext(harness.config, harness.topics, lambda: "x")))
 
 
 @given(group=TEXT, topic=TEXT, partition=INT32, legacy=st.booleans())
@@ -99,36 +99,36 @@ def test_groups_are_written_as_kafka_does() -> None:
 
 
 def test_records_of_unknown_types_are_passed_over() -> None:
-    desk = Desk()
-    desk.shard.apply_bytes(b"\x7f\xff what", b"ever", 0)
+    harness = Harness()
+    harness.shard.apply_bytes(b"\x7f\xff what", b"ever", 0)
     with pytest.raises(DecodeError):
-        desk.shard.apply_bytes(b"\0", b"", 0)
+        harness.shard.apply_bytes(b"\0", b"", 0)
 
 
 def test_offsets_in_the_oldest_form_are_loaded() -> None:
-    desk = Desk()
+    harness = Harness()
     key = encode_coordinator_key(LegacyOffsetCommitKey(group="g", topic="t", partition=3))
     value = encode_coordinator_value(LegacyOffsetCommitValue(offset=8, metadata="m", commit_timestamp=5))
-    desk.shard.apply_bytes(key, value, 0)
-    assert desk.fetch() == {("t", 3): 8}
-    desk.shard.apply(LegacyOffsetCommitKey(group="g", topic="t", partition=3), None, 0)
-    assert desk.fetch() == {}
+    harness.shard.apply_bytes(key, value, 0)
+    assert harness.fetch() == {("t", 3): 8}
+    harness.shard.apply(LegacyOffsetCommitKey(group="g", topic="t", partition=3), None, 0)
+    assert harness.fetch() == {}
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_groups_of_every_version_are_loaded(version: int) -> None:
-    desk = Desk()
+    harness = Harness()
     member = MemberMetadata(member_id="m", session_timeout=10_000, subscription=b"", assignment=b"x")
     value = GroupMetadataValue(
         protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member]
     )
     key = encode_coordinator_key(GroupMetadataKey(group="g"))
-    desk.shard.apply_bytes(key, encode_coordinator_value(value, version), 0)
-    desk.take(desk.shard.loaded(desk.now_ms))
-    group: Any = desk.shard.group("g")
+    harness.shard.apply_bytes(key, encode_coordinator_value(value, version), 0)
+    harness.take(harness.shard.loaded(harness.now_ms))
+    group: Any = harness.shard.group("g")
     assert (group.state, group.generation, group.leader_id) == ("Stable", 4, "m")
     if version == 0:
         assert group.members["m"].rebalance_timeout_ms == 10_000
     # Applied once more, as by a reader that goes over the same batch again, it changes nothing.
-    desk.shard.apply_bytes(key, encode_coordinator_value(value, version), 0)
-    assert desk.heartbeat("x", member_id="m", generation_id=4) == 0
+    harness.shard.apply_bytes(key, encode_coordinator_value(value, version), 0)
+    assert harness.heartbeat("x", member_id="m", generation_id=4) == 0

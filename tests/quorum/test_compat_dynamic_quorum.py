@@ -102,8 +102,8 @@ def test_a_version_to_come_is_refused_and_stays_as_it_was(formatted: FaultyFiles
 
 
 @pytest.mark.parametrize("who", ["another node", "another directory"])
-def test_who_is_not_in_the_list_does_not_lead(formatted: FaultyFiles, new_node: Any, who: str) -> None:
-    """It is an observer, and waits to be added; whose directory it is stands in meta.properties."""
+def test_a_node_that_is_not_listed_does_not_lead(formatted: FaultyFiles, new_node: Any, who: str) -> None:
+    """It is an observer, and waits to be added; meta.properties names its directory."""
     node = new_node(formatted, directory_id=directory_of_the_format(formatted))
     node.create("a")
     node.quorum.close(node.now_ms)

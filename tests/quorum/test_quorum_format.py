@@ -76,7 +76,7 @@ def test_several_that_begin_together_have_the_same_list(files: FaultyFiles) -> N
     assert voters.by_id[3].endpoints == (Endpoint("CONTROLLER", "host3", 9093),)
 
 
-def test_who_comes_later_has_no_voters(files: FaultyFiles) -> None:
+def test_a_controller_that_joins_later_has_no_voters(files: FaultyFiles) -> None:
     formatter(files, 4).without_voters()
     assert read_meta_properties(files, "/data") is not None
     assert not files.exists("/data/__cluster_metadata-0")
@@ -133,7 +133,7 @@ def test_lists_that_cannot_be(text: str) -> None:
         parse_initial_controllers(text, "CONTROLLER")
 
 
-def test_who_must_not_begin_a_quorum(files: FaultyFiles) -> None:
+def test_refused_formats_of_a_quorum(files: FaultyFiles) -> None:
     voters = parse_initial_controllers(LIST, "CONTROLLER")
     with pytest.raises(ValueError, match="not one of"):
         formatter(files, 9).with_voters(voters, 5)

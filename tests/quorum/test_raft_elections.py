@@ -127,7 +127,7 @@ def test_the_only_voter_leads_at_once() -> None:
     assert cluster.nodes[1].machine.high_watermark == 1
 
 
-def test_a_cut_off_voter_starts_no_epoch_and_disturbs_nobody() -> None:
+def test_an_isolated_voter_starts_no_epoch() -> None:
     cluster = Cluster()
     leader = cluster.elect()
     epoch = leader.machine.epoch
@@ -164,7 +164,7 @@ def test_the_others_elect_a_new_leader_when_one_is_cut_off() -> None:
     cluster.run_until(cluster.is_caught_up)
 
 
-def test_a_process_seen_to_be_gone_is_given_up_soon() -> None:
+def test_a_leader_whose_process_is_gone_is_replaced_soon() -> None:
     slow, fast = Cluster(seed=1), Cluster(seed=1, disconnect_grace_ms=100)
     gaps = []
     for cluster in (slow, fast):
@@ -211,7 +211,7 @@ def test_answers_of_before_do_not_hold_up_a_hand_over(late_ms: int) -> None:
     assert cluster.now_ms - resigned_ms <= 200
 
 
-def test_the_last_to_shut_down_waits_for_nobody() -> None:
+def test_the_last_node_to_shut_down_does_not_wait() -> None:
     cluster = Cluster()
     leader = cluster.elect()
     cluster.run(1_000)
@@ -270,7 +270,7 @@ def test_observers_follow_and_never_stand() -> None:
 # -- votes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_vote_is_persisted_before_it_is_given(quiet: Cluster) -> None:
+def test_a_vote_is_persisted_before_it_is_granted(quiet: Cluster) -> None:
     quiet.seen.clear()
     assert vote(quiet) == (ErrorCode.NONE, True)
     assert transcript(quiet) == ["1 persists epoch 5 leader -1 vote 2", "1 grants"]
@@ -286,7 +286,7 @@ def test_one_vote_each_epoch(quiet: Cluster) -> None:
     assert vote(quiet, replica_id=3, replica_epoch=6) == (ErrorCode.NONE, True)
 
 
-def test_pre_votes_bind_nobody(quiet: Cluster) -> None:
+def test_pre_votes_are_not_binding(quiet: Cluster) -> None:
     quiet.seen.clear()
     assert vote(quiet, replica_id=2, replica_epoch=0, last_offset_epoch=0, pre_vote=True)[1]
     assert vote(quiet, replica_id=3, replica_epoch=0, last_offset_epoch=0, pre_vote=True)[1]
@@ -311,7 +311,7 @@ def test_pre_votes_bind_nobody(quiet: Cluster) -> None:
         ({"partition_index": 1}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_wrong_with_a_vote_request(quiet: Cluster, fields: dict[str, Any], expected: int) -> None:
+def test_errors_of_a_vote_request(quiet: Cluster, fields: dict[str, Any], expected: int) -> None:
     assert vote(quiet, replica_epoch=3)[0] == ErrorCode.NONE
     error, granted = vote(quiet, **fields)
     assert error == expected

@@ -38,7 +38,7 @@ class Checker:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.leaders: dict[int, tuple[int, int]] = {}
-        # The committed batches, by whoever was the first to call them so.
+        # The committed batches, by the first node that reported them.
         self.committed: tuple[bytes, ...] = ()
         self.committed_end = 0
         self.marks: dict[tuple[int, int], int] = {}
@@ -70,7 +70,7 @@ class Checker:
 
 
 class Storm(NamedTuple):
-    """What happens how often, whether writes are flushed at once, and who is killed for what it did."""
+    """How often each fault happens, whether writes are flushed at once, and which nodes are killed when."""
 
     rate: float
     weights: dict[str, int]
@@ -107,7 +107,7 @@ RESIZING = Storm(  # voters come and go
     },
     flushes=False,
 )
-DEPOSING = Storm(  # whoever leads does not for long, and comes back when the next one falls
+DEPOSING = Storm(  # leaders are deposed soon, and return when the next one falls
     0.03,
     {"append": 20, "restart": 2, "isolate": 2, "heal": 5, "snapshot": 2},
     flushes=True,
@@ -208,7 +208,7 @@ class Schedule:
         self.cluster.append(leader, b"%d" % self.values)
 
     def resize(self, node: Node) -> None:
-        """Whoever leads is asked to make a voter of the node, or none."""
+        """Request from the leader that the node becomes a voter, or no longer is one."""
         for leader in self.cluster.leaders:
             if node.node_id in leader.machine.voters.by_id:
                 self.cluster.ask(leader.node_id, remove_request(node.node_id))
@@ -307,7 +307,7 @@ def commit_earlier_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep_diverged_tails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that is told where it diverges goes on as if nothing was wrong."""
+    """A follower ignores that its log diverges."""
     monkeypatch.setattr(leader_fetches, "find_misfit", _misfit_only_beyond_the_end)
 
 
@@ -322,7 +322,7 @@ def count_unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fetch_unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower asks for more before what it has is on disk."""
+    """A follower fetches more before its log is on disk."""
     monkeypatch.setattr(Follower, "_waits_for_disk", property(lambda self: False))
 
 

@@ -1,4 +1,4 @@
-"""Fetching: what the leader answers, when it lets a follower wait, what is committed, and what is cut off."""
+"""Fetches: responses of the leader, waiting fetches, the high watermark, and truncation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def marks(cluster: Cluster) -> list[int]:
     return found
 
 
-# -- what is committed ---------------------------------------------------------------------------------------
+# -- the high watermark --------------------------------------------------------------------------------------
 
 
 def test_a_majority_with_the_epochs_first_record_commits(lead: Cluster) -> None:
@@ -67,7 +67,7 @@ def test_a_majority_with_the_epochs_first_record_commits(lead: Cluster) -> None:
     assert marks(lead) == [1]
 
 
-def test_the_leader_counts_only_what_it_has_flushed(lead: Cluster) -> None:
+def test_the_leader_counts_only_flushed_records(lead: Cluster) -> None:
     lead.auto_flush = False
     node = lead.nodes[1]
     lead.append(node, b"a")
@@ -128,7 +128,7 @@ def test_a_fetch_waits_no_longer_than_it_wants(lead: Cluster) -> None:
     assert len(partition_of(lead.replies[token]).records) == 0
 
 
-def test_a_fetch_that_knows_the_high_watermark_is_told_of_a_higher_one(lead: Cluster) -> None:
+def test_a_fetch_returns_when_the_high_watermark_rises(lead: Cluster) -> None:
     knows = lead.ask(1, fetch(3, fetch_offset=1, last_fetched_epoch=1, high_watermark=0))
     assert partition_of(lead.replies[knows]).high_watermark == 1
     lead.auto_flush = False
@@ -139,7 +139,7 @@ def test_a_fetch_that_knows_the_high_watermark_is_told_of_a_higher_one(lead: Clu
     assert partition_of(lead.replies[parked]).high_watermark == 2
 
 
-def test_who_waits_is_told_when_the_leader_goes(lead: Cluster) -> None:
+def test_waiting_fetches_are_refused_when_the_leader_resigns(lead: Cluster) -> None:
     token = lead.ask(1, fetch(fetch_offset=1, last_fetched_epoch=1, max_wait_ms=500))
     gone = lead.ask(1, fetch(3, fetch_offset=1, last_fetched_epoch=1, max_wait_ms=500))
     lead.step(lead.nodes[1], ev.RequestAbandoned(gone))
@@ -166,7 +166,7 @@ def test_a_resignation_of_another_epoch_is_void(lead: Cluster) -> None:
         ({"last_fetched_epoch": 2}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_wrong_with_a_fetch(lead: Cluster, fields: dict[str, Any], expected: int) -> None:
+def test_errors_of_a_fetch(lead: Cluster, fields: dict[str, Any], expected: int) -> None:
     response: Any = lead.replies[lead.ask(1, fetch(**fields))]
     assert (response.error_code, partition_of(response).error_code) == (0, expected)
     assert partition_of(response).current_leader.leader_id == 1
@@ -183,7 +183,7 @@ def test_a_fetch_of_another_cluster_or_topic(lead: Cluster) -> None:
     assert wrong.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_who_does_not_lead_says_who_does() -> None:
+def test_a_follower_names_the_leader() -> None:
     cluster = Cluster()
     leader = cluster.elect()
     node = next(each for each in cluster.nodes.values() if each is not leader)
@@ -228,7 +228,7 @@ def test_where_logs_part(offset: int, epoch: int, diverging: tuple[int, int] | N
     assert (len(answer.records) > 0) == (diverging is None and offset < 8)
 
 
-def test_a_deposed_leader_drops_what_was_not_committed() -> None:
+def test_a_deposed_leader_truncates_uncommitted_records() -> None:
     cluster = Cluster()
     old = cluster.elect()
     cluster.run_until(cluster.is_caught_up)
@@ -246,7 +246,7 @@ def test_a_deposed_leader_drops_what_was_not_committed() -> None:
     assert old.log.prefix(99) == new.log.prefix(99)
 
 
-def test_a_log_is_never_cut_below_what_is_committed() -> None:
+def test_a_log_is_never_truncated_below_the_high_watermark() -> None:
     cluster = Cluster()
     leader = cluster.elect()
     cluster.append(leader, b"a")

@@ -1,4 +1,4 @@
-"""Followers that need a snapshot: they are told which, fetch it in pieces, and go on behind it."""
+"""Followers that need a snapshot: they learn its id, fetch it in chunks, and continue after it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_snapshot_that_is_no_good_is_fetched_again() -> None:
     assert tries == [snapshot_id, snapshot_id]
 
 
-def test_a_snapshot_that_vanishes_is_given_up_for_a_newer_one() -> None:
+def test_a_deleted_snapshot_is_replaced_by_a_newer_one() -> None:
     cluster = Cluster()
     leader, late, snapshot_id = with_snapshot(cluster)
     cluster.seen.clear()
@@ -102,7 +102,7 @@ def test_a_snapshot_that_vanishes_is_given_up_for_a_newer_one() -> None:
     assert begun == [snapshot_id, newer]
 
 
-def test_nobody_stands_while_its_log_is_being_replaced() -> None:
+def test_no_voter_stands_while_its_log_is_being_replaced() -> None:
     cluster = Cluster()
     leader, late, _ = with_snapshot(cluster)
     cluster._install = lambda node, wanted: None  # type: ignore[method-assign]
@@ -125,7 +125,7 @@ def test_nobody_stands_while_its_log_is_being_replaced() -> None:
         (fetch_snapshot(4, 1, 9), ErrorCode.NONE),
     ],
 )
-def test_what_can_be_wrong_with_the_request(request_: FetchSnapshotRequest, expected: int) -> None:
+def test_errors_of_the_request(request_: FetchSnapshotRequest, expected: int) -> None:
     cluster = Cluster()
     leader, _, _ = with_snapshot(cluster)
     response: Any = cluster.replies[cluster.ask(leader.node_id, request_)]

@@ -1,4 +1,4 @@
-"""Voters that start: quick to elect a leader, quiet where there is one, and no storm where nobody answers."""
+"""Voters that start: quick to elect a leader, quiet where there is one, and backing off without answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_second_of_three_is_enough_whenever_it_comes(seed: int) -> None:
     assert cluster.now_ms - start_ms <= SOON_MS
 
 
-def test_who_starts_alone_asks_again_and_again_but_makes_no_storm() -> None:
+def test_a_lone_voter_retries_with_backoff() -> None:
     cluster = Cluster()
     for node_id in (2, 3):
         cluster.nodes[node_id].is_up = False
@@ -96,8 +96,8 @@ def test_a_follower_that_starts_again_finds_the_leader(seed: int, forgets: bool)
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-def test_a_follower_that_starts_again_and_cannot_reach_the_leader_disturbs_nobody(forgets: bool) -> None:
-    """It asks the other follower for a pre-vote, who knows better."""
+def test_a_restarted_follower_that_cannot_reach_the_leader_does_not_disturb_the_quorum(forgets: bool) -> None:
+    """It requests a pre-vote from the other follower, which refuses it."""
     cluster = Cluster()
     leader = cluster.elect()
     cluster.run(2_000)
@@ -140,7 +140,7 @@ def test_a_leader_that_starts_again_at_once_is_soon_replaced(seed: int) -> None:
     assert cluster.leader.machine.epoch > 1
 
 
-def test_who_gives_its_vote_while_it_starts_waits_for_the_outcome() -> None:
+def test_a_starting_voter_that_voted_waits_for_the_result() -> None:
     cluster = Cluster()
     cluster.nodes[1].draw = lambda n: 0
     for node_id in (2, 3):
@@ -148,7 +148,7 @@ def test_who_gives_its_vote_while_it_starts_waits_for_the_outcome() -> None:
     for node in cluster.nodes.values():
         node.start(cluster.now_ms)
     cluster.run_until(lambda: cluster.nodes[1].machine.role == "leader")
-    cluster.crash(cluster.nodes[1])  # before anybody heard of it
+    cluster.crash(cluster.nodes[1])  # before any node heard of it
     cluster.wire.clear()
     voted_ms = cluster.now_ms
     cluster.run_until(

@@ -1,4 +1,4 @@
-"""Voters that come, go and move: kraft.version 1, where the set of voters stands in the log."""
+"""Voters that are added, removed and updated: kraft.version 1, where the set of voters is in the log."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_one_change_at_a_time(dynamic: Cluster) -> None:
     assert answer(dynamic, add_request(4)).error_code == ErrorCode.NONE
 
 
-def test_what_can_be_wrong_with_an_addition(dynamic: Cluster) -> None:
+def test_errors_of_add_raft_voter(dynamic: Cluster) -> None:
     leader = dynamic.leader
     follower = next(node for node in dynamic.nodes.values() if node is not leader)
     assert answer(dynamic, add_request(2)).error_code == ErrorCode.DUPLICATE_VOTER
@@ -197,7 +197,7 @@ def test_a_voter_that_moved_says_where_it_is(dynamic: Cluster) -> None:
     assert ids(dynamic.leader) == [1, 2, 3]
 
 
-def test_what_can_be_wrong_with_an_update(dynamic: Cluster) -> None:
+def test_errors_of_update_raft_voter(dynamic: Cluster) -> None:
     def update(**fields: Any) -> int:
         defaults: dict[str, Any] = {
             "cluster_id": None,
@@ -228,7 +228,7 @@ def test_a_set_survives_its_record() -> None:
     assert VoterSet.from_record(voters.to_record()) == voters
 
 
-def test_who_is_meant() -> None:
+def test_the_receiver_is_checked() -> None:
     fixed, named = voter_set((1, 2)), voter_set((1, 2), directory=True)
     assert fixed.has(1, b"x" * 16)
     assert not fixed.has(3, b"x" * 16)

@@ -1,4 +1,4 @@
-"""The quorum of one voter: epochs, replay, restarts and crashes, snapshots and what they let go."""
+"""The quorum of one voter: epochs, replay, restarts and crashes, snapshots and retention."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_first_start(files: FaultyFiles, node: Any) -> None:
     assert state["data_version"] == 0
 
 
-def test_what_stands_in_the_log(files: FaultyFiles, node: Any) -> None:
+def test_contents_of_the_log(files: FaultyFiles, node: Any) -> None:
     assert node.create("a", "b") == (2, 3)
     node.open()
     data = files.read_bytes(LOG)
@@ -118,7 +118,7 @@ def test_a_large_decision_is_one_batch_and_a_huge_one_several(
     assert [offset for offset, _, _ in node.replayed] == list(range(1, 6002))
 
 
-def test_a_sync_commits_what_was_there_when_it_began(node: Any) -> None:
+def test_a_sync_commits_records_appended_before_it_started(node: Any) -> None:
     quorum = node.quorum
     node.create("a")
     job = quorum.begin_sync()
@@ -165,7 +165,7 @@ def test_a_full_disk_leaves_nothing_of_a_decision(
 @given(
     st.integers(), st.lists(st.sampled_from(["create", "sync", "snapshot", "crash", "close"]), max_size=25)
 )
-def test_what_was_committed_survives_any_crash(seed: int, steps: list[str]) -> None:
+def test_committed_records_survive_any_crash(seed: int, steps: list[str]) -> None:
     files = FaultyFiles()
     node = NODE_CLASS[0](files)
     rng = random.Random(seed)
@@ -220,7 +220,7 @@ def test_damage_is_found_even_after_a_clean_stop(files: FaultyFiles, node: Any) 
         node.open(clean=True)
 
 
-def test_snapshots_and_the_log_behind_them(files: FaultyFiles, node: Any) -> None:
+def test_snapshots_and_the_log_after_them(files: FaultyFiles, node: Any) -> None:
     node.create("a")
     node.snapshot()
     assert node.quorum.latest_snapshot == (3, 1)
@@ -279,7 +279,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(files: FaultyFiles, node
     assert node.quorum.latest_snapshot.end_offset < latest.end_offset
 
 
-def test_the_log_goes_on_behind_a_snapshot_that_is_newer(files: FaultyFiles, node: Any) -> None:
+def test_the_log_continues_after_a_newer_snapshot(files: FaultyFiles, node: Any) -> None:
     node.create("a", "b")
     node.snapshot()
     end = node.quorum.latest_snapshot.end_offset
@@ -292,9 +292,7 @@ def test_the_log_goes_on_behind_a_snapshot_that_is_newer(files: FaultyFiles, nod
     assert node.topics == {"a", "b", "c"}
 
 
-def test_retention_keeps_the_newest_snapshot_and_drops_what_is_before(
-    new_node: Any, files: FaultyFiles
-) -> None:
+def test_retention_keeps_the_newest_snapshot_and_drops_older_data(new_node: Any, files: FaultyFiles) -> None:
     node = new_node(files, metadata_max_retention_bytes="1", metadata_log_segment_bytes="8388608")
     for round_number in range(3):
         node.create(*[f"round-{round_number}-{'x' * 200}-{i}" for i in range(6000)])
@@ -342,10 +340,8 @@ def test_on_the_real_file_system(tmp_path: Path, new_node: Any) -> None:
     node.quorum.close(node.now_ms)
 
 
-def test_the_log_behind_a_snapshot_survives_that_its_beginning_is_forgotten(
-    files: FaultyFiles, node: Any
-) -> None:
-    """A snapshot lets go of the epochs before it; the segment with the records may still begin there."""
+def test_the_log_after_a_snapshot_survives_the_loss_of_its_start(files: FaultyFiles, node: Any) -> None:
+    """A snapshot drops the epochs before it; the segment with the records may still begin there."""
     node.create("a")
     node.snapshot()
     node.create("b")
@@ -375,7 +371,7 @@ def test_a_snapshot_that_was_overtaken_by_the_leaders_is_dropped(files: FaultyFi
     ), "an image of before the leader's snapshot is worth none"
 
 
-def test_only_what_is_applied_asks_for_a_snapshot(new_node: Any, files: FaultyFiles) -> None:
+def test_only_applied_records_trigger_a_snapshot(new_node: Any, files: FaultyFiles) -> None:
     node = new_node(files, metadata_log_max_record_bytes_between_snapshots="300")
     node.quorum.sync(0)
     node.create(*"abcdef")

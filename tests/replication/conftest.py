@@ -14,7 +14,7 @@ NODES = (1, 2, 3)
 
 
 class MemoryLog:
-    """Records as (epoch, value); what was not flushed is lost in a power cut."""
+    """Records as (epoch, value); unflushed ones are lost in a power failure."""
 
     def __init__(self, records: list[tuple[int, Any]] | None = None, start: int = 0) -> None:
         self.log_start_offset = start
@@ -88,7 +88,7 @@ class MemoryController:
     def __init__(self, cluster: Any) -> None:
         self.cluster = cluster
         self.meta = PartitionMeta()
-        self.unclean: set[int] = set()  # lost records, and has not told yet
+        self.unclean: set[int] = set()  # lost records, not reported yet
 
     def changed(self) -> None:
         self.meta.version += 1

@@ -371,7 +371,7 @@ class Leader:
 
 
 def disturb(plan: FetchPlan, rng: random.Random) -> None:
-    """What may happen to followers while a request is under way."""
+    """Events of followers while a request is in flight."""
     for entry in rng.sample(list(plan.partitions()), min(2, len(plan))):
         log: Any = entry.follower.log
         if rng.random() < 0.5:
@@ -431,7 +431,7 @@ def test_plan_and_session_stay_of_one_mind(seed: int, new_log: NewLog) -> None:
 
 
 class TestNews:
-    """While the leader holds a request, what is new does not wait for its answer."""
+    """While the leader holds a request, changes do not wait for its response."""
 
     def test_a_second_request_tells_it(self, new_log: NewLog) -> None:
         plan = plan_of(new_log, 1)

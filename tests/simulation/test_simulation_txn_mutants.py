@@ -56,7 +56,7 @@ def send_markers_once(patch: pytest.MonkeyPatch) -> None:
     """Markers are not retried."""
 
     def failed(self: MarkerQueue, request: MarkerRequest, now_ms: int) -> None:
-        self._arrived(request)
+        self._request_done(request)
         for job, partitions in request.jobs.items():
             for partition in partitions:
                 self._written(job, partition)

@@ -92,7 +92,7 @@ def test_markers_go_to_each_leader_and_are_done_when_all_have_them() -> None:
     assert (len(queue), queue.take_requests(7), queue.next_wake_ms) == (0, [], None)
 
 
-def test_what_comes_while_a_request_is_under_way_gathers() -> None:
+def test_markers_that_come_during_a_request_are_batched() -> None:
     queue = MarkerQueue(Leaders(a=1))
     for producer_id in range(4):
         queue.add(OWNER, markers(producer_id, ("a", producer_id)), 0)
@@ -151,7 +151,7 @@ def test_a_partition_without_a_leader_is_waited_for() -> None:
     assert request.broker_id == 5
 
 
-def test_what_waits_for_a_dead_broker_follows_the_leader() -> None:
+def test_markers_for_a_dead_broker_follow_the_leader() -> None:
     leaders = Leaders(a=1)
     queue = MarkerQueue(leaders)
     queue.add(OWNER, markers(10, ("a", 0)), 0)
@@ -181,7 +181,7 @@ def test_a_partition_that_does_not_exist_is_left_out_but_not_at_once() -> None:
         now_ms = wake_ms
         requests += queue.take_requests(now_ms)
         if now_ms > ABSENT_MS // 2:
-            leaders.by_topic["late"] = 1  # metadata was behind
+            leaders.by_topic["late"] = 1  # metadata lagged
     assert done(queue) == []
     (request,) = requests
     assert shown(request) == [(11, [("late", [0])])]
@@ -218,7 +218,7 @@ def test_a_dropped_owner_hears_nothing_and_may_come_again() -> None:
     queue.add(OWNER, markers(11, ("a", 0)), 0)
     queue.add(OWNER, markers(12, ("b", 0)), 0)
     queue.drop(OWNER)
-    # The same transaction from the new coordinator while the old marker is under way.
+    # The same transaction from the new coordinator while the old marker is in flight.
     queue.add(OWNER, markers(10, ("a", 0)), 0)
     queue.answered(request, answer(request), 0)
     assert done(queue) == [20]
@@ -256,7 +256,7 @@ def test_requests_have_a_largest_size() -> None:
 
 
 class Brokers:
-    """Leaders that move, answers that get lost. `written` is what is in the logs."""
+    """Leaders that move, responses that are lost. `written` is what is in the logs."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -304,7 +304,7 @@ class Brokers:
                 assert (producer_id, each) in self.written
 
 
-def test_whatever_goes_wrong_in_the_end_all_partitions_have_their_marker() -> None:
+def test_after_any_failures_all_partitions_have_their_marker() -> None:
     for seed in range(150):
         brokers = Brokers(seed)
         for step in range(120):

@@ -20,7 +20,7 @@ from ottla.protocol.messages.end_txn_request import EndTxnRequest
 from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ottla.transactions.markers import NEEDS_PRODUCER_ID
 from ottla.transactions.transaction import CLIENT_EPOCH_MAX, ONGOING, PREPARED
-from tests.support.transactions.desk import Desk, state_of
+from tests.support.transactions.harness import Harness, state_of
 
 IDS = (-1, 0, 100, 101, 102, 2**63 - 1)
 EPOCHS = (-1, 0, 1, 2, 3, 32764, 32765, 32766, 32767)
@@ -31,11 +31,11 @@ class Attacker:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.desk = Desk(transaction_two_phase_commit_enable="true")
+        self.harness = Harness(transaction_two_phase_commit_enable="true")
         self.fresh_ids = count(100)
 
     def pair(self, name: str) -> tuple[int, int]:
-        found = self.desk.shard.transaction(name)
+        found = self.harness.shard.transaction(name)
         draw = self.random.random()
         if found is not None and draw < 0.6:
             return found.client
@@ -44,7 +44,7 @@ class Attacker:
         return self.random.choice(IDS), self.random.choice(EPOCHS)
 
     def request(self) -> Outcome:
-        random, shard, now_ms = self.random, self.desk.shard, self.desk.now_ms
+        random, shard, now_ms = self.random, self.harness.shard, self.harness.now_ms
         name = random.choice(["a", "b", ""])
         producer_id, producer_epoch = self.pair(name)
         kind = random.randrange(4)
@@ -78,40 +78,40 @@ class Attacker:
         return self.decide(shard.decide_end_txn, end, ctx)
 
     def decide(self, decide: Any, request: Any, ctx: RequestContext) -> Outcome:
-        outcome: Outcome = decide(request, ctx, self.desk.now_ms)
+        outcome: Outcome = decide(request, ctx, self.harness.now_ms)
         if outcome.reply is NEEDS_PRODUCER_ID:
             assert not outcome.records and not outcome.effects
-            outcome = decide(request, ctx, self.desk.now_ms, next(self.fresh_ids))
+            outcome = decide(request, ctx, self.harness.now_ms, next(self.fresh_ids))
         assert outcome.reply is not NEEDS_PRODUCER_ID
         return outcome
 
     def step(self) -> None:
-        desk, random = self.desk, self.random
+        harness, random = self.harness, self.random
         draw = random.random()
-        before = state_of(desk.shard)
+        before = state_of(harness.shard)
         if draw < 0.1:
-            desk.written()
+            harness.written()
         elif draw < 0.14:
-            desk.reload()
+            harness.reload()
         elif draw < 0.2:
-            desk.wait(random.choice([1, 60_000, 900_000]))
-        elif draw < 0.24 and (found := desk.shard.transaction("a")) is not None:
+            harness.wait(random.choice([1, 60_000, 900_000]))
+        elif draw < 0.24 and (found := harness.shard.transaction("a")) is not None:
             if found.state not in (ONGOING, *PREPARED):
                 changed = found.copy()
                 changed.producer_epoch = random.choice([32764, 32765, 32766])
-                desk.shard.apply(changed.key(), changed.value(), 0)
-                desk.take(_recorded(changed))
+                harness.shard.apply(changed.key(), changed.value(), 0)
+                harness.take(_recorded(changed))
         else:
             outcome = self.request()
             code = getattr(outcome.reply, "error_code", 0)
             if code != ErrorCode.CONCURRENT_TRANSACTIONS and code:
                 assert not outcome.records, "refused, and yet something was written"
-                assert state_of(desk.shard) == before
-            desk.take(outcome)
+                assert state_of(harness.shard) == before
+            harness.take(outcome)
         self.check()
 
     def check(self) -> None:
-        for found in self.desk.shard.context.transactions.values():
+        for found in self.harness.shard.context.transactions.values():
             assert found.producer_id >= 0 and found.producer_epoch >= 0
             if found.state == ONGOING:
                 assert found.client[1] <= CLIENT_EPOCH_MAX
@@ -125,22 +125,22 @@ def _recorded(changed: Any) -> Outcome:
 
 
 @given(seed=st.integers(0, 2**32))
-def test_nothing_is_spoiled_by_whatever_is_sent(seed: int) -> None:
+def test_hostile_requests_break_no_invariant(seed: int) -> None:
     attacker = Attacker(seed)
     for _ in range(150):
         attacker.step()
-    desk = attacker.desk
-    assert state_of(desk.replayed()) == state_of(desk.shard)
-    # Whatever is open can be ended.
-    desk.written()
-    desk.reload()
-    desk.written()
-    for found in [*desk.shard.context.transactions.values()]:
+    harness = attacker.harness
+    assert state_of(harness.replayed()) == state_of(harness.shard)
+    # Every open transaction can be ended.
+    harness.written()
+    harness.reload()
+    harness.written()
+    for found in [*harness.shard.context.transactions.values()]:
         assert found.state not in PREPARED
         if found.state == ONGOING:
-            desk.init(name=found.transactional_id)
-            desk.written()
-        desk.transcript()
-        desk.init(name=found.transactional_id)
-        now = desk.shard.transaction(found.transactional_id)
+            harness.init(name=found.transactional_id)
+            harness.written()
+        harness.transcript()
+        harness.init(name=found.transactional_id)
+        now = harness.shard.transaction(found.transactional_id)
         assert now is not None and now.state == 0

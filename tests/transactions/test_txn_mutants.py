@@ -109,7 +109,7 @@ def markers_are_not_sent_again_after_fail_over(patch: Patch) -> None:
 
 def lost_markers_are_taken_for_written(patch: Patch) -> None:
     def careless(self: Any, request: Any, now_ms: int) -> None:
-        self._arrived(request)
+        self._request_done(request)
         for job, partitions in request.jobs.items():
             for each in partitions:
                 self._written(job, each)

@@ -31,8 +31,8 @@ def test_the_first_batch_of_a_transaction_needs_a_ticket() -> None:
     assert needs_verification(entry_of(1, 50), 2)
 
 
-def test_what_the_log_has_gone_past_is_not_asked_about() -> None:
-    """A copy of it that comes late would have a guard, with a sequence that the next batch is behind."""
+def test_batches_that_the_log_is_past_are_not_verified() -> None:
+    """A late copy of it would have a guard, with a sequence below that of the next batch."""
     entry = entry_of(1)
     assert not is_past(None, 1, 0)
     assert not is_past(entry, 1, 0), "a marker alone has no sequence"
@@ -61,7 +61,7 @@ def test_a_ticket_is_good_until_a_marker_comes() -> None:
     assert guards.check(again, entry_of(1), 0) == ErrorCode.NONE
 
 
-def test_an_epoch_that_nobody_has_stands_in_nobodys_way() -> None:
+def test_an_epoch_unknown_to_the_coordinator_blocks_no_other() -> None:
     guards = VerificationGuards()
     for code, is_gone in (
         (ErrorCode.NOT_COORDINATOR, False),
@@ -77,7 +77,7 @@ def test_an_epoch_that_nobody_has_stands_in_nobodys_way() -> None:
 
 @pytest.mark.parametrize("adds", [True, False])
 def test_the_marker_of_the_transaction_before_takes_no_ticket_away(adds: bool) -> None:
-    """Where every transaction has an epoch: the marker has that of the one that is just asked for."""
+    """Where every transaction has an epoch: the marker has that of the transaction being verified."""
     guards = VerificationGuards()
     guard = guards.take(5, 2, 0, 0, adds=adds)
     assert guard is not None
@@ -105,7 +105,7 @@ def test_a_transaction_of_an_unknown_producer_begins_with_its_first_batch() -> N
     assert added is not None and verified is not None
     assert guards.check(added, None, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert guards.check(added, entry_of(1), 3) == ErrorCode.NONE
-    # Older clients go on where the state of their producer has expired.
+    # Older clients continue where the state of their producer has expired.
     assert guards.check(verified, None, 3) == ErrorCode.NONE
 
 
@@ -119,7 +119,7 @@ def test_a_later_epoch_takes_the_ticket_of_an_earlier_one() -> None:
     assert guards.check(new, None, 0) == ErrorCode.NONE
 
 
-def test_tickets_that_nobody_comes_back_for_are_forgotten() -> None:
+def test_abandoned_guards_expire() -> None:
     guards = VerificationGuards()
     guards.take(5, 1, 0, 100, adds=True)
     guards.take(6, 1, 0, 150, adds=True)
@@ -151,7 +151,7 @@ def test_late_markers_are_refused(
     assert check_marker(None, marker_epoch, coordinator_epoch, version) == ErrorCode.NONE
 
 
-def test_producers_are_told_what_their_version_knows() -> None:
+def test_producers_get_error_codes_that_their_version_knows() -> None:
     code = ErrorCode
 
     def told(of: ErrorCode, adds: bool = False, knows_abortable: bool = False) -> ErrorCode:

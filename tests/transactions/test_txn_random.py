@@ -11,12 +11,12 @@ from tests.support.transactions.clients import Crowd
 
 @pytest.mark.parametrize("version", [1, 2])
 @given(seed=st.integers(0, 2**32))
-def test_transactions_are_whole_or_not_at_all(version: int, seed: int) -> None:
+def test_transactions_are_atomic(version: int, seed: int) -> None:
     Crowd(seed, version).play(6_000)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_seed_tells_the_whole_story(version: int) -> None:
+def test_a_seed_reproduces_the_run(version: int) -> None:
     stories = []
     for _ in range(2):
         crowd = Crowd(5, version)

@@ -1,4 +1,4 @@
-"""Transactions told as events and what comes of them: records in parentheses, markers, then the answer."""
+"""Transactions as transcripts of events and results: records in parentheses, markers, then the response."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.transactions.admin import unknown_states
-from tests.support.transactions.desk import ID, V1, V2, Desk, state_of
+from tests.support.transactions.harness import ID, V1, V2, Harness, state_of
 
 
-def test_first_version_commits_and_goes_on_with_the_same_epoch() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, 1)
-    desk.add(pair, 1)
-    desk.offsets(pair)
-    desk.end(pair, True)
-    desk.add(pair, 0)
-    desk.end(pair, True)
-    desk.written()
-    desk.end(pair, True)
-    desk.add(pair, 2)
-    assert desk.transcript() == [
+def test_version_1_commits_and_keeps_the_epoch() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, 1)
+    harness.add(pair, 1)
+    harness.offsets(pair)
+    harness.end(pair, True)
+    harness.add(pair, 0)
+    harness.end(pair, True)
+    harness.written()
+    harness.end(pair, True)
+    harness.add(pair, 2)
+    assert harness.transcript() == [
         "(Empty 100/0)",
         "init: 100/0",
         "(Ongoing 100/0: x-[0, 1])",
@@ -42,21 +42,21 @@ def test_first_version_commits_and_goes_on_with_the_same_epoch() -> None:
 
 
 def test_second_version_gives_an_epoch_with_every_end() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, version=5)
-    after = desk.end(pair, True, V2)
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, version=5)
+    after = harness.end(pair, True, V2)
     # The answer got lost.
-    assert desk.end(pair, True, V2) == (-1, -1)
-    desk.add(after, 1, version=5)
-    desk.add(pair, 1, version=5)
-    desk.written()
-    assert desk.end(pair, True, V2) == after
-    desk.end(pair, False, V2)
-    desk.add(after, 1, version=5)
-    desk.end(pair, True, V2)
-    desk.end(after, False, V2)
-    assert desk.transcript() == [
+    assert harness.end(pair, True, V2) == (-1, -1)
+    harness.add(after, 1, version=5)
+    harness.add(pair, 1, version=5)
+    harness.written()
+    assert harness.end(pair, True, V2) == after
+    harness.end(pair, False, V2)
+    harness.add(after, 1, version=5)
+    harness.end(pair, True, V2)
+    harness.end(after, False, V2)
+    assert harness.transcript() == [
         "(Empty 100/0)",
         "init: 100/0",
         "(Ongoing 100/0: x-[0])",
@@ -79,24 +79,24 @@ def test_second_version_gives_an_epoch_with_every_end() -> None:
     ]
 
 
-def test_second_version_may_abort_what_nothing_was_written_in() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.end(pair, True, V2)
-    pair = desk.end(pair, False, V2)
-    again = desk.end(pair, False, V2)
-    # A retry of the last, the one before it is fenced.
-    assert desk.end(pair, False, V2) == again
-    desk.end((100, 0), False, V2)
-    desk.end(again, True, V2)
-    desk.add(again, 0, version=5)
-    after = desk.end(again, True, V2)
+def test_version_2_may_abort_an_empty_transaction() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.end(pair, True, V2)
+    pair = harness.end(pair, False, V2)
+    again = harness.end(pair, False, V2)
+    # A retry of the last succeeds, the previous one is fenced.
+    assert harness.end(pair, False, V2) == again
+    harness.end((100, 0), False, V2)
+    harness.end(again, True, V2)
+    harness.add(again, 0, version=5)
+    after = harness.end(again, True, V2)
     # Not before the markers are there.
-    desk.end(after, False, V2)
-    desk.end(after, True, V2)
-    desk.written()
-    desk.end(after, False, V2)
-    assert desk.transcript() == [
+    harness.end(after, False, V2)
+    harness.end(after, True, V2)
+    harness.written()
+    harness.end(after, False, V2)
+    assert harness.transcript() == [
         "(Empty 100/0)",
         "init: 100/0",
         "commit: INVALID_TXN_STATE",
@@ -121,22 +121,22 @@ def test_second_version_may_abort_what_nothing_was_written_in() -> None:
 
 
 def test_ends_of_the_first_version_that_do_not_fit() -> None:
-    desk = Desk()
-    desk.end((1, 0), True)
-    pair = desk.init()
-    desk.end(pair, True)
-    desk.end(pair, False)
-    desk.add(pair, 0)
-    desk.end((pair[0], 1), True)
-    desk.end((pair[0], 1), True, version=1)
-    desk.end((99, 0), True)
-    desk.transcript()
-    desk.end(pair, False)
-    desk.end(pair, True)
-    desk.written()
-    desk.end(pair, True)
-    desk.end(pair, False)
-    assert desk.transcript() == [
+    harness = Harness()
+    harness.end((1, 0), True)
+    pair = harness.init()
+    harness.end(pair, True)
+    harness.end(pair, False)
+    harness.add(pair, 0)
+    harness.end((pair[0], 1), True)
+    harness.end((pair[0], 1), True, version=1)
+    harness.end((99, 0), True)
+    harness.transcript()
+    harness.end(pair, False)
+    harness.end(pair, True)
+    harness.written()
+    harness.end(pair, True)
+    harness.end(pair, False)
+    assert harness.transcript() == [
         "(PrepareAbort 100/0: x-[0])",
         "-> abort 100/0 v0 in x-0",
         "abort: ok",
@@ -148,17 +148,17 @@ def test_ends_of_the_first_version_that_do_not_fit() -> None:
 
 
 def test_errors_of_an_end_by_version() -> None:
-    desk = Desk()
-    desk.end((1, 0), True)
-    pair = desk.init()
-    desk.add(pair, 0)
-    desk.transcript()
-    desk.end((pair[0], 1), True)
-    desk.end((pair[0], 1), True, version=1)
-    desk.end((99, 0), True)
-    desk.end((99, 0), True, V2)
-    desk.end((pair[0], 1), True, V2)
-    assert desk.transcript() == [
+    harness = Harness()
+    harness.end((1, 0), True)
+    pair = harness.init()
+    harness.add(pair, 0)
+    harness.transcript()
+    harness.end((pair[0], 1), True)
+    harness.end((pair[0], 1), True, version=1)
+    harness.end((99, 0), True)
+    harness.end((99, 0), True, V2)
+    harness.end((pair[0], 1), True, V2)
+    assert harness.transcript() == [
         "commit: PRODUCER_FENCED",
         "commit: INVALID_PRODUCER_EPOCH",
         "commit: INVALID_PRODUCER_ID_MAPPING",
@@ -167,40 +167,40 @@ def test_errors_of_an_end_by_version() -> None:
     ]
 
 
-def test_a_client_of_the_first_version_cannot_commit_what_ended_in_the_second() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, version=5)
-    pair = desk.end(pair, True, V2)
-    desk.written()
-    desk.transcript()
-    desk.end(pair, True, V1)
-    assert desk.transcript() == ["commit: INVALID_TXN_STATE"]
+def test_a_version_1_client_cannot_commit_a_transaction_ended_by_version_2() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, version=5)
+    pair = harness.end(pair, True, V2)
+    harness.written()
+    harness.transcript()
+    harness.end(pair, True, V1)
+    assert harness.transcript() == ["commit: INVALID_TXN_STATE"]
 
 
-def test_a_new_instance_aborts_what_the_old_one_left_and_fences_it() -> None:
-    desk = Desk()
-    old = desk.init()
-    desk.add(old, 0)
-    desk.transcript()
-    desk.init()
-    desk.init()
-    desk.end(old, True)
-    desk.end(old, True, V2)
-    desk.end(old, False, V2)
-    desk.add(old, 1)
-    desk.add(old, 1, version=1)
-    desk.offsets(old)
-    desk.offsets(old, version=1)
-    desk.written()
-    desk.end(old, False, V2)
-    new = desk.init()
-    desk.init(old)
-    desk.init(old, version=3)
-    desk.add(new, 0)
-    # The old one neither goes on nor disturbs.
-    desk.init(old)
-    assert desk.transcript() == [
+def test_a_new_instance_aborts_the_open_transaction_and_fences_the_old_one() -> None:
+    harness = Harness()
+    old = harness.init()
+    harness.add(old, 0)
+    harness.transcript()
+    harness.init()
+    harness.init()
+    harness.end(old, True)
+    harness.end(old, True, V2)
+    harness.end(old, False, V2)
+    harness.add(old, 1)
+    harness.add(old, 1, version=1)
+    harness.offsets(old)
+    harness.offsets(old, version=1)
+    harness.written()
+    harness.end(old, False, V2)
+    new = harness.init()
+    harness.init(old)
+    harness.init(old, version=3)
+    harness.add(new, 0)
+    # The old one can neither continue nor disturb.
+    harness.init(old)
+    assert harness.transcript() == [
         "(PrepareAbort 100/1: x-[0])",
         "-> abort 100/1 v1 in x-0",
         "init: CONCURRENT_TRANSACTIONS",
@@ -225,38 +225,38 @@ def test_a_new_instance_aborts_what_the_old_one_left_and_fences_it() -> None:
 
 
 @pytest.mark.parametrize("fail_over", [False, True])
-def test_who_names_its_epoch_goes_on_also_if_the_answer_got_lost(fail_over: bool) -> None:
-    desk = Desk()
-    pair = desk.init()
-    after = desk.init(pair)
+def test_a_client_that_names_its_epoch_continues_after_a_lost_response(fail_over: bool) -> None:
+    harness = Harness()
+    pair = harness.init()
+    after = harness.init(pair)
     assert after == (100, 1)
     if fail_over:
-        desk.reload()
-    assert desk.init(pair) == after
+        harness.reload()
+    assert harness.init(pair) == after
     if fail_over:
-        desk.reload()
-    assert desk.init(pair) == after
-    assert desk.init(after) == (100, 2)
-    # A new instance has come: none of the others goes on.
-    assert desk.init() == (100, 3)
+        harness.reload()
+    assert harness.init(pair) == after
+    assert harness.init(after) == (100, 2)
+    # A new instance has come: none of the others can continue.
+    assert harness.init() == (100, 3)
     if fail_over:
-        desk.reload()
+        harness.reload()
     for stale in (pair, after, (100, 2), (77, 3)):
-        desk.transcript()
-        desk.init(stale)
-        assert desk.transcript() == ["init: PRODUCER_FENCED"]
+        harness.transcript()
+        harness.init(stale)
+        assert harness.transcript() == ["init: PRODUCER_FENCED"]
 
 
-def test_who_missed_the_end_of_its_transaction_may_name_the_epoch_it_had() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, version=5)
-    after = desk.end(pair, False, V2)
-    desk.transcript()
-    desk.init(pair)
-    desk.written()
-    assert desk.init(pair) == after
-    assert desk.transcript() == [
+def test_a_client_that_missed_the_end_may_name_its_previous_epoch() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, version=5)
+    after = harness.end(pair, False, V2)
+    harness.transcript()
+    harness.init(pair)
+    harness.written()
+    assert harness.init(pair) == after
+    assert harness.transcript() == [
         "init: CONCURRENT_TRANSACTIONS",
         "(CompleteAbort 100/1)",
         "(Empty 100/1)",
@@ -265,19 +265,19 @@ def test_who_missed_the_end_of_its_transaction_may_name_the_epoch_it_had() -> No
 
 
 def test_requests_that_make_no_sense() -> None:
-    desk = Desk()
-    desk.init(name="")
-    desk.init((5, -1))
-    desk.init((-1, 5))
-    desk.init(timeout_ms=0)
-    desk.init(timeout_ms=900_001)
-    desk.init(version=6, enable2_pc=True)
-    desk.init(version=6, keep_prepared_txn=True)
-    desk.add((1, 0), 0)
-    desk.add((1, 0), 0, name="")
-    desk.offsets((1, 0))
-    desk.end((1, 0), True)
-    assert desk.transcript() == [
+    harness = Harness()
+    harness.init(name="")
+    harness.init((5, -1))
+    harness.init((-1, 5))
+    harness.init(timeout_ms=0)
+    harness.init(timeout_ms=900_001)
+    harness.init(version=6, enable2_pc=True)
+    harness.init(version=6, keep_prepared_txn=True)
+    harness.add((1, 0), 0)
+    harness.add((1, 0), 0, name="")
+    harness.offsets((1, 0))
+    harness.end((1, 0), True)
+    assert harness.transcript() == [
         "init: INVALID_REQUEST",
         "init: INVALID_REQUEST",
         "init: INVALID_REQUEST",
@@ -290,32 +290,32 @@ def test_requests_that_make_no_sense() -> None:
         "offsets: INVALID_PRODUCER_ID_MAPPING",
         "commit: INVALID_PRODUCER_ID_MAPPING",
     ]
-    assert not desk.log
+    assert not harness.log
 
 
 def test_partitions_that_are_refused_keep_the_others_out() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.transcript()
-    desk.add(pair, 0, 1, refused={("x", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-    desk.add(pair)
-    assert desk.transcript()[0] == "add: OPERATION_NOT_ATTEMPTED UNKNOWN_TOPIC_OR_PARTITION"
-    assert not desk.transaction.partitions
+    harness = Harness()
+    pair = harness.init()
+    harness.transcript()
+    harness.add(pair, 0, 1, refused={("x", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    harness.add(pair)
+    assert harness.transcript()[0] == "add: OPERATION_NOT_ATTEMPTED UNKNOWN_TOPIC_OR_PARTITION"
+    assert not harness.transaction.partitions
 
 
-def test_leaders_ask_whether_a_partition_was_added() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0)
-    desk.transcript()
-    desk.add(pair, 0, 1, version=5, verify_only=True)
-    desk.add((pair[0], 1), 0, version=5, verify_only=True)
-    desk.add((7, 0), 0, version=5, verify_only=True)
-    desk.end(pair, True)
-    desk.add(pair, 0, version=5, verify_only=True)
-    desk.written()
-    desk.add(pair, 0, version=5, verify_only=True)
-    assert desk.transcript() == [
+def test_leaders_verify_that_a_partition_was_added() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0)
+    harness.transcript()
+    harness.add(pair, 0, 1, version=5, verify_only=True)
+    harness.add((pair[0], 1), 0, version=5, verify_only=True)
+    harness.add((7, 0), 0, version=5, verify_only=True)
+    harness.end(pair, True)
+    harness.add(pair, 0, version=5, verify_only=True)
+    harness.written()
+    harness.add(pair, 0, version=5, verify_only=True)
+    assert harness.transcript() == [
         "verify: NONE TRANSACTION_ABORTABLE",
         "verify: PRODUCER_FENCED",
         "verify: INVALID_PRODUCER_ID_MAPPING",
@@ -332,37 +332,37 @@ def test_leaders_ask_whether_a_partition_was_added() -> None:
 
 
 def test_init_takes_a_new_id_when_the_epochs_are_used_up() -> None:
-    desk = Desk()
-    desk.init()
-    last = desk.set_epoch(32766)
-    desk.transcript()
-    assert desk.init(last) == (101, 0)
-    assert desk.init(last) == (101, 0)
-    desk.reload()
-    assert desk.init(last) == (101, 0)
-    desk.init((100, 32765))
-    assert desk.transcript()[-1] == "init: PRODUCER_FENCED"
-    desk.set_epoch(32766)
-    assert desk.init() == (102, 0)
-    desk.init((101, 32766))
-    assert desk.transcript()[-1] == "init: PRODUCER_FENCED"
+    harness = Harness()
+    harness.init()
+    last = harness.set_epoch(32766)
+    harness.transcript()
+    assert harness.init(last) == (101, 0)
+    assert harness.init(last) == (101, 0)
+    harness.reload()
+    assert harness.init(last) == (101, 0)
+    harness.init((100, 32765))
+    assert harness.transcript()[-1] == "init: PRODUCER_FENCED"
+    harness.set_epoch(32766)
+    assert harness.init() == (102, 0)
+    harness.init((101, 32766))
+    assert harness.transcript()[-1] == "init: PRODUCER_FENCED"
 
 
 def test_an_end_takes_a_new_id_when_the_epochs_are_used_up() -> None:
-    desk = Desk()
-    desk.init()
-    pair = desk.set_epoch(32766)
-    desk.add(pair, 0, version=5)
-    desk.transcript()
-    after = desk.end(pair, True, V2)
-    desk.end(pair, True, V2)
-    desk.add(after, 1, version=5)
-    desk.reload()
-    desk.end(pair, True, V2)
-    desk.written()
-    assert desk.end(pair, True, V2) == after
-    assert desk.init(pair) == after
-    assert desk.transcript() == [
+    harness = Harness()
+    harness.init()
+    pair = harness.set_epoch(32766)
+    harness.add(pair, 0, version=5)
+    harness.transcript()
+    after = harness.end(pair, True, V2)
+    harness.end(pair, True, V2)
+    harness.add(after, 1, version=5)
+    harness.reload()
+    harness.end(pair, True, V2)
+    harness.written()
+    assert harness.end(pair, True, V2) == after
+    assert harness.init(pair) == after
+    assert harness.transcript() == [
         "(PrepareCommit 100/32767, next 101/-1: x-[0])",
         "-> commit 100/32767 v2 in x-0",
         "commit: ok, next 101/0",
@@ -378,21 +378,21 @@ def test_an_end_takes_a_new_id_when_the_epochs_are_used_up() -> None:
 
 
 def test_the_last_epoch_is_for_fencing_alone() -> None:
-    desk = Desk()
-    desk.init()
-    pair = desk.set_epoch(32766)
-    desk.add(pair, 0)
-    desk.init()
-    desk.written()
-    assert (desk.transaction.producer_id, desk.transaction.producer_epoch) == (100, 32767)
-    # It is nobody's, whoever guesses it.
-    desk.transcript()
+    harness = Harness()
+    harness.init()
+    pair = harness.set_epoch(32766)
+    harness.add(pair, 0)
+    harness.init()
+    harness.written()
+    assert (harness.transaction.producer_id, harness.transaction.producer_epoch) == (100, 32767)
+    # It belongs to no client, even if one guesses it.
+    harness.transcript()
     for guess in ((100, 32767), pair):
-        desk.add(guess, 0)
-        desk.end(guess, False, V2)
-        desk.end(guess, False, V1)
+        harness.add(guess, 0)
+        harness.end(guess, False, V2)
+        harness.end(guess, False, V1)
     assert (
-        desk.transcript()
+        harness.transcript()
         == [
             "add: PRODUCER_FENCED",
             "abort: PRODUCER_FENCED",
@@ -400,9 +400,9 @@ def test_the_last_epoch_is_for_fencing_alone() -> None:
         ]
         * 2
     )
-    desk.init(pair)
-    assert desk.init() == (101, 0)
-    assert desk.transcript() == ["init: PRODUCER_FENCED", "(Empty 101/0)", "init: 101/0"]
+    harness.init(pair)
+    assert harness.init() == (101, 0)
+    assert harness.transcript() == ["init: PRODUCER_FENCED", "(Empty 101/0)", "init: 101/0"]
 
 
 # Time.
@@ -410,22 +410,22 @@ def test_the_last_epoch_is_for_fencing_alone() -> None:
 
 @pytest.mark.parametrize("fail_over", [False, True])
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_client_fenced(fail_over: bool) -> None:
-    desk = Desk()
-    pair = desk.init(timeout_ms=10_000)
-    desk.wait(5_000)
-    desk.add(pair, 0)
-    desk.wait(8_000)
-    desk.add(pair, 1)
+    harness = Harness()
+    pair = harness.init(timeout_ms=10_000)
+    harness.wait(5_000)
+    harness.add(pair, 0)
+    harness.wait(8_000)
+    harness.add(pair, 1)
     if fail_over:
-        desk.reload()
-    desk.transcript()
-    desk.wait(1_999)
-    assert desk.transcript() == []
-    desk.wait(1)
-    desk.end(pair, True)
-    desk.written()
-    desk.add(pair, 1)
-    assert desk.transcript() == [
+        harness.reload()
+    harness.transcript()
+    harness.wait(1_999)
+    assert harness.transcript() == []
+    harness.wait(1)
+    harness.end(pair, True)
+    harness.written()
+    harness.add(pair, 1)
+    assert harness.transcript() == [
         "(PrepareAbort 100/1: x-[0, 1])",
         "-> abort 100/1 v1 in x-0 x-1",
         "commit: PRODUCER_FENCED",
@@ -435,37 +435,37 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_client_fenced(fail
 
 
 def test_the_time_of_a_transaction_begins_with_it() -> None:
-    desk = Desk()
-    pair = desk.init(timeout_ms=10_000)
+    harness = Harness()
+    pair = harness.init(timeout_ms=10_000)
     for _ in range(30):
-        desk.add(pair, 0, version=5)
-        desk.wait(9_000)
-        pair = desk.end(pair, True, V2)
-        desk.written()
-    desk.wait(60_000)
-    assert desk.transaction.producer_epoch == 30
-    assert len(desk.shard.context.deadlines) <= 1
+        harness.add(pair, 0, version=5)
+        harness.wait(9_000)
+        pair = harness.end(pair, True, V2)
+        harness.written()
+    harness.wait(60_000)
+    assert harness.transaction.producer_epoch == 30
+    assert len(harness.shard.context.deadlines) <= 1
 
 
-def test_ids_that_nobody_uses_are_forgotten() -> None:
-    desk = Desk(transactional_id_expiration_ms="600000")
-    desk.init(name="idle")
+def test_unused_transactional_ids_expire() -> None:
+    harness = Harness(transactional_id_expiration_ms="600000")
+    harness.init(name="idle")
     for index in range(3000):
-        desk.init(name=f"idle{index}")
-    pair = desk.init(timeout_ms=900_000)
-    desk.wait(3_599_000)
-    desk.init(name="used")
-    desk.add(pair, 0)
-    desk.transcript()
-    desk.wait(2_000)
-    assert {*desk.transcript()} == {"(idle is gone)", *(f"(idle{index} is gone)" for index in range(3000))}
-    assert [*desk.shard.context.transactions] == [ID, "used"]
-    assert state_of(desk.replayed()) == state_of(desk.shard)
-    # The id begins anew, and whoever had it before is fenced by the producer id.
-    desk.add((100, 0), 0, name="idle")
-    desk.init(name="idle")
-    desk.add((100, 0), 0, name="idle")
-    assert desk.transcript() == [
+        harness.init(name=f"idle{index}")
+    pair = harness.init(timeout_ms=900_000)
+    harness.wait(3_599_000)
+    harness.init(name="used")
+    harness.add(pair, 0)
+    harness.transcript()
+    harness.wait(2_000)
+    assert {*harness.transcript()} == {"(idle is gone)", *(f"(idle{index} is gone)" for index in range(3000))}
+    assert [*harness.shard.context.transactions] == [ID, "used"]
+    assert state_of(harness.replayed()) == state_of(harness.shard)
+    # The id starts over, and its previous client is fenced by the producer id.
+    harness.add((100, 0), 0, name="idle")
+    harness.init(name="idle")
+    harness.add((100, 0), 0, name="idle")
+    assert harness.transcript() == [
         "add: INVALID_PRODUCER_ID_MAPPING",
         "(Empty 3103/0)",
         "init: 3103/0",
@@ -477,54 +477,54 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
 
 
 def test_a_new_coordinator_sends_the_markers_again() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, 1)
-    desk.end(pair, True)
-    (old,) = desk.markers
-    desk.transcript()
-    desk.reload()
-    (new,) = desk.markers
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, 1)
+    harness.end(pair, True)
+    (old,) = harness.markers
+    harness.transcript()
+    harness.reload()
+    (new,) = harness.markers
     assert (old.coordinator_epoch, new.coordinator_epoch) == (7, 8)
-    # What was sent for the coordinator before does not count: its answer may be about anything.
-    assert not desk.shard.markers_written(old, desk.now_ms).records
-    desk.written()
-    assert not desk.shard.markers_written(new, desk.now_ms).records
-    assert desk.transcript() == ["-> commit 100/0 v0 in x-0 x-1", "(CompleteCommit 100/0)"]
+    # A response to the previous coordinator does not count.
+    assert not harness.shard.markers_written(old, harness.now_ms).records
+    harness.written()
+    assert not harness.shard.markers_written(new, harness.now_ms).records
+    assert harness.transcript() == ["-> commit 100/0 v0 in x-0 x-1", "(CompleteCommit 100/0)"]
 
 
 def test_records_of_others_are_passed_over_and_a_dead_id_is_gone() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.shard.apply_bytes(b"\x00\x63what is this", b"\x00\x00", 0)
-    changed = desk.transaction.copy()
+    harness = Harness()
+    pair = harness.init()
+    harness.shard.apply_bytes(b"\x00\x63what is this", b"\x00\x00", 0)
+    changed = harness.transaction.copy()
     changed.state = 6
-    desk.shard.apply(changed.key(), changed.value(), 0)
-    desk.transcript()
-    desk.add(pair, 0)
-    assert desk.transcript() == ["add: INVALID_PRODUCER_ID_MAPPING"]
+    harness.shard.apply(changed.key(), changed.value(), 0)
+    harness.transcript()
+    harness.add(pair, 0)
+    assert harness.transcript() == ["add: INVALID_PRODUCER_ID_MAPPING"]
 
 
 # Looking.
 
 
 def test_transactions_are_described_and_listed() -> None:
-    desk = Desk()
-    pair = desk.init()
-    desk.add(pair, 0, 1)
-    desk.init(name="u")
-    desk.wait(500)
-    found = desk.shard.describe_transaction(ID)
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0, 1)
+    harness.init(name="u")
+    harness.wait(500)
+    found = harness.shard.describe_transaction(ID)
     assert (found.error_code, found.transaction_state, found.producer_id) == (0, "Ongoing", 100)
-    assert (found.transaction_start_time_ms, found.transaction_timeout_ms) == (desk.now_ms - 500, 60_000)
+    assert (found.transaction_start_time_ms, found.transaction_timeout_ms) == (harness.now_ms - 500, 60_000)
     assert [(each.topic, each.partitions) for each in found.topics] == [("x", [0, 1])]
-    assert desk.shard.describe_transaction("v").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert desk.shard.describe_transaction("").error_code == ErrorCode.INVALID_REQUEST
-    desk.init((101, 0), name="u")
-    assert desk.shard.describe_transaction("u").transaction_start_time_ms == -1
+    assert harness.shard.describe_transaction("v").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert harness.shard.describe_transaction("").error_code == ErrorCode.INVALID_REQUEST
+    harness.init((101, 0), name="u")
+    assert harness.shard.describe_transaction("u").transaction_start_time_ms == -1
 
     def listed(**filters: object) -> list[str]:
-        found = desk.shard.list_transactions(desk.now_ms, **filters)  # type: ignore[arg-type]
+        found = harness.shard.list_transactions(harness.now_ms, **filters)  # type: ignore[arg-type]
         return [each.transactional_id for each in found]
 
     assert listed() == ["t", "u"]

@@ -89,7 +89,7 @@ class MarkerQueue:
     def drop(self, owner: int) -> None:
         """The shard has ended: its markers are dropped."""
         for job in [job for job in self._jobs if job.owner == owner]:
-            self._give_up(job)
+            self._remove(job)
         self._done = [each for each in self._done if each[0] != owner]
 
     def leaders_changed(self, now_ms: int) -> None:
@@ -153,7 +153,7 @@ class MarkerQueue:
     # Answers.
 
     def answered(self, request: MarkerRequest, response: WriteTxnMarkersResponse, now_ms: int) -> None:
-        self._arrived(request)
+        self._request_done(request)
         results = {
             (result.producer_id, topic.name, partition.partition_index): partition.error_code
             for result in response.markers
@@ -165,22 +165,22 @@ class MarkerQueue:
             for topic, partition in partitions:
                 code = results.get((job.markers.producer_id, topic, partition))
                 if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                    self._give_up(job)
+                    self._remove(job)
                 elif code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH):
                     self._written(job, (topic, partition))
                 else:
                     again.append((topic, partition))
-            self._again(job, again, now_ms)
+            self._retry_later(job, again, now_ms)
 
     def failed(self, request: MarkerRequest, now_ms: int) -> None:
         """No answer came, or none that counts: the markers may be there or not, so they are sent again."""
-        self._arrived(request)
+        self._request_done(request)
         for job, partitions in request.jobs.items():
-            self._again(job, partitions, now_ms)
+            self._retry_later(job, partitions, now_ms)
 
     # Inside.
 
-    def _arrived(self, request: MarkerRequest) -> None:
+    def _request_done(self, request: MarkerRequest) -> None:
         sent = self._under_way.pop(request.broker_id, None)
         assert sent is request, "answered twice"
 
@@ -202,9 +202,9 @@ class MarkerQueue:
                 leaderless.append(each)
             else:
                 self._by_broker.setdefault(leader_id, {}).setdefault(job, []).append(each)
-        self._again(job, leaderless, now_ms)
+        self._retry_later(job, leaderless, now_ms)
 
-    def _again(self, job: _Job, partitions: list[TopicPartition], now_ms: int) -> None:
+    def _retry_later(self, job: _Job, partitions: list[TopicPartition], now_ms: int) -> None:
         if not partitions or job.is_dropped:
             return
         delay_ms = min(BACKOFF_MS << min(job.failures, 10), BACKOFF_MAX_MS)
@@ -215,10 +215,10 @@ class MarkerQueue:
     def _written(self, job: _Job, partition: TopicPartition) -> None:
         job.missing.pop(partition, None)
         if not job.missing and not job.is_dropped:
-            self._give_up(job)
+            self._remove(job)
             self._done.append((job.owner, job.markers))
 
-    def _give_up(self, job: _Job) -> None:
+    def _remove(self, job: _Job) -> None:
         job.is_dropped = True
         self._jobs.pop(job, None)
 

@@ -1,4 +1,4 @@
-"""Groups on three brokers in virtual time: what is committed survives, and the next coordinator is found."""
+"""Groups on three brokers in virtual time: committed state survives, and the next coordinator is found."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _leader(trio: Trio, node_id: int) -> int:
     return image.partitions[java_hash_partition(GROUP, len(image.partitions))].leader
 
 
-def test_who_waits_is_sent_to_the_next_coordinator_when_leadership_moves() -> None:
+def test_waiting_requests_are_refused_when_leadership_moves() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create()
         coordinator = await find(trio, 1)
@@ -164,7 +164,7 @@ def test_who_waits_is_sent_to_the_next_coordinator_when_leadership_moves() -> No
         successor = await find(trio, other(trio, coordinator))
         while (await trio.ask(successor, heartbeat(member), HeartbeatResponse)).error_code in COME_AGAIN:
             await pause()
-        # Its join was soft state; the group itself is as it was written.
+        # Its join was soft state; the group is as in its record.
         assert (await trio.ask(successor, heartbeat(member), HeartbeatResponse)).error_code == 0
 
     play(scene)

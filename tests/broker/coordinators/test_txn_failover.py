@@ -1,4 +1,5 @@
-"""Transactions on three brokers in virtual time: whoever dies, they end once, in all partitions alike."""
+"""Transactions on three brokers in virtual time: after any crash they end once, the same in all
+partitions."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class Teller:
 
 
 def open_in(trio: Trio) -> list[int]:
-    """Partitions in which somebody who leads them knows of an open transaction."""
+    """Partitions whose leader has an open transaction."""
     found = []
     for index in range(2):
         for node in trio.nodes.values():
@@ -157,7 +158,7 @@ def test_an_end_that_was_promised_comes_about(committed: bool, victim: str) -> N
         play(scene, seed=seed)
 
 
-def test_the_next_coordinator_goes_on_with_an_open_transaction() -> None:
+def test_the_next_coordinator_continues_an_open_transaction() -> None:
     async def scene(trio: Trio) -> None:
         teller = await begun(trio)
         dying = await teller.coordinator()
@@ -170,7 +171,7 @@ def test_the_next_coordinator_goes_on_with_an_open_transaction() -> None:
     play(scene)
 
 
-def test_time_goes_on_for_the_next_coordinator() -> None:
+def test_the_next_coordinator_keeps_the_deadlines() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(partitions=2)
         teller = Teller(trio)
@@ -206,7 +207,7 @@ def test_markers_wait_for_a_leader() -> None:
 
 
 def test_nothing_is_left_of_finished_transactions() -> None:
-    """Also where nobody reads what is committed: on followers nobody does."""
+    """Also on followers, which serve no read_committed consumers."""
 
     async def scene(trio: Trio) -> None:
         teller = await begun(trio)

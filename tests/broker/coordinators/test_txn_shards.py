@@ -12,16 +12,16 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import iter_headers
 from ottla.records.control import end_txn_marker
 from ottla.storage.errors import DiskFull
-from tests.support.broker.adder import NOW, Desk, play, turns
+from tests.support.broker.adder import NOW, Harness, play, turns
 
 PRODUCER = (7, 0)
 
 
-def notes_of(desk: Desk) -> list[Any]:
-    """What is handed out, and ends, from now on."""
+def notes_of(harness: Harness) -> list[Any]:
+    """Effects and ends from now on."""
     notes: list[Any] = []
-    desk.settings.on_effects = lambda shard, markers: notes.extend(markers)
-    desk.settings.on_ended = lambda shard: notes.append("ended")
+    harness.settings.on_effects = lambda shard, markers: notes.extend(markers)
+    harness.settings.on_ended = lambda shard: notes.append("ended")
     return notes
 
 
@@ -37,46 +37,46 @@ def marker(commit: bool = True) -> bytearray:
     return end_txn_marker(*PRODUCER, commit=commit, coordinator_epoch=3, timestamp_ms=NOW)
 
 
-def kinds(desk: Desk) -> list[str]:
-    data = desk.log.read(0, 1 << 30).read()
+def kinds(harness: Harness) -> list[str]:
+    data = harness.log.read(0, 1 << 30).read()
     return ["marker" if header.is_control else "data" for _, header in iter_headers(data)]
 
 
-def test_markers_are_handed_out_when_their_decision_is_committed() -> None:
-    async def scene(desk: Desk) -> None:
-        notes = notes_of(desk)
-        answer = desk.shard.submit(lambda *_: deciding("first"), str)
+def test_markers_are_sent_when_their_decision_is_committed() -> None:
+    async def scene(harness: Harness) -> None:
+        notes = notes_of(harness)
+        answer = harness.shard.submit(lambda *_: deciding("first"), str)
         await turns()
         assert notes == [] and not answer.done()
-        desk.shard.event(lambda *_: deciding("second", records=()))
+        harness.shard.event(lambda *_: deciding("second", records=()))
         await turns()
         assert notes == [], "it may rest on what is not committed"
-        desk.fetched()
+        harness.fetched()
         assert await answer == "done"
         assert notes == ["first", "second"]
-        desk.shard.submit(lambda *_: deciding("third"), str)
+        harness.shard.submit(lambda *_: deciding("third"), str)
         await turns()
-        desk.shard.end(ErrorCode.NOT_COORDINATOR)
-        desk.fetched()
+        harness.shard.end(ErrorCode.NOT_COORDINATOR)
+        harness.fetched()
         await turns()
         assert notes == ["first", "second", "ended"], "who decided it is not asked any more"
 
     play(scene, followers=True)
 
 
-def test_what_was_loaded_is_committed_before_its_markers_go_out() -> None:
-    async def scene(desk: Desk) -> None:
-        desk.add(1)
+def test_loaded_state_is_committed_before_its_markers_are_sent() -> None:
+    async def scene(harness: Harness) -> None:
+        harness.add(1)
         await turns()
-        desk.shard.end(ErrorCode.NOT_COORDINATOR)
-        notes = notes_of(desk)
-        desk.shard = HostedShard(desk.partition, desk.settings)
-        assert desk.shard.state == LOADING
-        await desk.load()
-        desk.shard.event(lambda *_: deciding("half done", records=()))
+        harness.shard.end(ErrorCode.NOT_COORDINATOR)
+        notes = notes_of(harness)
+        harness.shard = HostedShard(harness.partition, harness.settings)
+        assert harness.shard.state == LOADING
+        await harness.load()
+        harness.shard.event(lambda *_: deciding("half done", records=()))
         await turns()
         assert notes == []
-        desk.fetched()
+        harness.fetched()
         await turns()
         assert notes == ["half done"]
         notes.clear()
@@ -84,14 +84,14 @@ def test_what_was_loaded_is_committed_before_its_markers_go_out() -> None:
     play(scene, followers=True)
 
 
-def test_a_marker_comes_behind_what_was_decided_before_it() -> None:
-    async def scene(desk: Desk) -> None:
-        desk.add(5, producer=PRODUCER)
-        desk.shard.append_marker(marker(), 7, True)
-        desk.add(6)
+def test_a_marker_is_appended_after_earlier_decisions() -> None:
+    async def scene(harness: Harness) -> None:
+        harness.add(5, producer=PRODUCER)
+        harness.shard.append_marker(marker(), 7, True)
+        harness.add(6)
         await turns()
-        assert kinds(desk) == ["data", "marker", "data"]
-        entry = desk.log.producer_state.entries[7]
+        assert kinds(harness) == ["data", "marker", "data"]
+        entry = harness.log.producer_state.entries[7]
         assert (entry.current_txn_first_offset, entry.coordinator_epoch) == (-1, 3)
 
     play(scene)
@@ -99,42 +99,42 @@ def test_a_marker_comes_behind_what_was_decided_before_it() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_machine_learns_of_the_marker_and_others_when_it_is_committed(commit: bool) -> None:
-    async def scene(desk: Desk) -> None:
-        assert desk.look() == 0
-        desk.shard.machine.pending[7] = 5
-        desk.shard.append_marker(marker(commit), 7, commit)
-        answer = desk.look()
+    async def scene(harness: Harness) -> None:
+        assert harness.look() == 0
+        harness.shard.machine.pending[7] = 5
+        harness.shard.append_marker(marker(commit), 7, commit)
+        answer = harness.look()
         await turns()
         assert not answer.done()
-        desk.fetched()
+        harness.fetched()
         assert await answer == (5 if commit else 0)
 
     play(scene, followers=True)
 
 
 def test_a_shard_that_is_loading_finds_the_marker_in_its_log() -> None:
-    async def scene(desk: Desk) -> None:
-        await desk.add(5, producer=PRODUCER)
-        desk.shard.end(ErrorCode.NOT_COORDINATOR)
-        desk.shard = HostedShard(desk.partition, desk.settings)
-        desk.shard.append_marker(marker(), 7, True)
-        await desk.load()
-        assert desk.look() == 5
-        assert desk.shard.machine.pending == {}
+    async def scene(harness: Harness) -> None:
+        await harness.add(5, producer=PRODUCER)
+        harness.shard.end(ErrorCode.NOT_COORDINATOR)
+        harness.shard = HostedShard(harness.partition, harness.settings)
+        harness.shard.append_marker(marker(), 7, True)
+        await harness.load()
+        assert harness.look() == 5
+        assert harness.shard.machine.pending == {}
 
     play(scene)
 
 
-def test_no_marker_overtakes_what_a_full_disk_holds_up() -> None:
-    async def scene(desk: Desk) -> None:
-        assert await desk.add(1) == 1
-        desk.files.room_bytes = 0
-        waiting = desk.add(5, producer=PRODUCER)
+def test_no_marker_overtakes_decisions_that_wait_for_disk_space() -> None:
+    async def scene(harness: Harness) -> None:
+        assert await harness.add(1) == 1
+        harness.files.room_bytes = 0
+        waiting = harness.add(5, producer=PRODUCER)
         with pytest.raises(DiskFull):
-            desk.shard.append_marker(marker(), 7, True)
-        desk.files.room_bytes = None
+            harness.shard.append_marker(marker(), 7, True)
+        harness.files.room_bytes = None
         await waiting
-        desk.shard.append_marker(marker(), 7, True)
-        assert kinds(desk) == ["data", "data", "marker"]
+        harness.shard.append_marker(marker(), 7, True)
+        assert kinds(harness) == ["data", "data", "marker"]
 
     play(scene)

@@ -121,7 +121,7 @@ def test_a_lost_broker_and_a_missing_result_are_reported(verifying, peers):
     assert {code for each in answers for code in each.values()} == {ErrorCode.NETWORK_EXCEPTION}
 
 
-def test_after_the_end_nobody_is_asked(verifying, peers):
+def test_nothing_is_verified_after_close(verifying, peers):
     verifying.close()
     (answer,) = verify_all(verifying, ["a"])
     assert list(answer.values()) == [ErrorCode.NETWORK_EXCEPTION]

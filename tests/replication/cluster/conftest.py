@@ -8,7 +8,7 @@ is drawn from one seeded generator, so a schedule is replayed by its seed. What 
 - every member of the controller's ISR and ELR that has not lost its disk's tail has all of those values
 - replicas agree below their high watermarks
 - a leader's high watermark never goes back
-and after healing: writes go on, the ISR is whole, the logs are equal.
+and after healing: writes continue, the ISR is complete, the logs are equal.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Node:
     # -- following
 
     def fetch(self) -> None:
-        """Ask whatever there is to ask, now and every time an answer has come or has not come in time."""
+        """Send what is due, now and after every response or time-out."""
         follower = self.follower
         if follower is None or not self.alive:
             return

@@ -62,7 +62,8 @@ class IgnoresMinIsr(LeaderState):
 class ErrorMeansNo(LeaderState):
     """Takes a proposal that got no clear answer for one that was not applied.
 
-    The wait for those who are about to join nearly always hides it, so this leader does not have that either.
+    The wait for replicas that are about to join nearly always hides it, so this leader does not have that
+    either.
     """
 
     __slots__ = ()
@@ -108,7 +109,7 @@ class NeverTruncates(FollowerState):
 
 
 class IgnoresDivergence(FollowerState):
-    """Hears where the logs part, and goes on."""
+    """Learns where the logs diverge, and continues."""
 
     __slots__ = ()
 

@@ -26,7 +26,8 @@ TIMEOUT_MS = 60
 
 
 class Adder:
-    """`sum` of the records, beside those of open transactions. Whoever waits is answered by `tell`."""
+    """`sum` of the records, apart from those of open transactions. Waiting requests are answered by
+    `tell`."""
 
     def __init__(self) -> None:
         self.sum = 0
@@ -58,7 +59,7 @@ class Adder:
         self.next_wake_ms = None
         return Outcome()
 
-    # What can be asked.
+    # Requests.
 
     def add(self, number: int, producer: tuple[int, int] | None = None) -> Any:
         outcome: Any = Outcome()
@@ -92,8 +93,8 @@ class Replicas:
     def follower_may_fetch(self, partition: Partition) -> None: ...
 
 
-class Desk:
-    """One shard, and what is asked of it. With `followers` commits wait for `fetched`."""
+class Harness:
+    """One shard and its requests. With `followers` commits wait for `fetched`."""
 
     def __init__(self, files: FaultyFiles, *, followers: bool) -> None:
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({"cleanup.policy": "compact"}))
@@ -180,14 +181,14 @@ def _refused(code: int) -> str:
 
 
 def play(
-    scene: Callable[[Desk], Awaitable[None]], *, files: FaultyFiles | None = None, followers: bool = False
+    scene: Callable[[Harness], Awaitable[None]], *, files: FaultyFiles | None = None, followers: bool = False
 ) -> None:
     async def main() -> None:
-        desk = Desk(files or FaultyFiles(), followers=followers)
+        harness = Harness(files or FaultyFiles(), followers=followers)
         try:
-            await asyncio.wait_for(scene(desk), 10)
+            await asyncio.wait_for(scene(harness), 10)
         finally:
-            desk.close()
+            harness.close()
 
     asyncio.run(main())
 

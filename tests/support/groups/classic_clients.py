@@ -17,7 +17,7 @@ from ottla.protocol.messages.heartbeat_request import HeartbeatRequest
 from ottla.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.groups.consumer_desk import GROUP, ConsumerDesk
+from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 PROTOCOL = "cooperative-sticky"
 
@@ -41,8 +41,10 @@ def write_assignment(partitions: dict[str, list[int]]) -> bytes:
 class ClassicClient:
     """Does one thing at a time; what it owns is what it was last given."""
 
-    def __init__(self, desk: ConsumerDesk, name: str, *topics: str, instance_id: str | None = None) -> None:
-        self.desk = desk
+    def __init__(
+        self, harness: ConsumerHarness, name: str, *topics: str, instance_id: str | None = None
+    ) -> None:
+        self.harness = harness
         self.name = name
         self.topics = [*topics]
         self.instance_id = instance_id
@@ -74,15 +76,17 @@ class ClassicClient:
             ],
         }
         self.awaits = "join"
-        return self._hear(self.desk.ask("join_group", JoinGroupRequest(**(fields | changes)), 9, self.name))
+        return self._hear(
+            self.harness.ask("join_group", JoinGroupRequest(**(fields | changes)), 9, self.name)
+        )
 
     def hear(self) -> ErrorCode | None:
         """The answer to what it waits for, if it has come."""
-        return self._hear(self.desk.answers.pop(self.name, None))
+        return self._hear(self.harness.answers.pop(self.name, None))
 
     def _hear(self, response: Any) -> ErrorCode | None:
         if response is None:
-            response = self.desk.answers.pop(self.name, None)
+            response = self.harness.answers.pop(self.name, None)
         if response is None:
             return None
         self.response = response
@@ -111,7 +115,9 @@ class ClassicClient:
             ],
         }
         self.awaits = "sync"
-        return self._hear(self.desk.ask("sync_group", SyncGroupRequest(**(fields | changes)), 5, self.name))
+        return self._hear(
+            self.harness.ask("sync_group", SyncGroupRequest(**(fields | changes)), 5, self.name)
+        )
 
     def heartbeat(self, **changes: Any) -> ErrorCode:
         fields: dict[str, Any] = {
@@ -120,13 +126,13 @@ class ClassicClient:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        reply = self.desk.ask("heartbeat", HeartbeatRequest(**(fields | changes)), 4, self.name)
+        reply = self.harness.ask("heartbeat", HeartbeatRequest(**(fields | changes)), 4, self.name)
         return ErrorCode(reply.error_code)
 
     def leave(self, **changes: Any) -> ErrorCode:
         identity = {"member_id": self.member_id, "group_instance_id": self.instance_id} | changes
         request = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(**identity)])
-        reply = self.desk.ask("leave_group", request, 5, self.name)
+        reply = self.harness.ask("leave_group", request, 5, self.name)
         return ErrorCode(reply.members[0].error_code)
 
     def arrive(self) -> None:

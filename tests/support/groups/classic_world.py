@@ -23,7 +23,7 @@ from ottla.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.groups.group_desk import GROUP, Desk, LogEntry, replay, subscription
+from tests.support.groups.group_harness import GROUP, Harness, LogEntry, replay, subscription
 
 PARTITIONS = 6
 APIS = {
@@ -36,14 +36,14 @@ APIS = {
 
 
 class Consumer:
-    """What it believes: `owned` in `generation`. `asked` is the request that waits, if one does."""
+    """Its view: `owned` in `generation`. `asked` is the waiting request, if any."""
 
     def __init__(self, name: str, is_static: bool) -> None:
         self.name = name
         self.is_static = is_static
         self.is_alive = True
         self.topics = ["t"]
-        self.runs = 0  # a request of an earlier run is answered to nobody
+        self.runs = 0  # responses to requests of an earlier run are dropped
         self.forget()
 
     def forget(self) -> None:
@@ -140,15 +140,15 @@ class Consumer:
 class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.desk = Desk()
-        self.desk.topics.set("t", PARTITIONS)
+        self.harness = Harness()
+        self.harness.topics.set("t", PARTITIONS)
         self.consumers: list[Consumer] = []
         self.waiting: dict[tuple[Consumer, int, int], Message] = {}
         self.sent = 0
         self.log: list[LogEntry] = []
         self.committed: dict[int, int] = {}
-        self.shard = self.desk.shard
-        self.now_ms = self.desk.now_ms
+        self.shard = self.harness.shard
+        self.now_ms = self.harness.now_ms
         self.append_fails = 0.0
 
     # One event.
@@ -191,7 +191,7 @@ class World:
             self.send(consumer, LeaveGroupRequest(group_id=GROUP, members=members))
 
     def _restart(self) -> None:
-        """Any consumer, dead or alive, begins anew; a static one keeps its name."""
+        """Restart any consumer, dead or alive; a static one keeps its name."""
         if self.consumers:
             consumer = self.random.choice(self.consumers)
             consumer.forget()
@@ -199,7 +199,7 @@ class World:
 
     def fail_over(self) -> None:
         abandoned = self.shard.abandon(ErrorCode.NOT_COORDINATOR)
-        self.shard = replay(self.desk.new_shard(), self.log)
+        self.shard = replay(self.harness.new_shard(), self.log)
         self._take(self.shard.loaded(self.now_ms))
         for token, response in abandoned:
             self._answer(token, response)
@@ -229,7 +229,7 @@ class World:
 
     def _take(self, outcome: Outcome) -> None:
         if outcome.records and self.random.random() < self.append_fails:
-            # Nothing of it came to be: those it would have answered are told to ask again.
+            # Nothing of it was appended: the requests it would have answered are retried.
             for token, _ in outcome.replies:
                 self._answer(token, None)
             self.fail_over()
@@ -269,7 +269,7 @@ class World:
         for consumer in self.consumers:
             member = None if group is None else group.members.get(consumer.member_id)
             if group is None or member is None or consumer.generation != group.generation:
-                continue  # whatever it believes, its commits are refused
+                continue  # its commits are refused in any case
             for partition in consumer.owned:
                 assert partition not in owners, f"{consumer.name} and {owners[partition]} own {partition}"
                 owners[partition] = consumer.name
@@ -278,13 +278,13 @@ class World:
             assert (group.state == EMPTY) <= (not group.members)
 
     def check_log(self) -> None:
-        once = replay(self.desk.new_shard(), self.log)
-        twice = replay(self.desk.new_shard(), [entry for entry in self.log for _ in range(2)])
+        once = replay(self.harness.new_shard(), self.log)
+        twice = replay(self.harness.new_shard(), [entry for entry in self.log for _ in range(2)])
         assert hard_state(once) == hard_state(twice)
         group = self.shard.group(GROUP)
         if group is None or group.state_name in (STABLE, EMPTY):
             assert hard_state(once) == hard_state(self.shard)
-        prefix = replay(self.desk.new_shard(), self.log[: self.random.randrange(len(self.log) + 1)])
+        prefix = replay(self.harness.new_shard(), self.log[: self.random.randrange(len(self.log) + 1)])
         prefix.loaded(self.now_ms)
         prefix.tick(self.now_ms + 1_000_000)
 

@@ -1,4 +1,4 @@
-"""Raft machines in memory: logs that lose what is not flushed, and a network that loses what it likes."""
+"""Raft machines in memory: logs that lose unflushed records, and a network that loses messages."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class MemoryLog:
         return found
 
     def crash(self, keep: int) -> None:
-        """Everything flushed stays, and `keep` batches of what was written since if they follow it."""
+        """Keep everything flushed, and `keep` batches written since."""
         tail = self.batches[len(self.durable) :] if self.batches[: len(self.durable)] == self.durable else []
         self.batches = self.durable + tail[:keep]
         latest = self.latest_snapshot
@@ -216,7 +216,7 @@ class Node:
         self.start(0)
 
     def take_snapshot(self, end_offset: int | None = None) -> SnapshotId:
-        """A snapshot of what is committed; the log before it is dropped."""
+        """Take a snapshot of the committed log; drop the log before it."""
         end_offset = self.machine.high_watermark if end_offset is None else end_offset
         epoch = max(batch[2] for batch in self.log.batches if batch[1] <= end_offset)
         snapshot_id = SnapshotId(end_offset, epoch)
@@ -229,7 +229,7 @@ class Node:
 
 
 class Cluster:
-    """Nodes and messages under way. Time moves only when told, messages in the order of `choose`."""
+    """Nodes and messages in flight. Time moves on request only, messages in the order of `choose`."""
 
     def __init__(
         self,
@@ -477,7 +477,7 @@ class Cluster:
         return max(self.leaders, key=lambda node: node.machine.epoch)
 
     def elect(self) -> Node:
-        """Run until somebody leads and all that are up follow."""
+        """Run until there is a leader and all running nodes follow it."""
         self.run_until(self.is_settled)
         return self.leader
 

@@ -1,6 +1,6 @@
 """The only voter of a quorum: a Raft machine and its log, driven step by step without a loop.
 
-What the machine wants is done at once, except for flushes: those are up to the test (`begin_sync`, `sync`).
+Effects are carried out at once, except for flushes: the test does those (`begin_sync`, `sync`).
 """
 
 from __future__ import annotations

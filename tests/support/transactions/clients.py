@@ -20,12 +20,12 @@ from tests.support.transactions.world import Answer, Txn, World
 NO_PAIR = (-1, -1)
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 Question = Callable[[Answer], None]
-# Asks and is given the answer; a number is a pause.
+# Yields a request and receives its response; a number is a pause.
 Story = Generator[Question | int, Any, Any]
 
 
 class Dead(Exception):
-    """Fenced, or given up: the instance does nothing more."""
+    """Fenced, or aborted: the instance does nothing more."""
 
 
 class Client:
@@ -190,7 +190,7 @@ class Client:
         is_whole = yield from self.write_some(txn)
         yield from self.end(txn, is_whole and random.random() < 0.7)
         if not is_whole or random.random() < 0.1:
-            # Something may be in the log or not: go on with another epoch.
+            # The write may be in the log or not: continue with another epoch.
             yield from self.init(self.pair)
 
 
@@ -283,7 +283,7 @@ class Crowd:
             client.is_alive = False
         world.calm_down()
         world.run(60_000)
-        # Prepared transactions wait for ever: somebody must come for them.
+        # Prepared transactions wait for ever: a client must end them.
         self.clients.append(TwoPhaseClient(self, "p", 1_000))
         world.run(60_000)
         world.check_rest()

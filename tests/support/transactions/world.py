@@ -36,7 +36,7 @@ from ottla.transactions.partition import VerificationGuard, VerificationGuards
 from ottla.transactions.record_codec import decode_record, encode_record
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.transaction import ONGOING, PREPARE_COMMIT, PREPARED, Transaction
-from tests.support.transactions.desk import START_MS, state_of
+from tests.support.transactions.harness import START_MS, state_of
 
 OWNER = 0
 LATE_MS = 3_000
@@ -208,7 +208,7 @@ class Coordinator:
         self.pump()
 
     def depose(self) -> None:
-        """Whoever waits learns nothing, and looks for the next one."""
+        """Waiting clients get no response, and look for the next coordinator."""
         self.is_deposed = True
         for _, _, answer in self.pending:
             answer(None)
@@ -275,7 +275,7 @@ class World:
         self.committed = max(self.committed, end)
 
     def fail_over(self) -> None:
-        """Another leader: what was not committed may be there or not."""
+        """Another leader: uncommitted records may be there or not."""
         before = self.coordinator
         assert state_of(self.replayed(before.epoch)) == state_of(before.shard)
         kept = self.random.randint(self.committed, len(self.log))
@@ -333,7 +333,7 @@ class World:
         answer: Answer,
         released: Answer = lambda reply: None,
     ) -> None:
-        """Ask the coordinator of now. `released` sees the reply also if it gets lost on its way."""
+        """Call the current coordinator. `released` sees the reply even if it is lost."""
 
         def arrived(reply: Answer, fresh_id: int = -1) -> None:
             outcome = decide(self.coordinator.shard, self.now_ms, fresh_id)
@@ -385,7 +385,7 @@ class World:
             if self.coordinator.queue is queue:
                 self.coordinator.pump()
 
-        # On its way for long, but not given up: only a later coordinator sends the same in between.
+        # In flight for long, but not dropped: only a later coordinator sends the same in between.
         slow_ms = self.random.choice([0] * 9 + [LATE_MS]) if not self.is_calm else 0
         self.at(self.random.randint(0, slow_ms), lambda: self.send(arrived, answered))
 

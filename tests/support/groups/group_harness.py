@@ -1,4 +1,4 @@
-"""A shard with a log, a clock and people who ask: every answer and record becomes a line of a transcript."""
+"""A shard with a log, a clock and clients: every response and record becomes a line of a transcript."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def subscription(*topics: str, owned: bytes | None = None) -> bytes:
     return b"\0\3" + ConsumerProtocolSubscription(topics=[*topics], user_data=owned).encode(3)
 
 
-class Desk:
+class Harness:
     """`ids` maps people to the member ids they were given. Time moves by `wait` alone."""
 
     def __init__(self, **properties: str) -> None:
@@ -72,7 +72,7 @@ class Desk:
         return GroupShard(self.config, self.topics, lambda: str(next(self._uuids)))
 
     def reload(self) -> None:
-        """Another broker takes over: what waits is told so, what is written is all that is left."""
+        """Fail over: waiting requests are refused, and only the log is left."""
         for token, response in self.shard.abandon(ErrorCode.NOT_COORDINATOR):
             self._answered(str(token), response)
         assert not self.waiting, self.waiting
@@ -135,7 +135,7 @@ class Desk:
                 self.lines.insert(before, f"-- {self.now_ms - START_MS} ms")
         self.now_ms = end_ms
 
-    # Requests of members; `who` is the client id as well.
+    # Requests of members; `who` is also the client id.
 
     def join(
         self,
@@ -220,7 +220,7 @@ class Desk:
         return self.ask(who, "leave_group", request, version)
 
     def stable(self, *people: str, static: bool = False) -> None:
-        """A group of these, in which everybody has its own name as assignment; the first leads."""
+        """A group of these members, each with its name as assignment; the first leads."""
         for who in people:
             self.arrive(who, static=static)
         self.wait(self.config.initial_rebalance_delay_ms * 2)

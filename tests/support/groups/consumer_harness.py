@@ -26,8 +26,8 @@ START_MS = 1_000_000
 STATES = ("stable", "unrevoked", "unreleased")
 
 
-class ConsumerDesk:
-    """`epochs` and `owned` are what members believe: taken from answers, and told in heartbeats."""
+class ConsumerHarness:
+    """`epochs` and `owned` are the members' view: taken from responses, and sent in heartbeats."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ConsumerDesk:
         self.epochs: dict[str, int] = {}
         self.intervals: dict[str, int] = {}
         self.owned: dict[str, dict[str, list[int]]] = {}
-        # Requests that wait, by who sent them, and answers that came later than at once.
+        # Waiting requests by client, and responses that came later.
         self.waiting: dict[object, None] = {}
         self.answers: dict[object, Any] = {}
         self._uuids = count(1)
@@ -55,7 +55,7 @@ class ConsumerDesk:
         return GroupShard(self.config, self.topics, lambda: f"uuid{next(self._uuids)}")
 
     def reload(self) -> None:
-        """Another coordinator makes the group from the log; who waits is told to look for it."""
+        """Another coordinator loads the group from the log; waiting requests are refused."""
         for token, response in self.shard.abandon(ErrorCode.NOT_COORDINATOR):
             self._answer(token, response)
         assert not self.waiting, self.waiting
@@ -164,7 +164,7 @@ class ConsumerDesk:
         return self.beat(who, **({"member_epoch": -1} | fields))
 
     def settle(self, *people: str) -> None:
-        """Let everybody beat and acknowledge until nothing changes any more."""
+        """Let all members heartbeat and acknowledge until nothing changes any more."""
         for _ in range(20):
             before = len(self.log)
             self.wait(1000)

@@ -30,7 +30,7 @@ V1 = 4  # of EndTxn
 V2 = 5
 
 
-class Desk:
+class Harness:
     def __init__(self, **properties: str) -> None:
         given = {name.replace("_", "."): value for name, value in properties.items()}
         self.config = TransactionsConfig(broker_config({"node.id": "1", **given}))
