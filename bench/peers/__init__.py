@@ -1,1 +1,2 @@
-"""Ottla beside Apache Kafka: same machine, same clients, same settings, in turns. `make bench-peers`."""
+"""Ottla compared with Apache Kafka: same machine, same clients, same settings, alternating. `make
+bench-peers`."""

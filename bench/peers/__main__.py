@@ -1,4 +1,5 @@
-"""`python -m bench.peers`: Ottla and Apache Kafka in turns; prints a table, writes JSON and a report."""
+"""`python -m bench.peers`: measure Ottla and Apache Kafka alternately; print a table, write JSON and a
+report."""
 
 from __future__ import annotations
 
@@ -29,15 +30,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", metavar="NAME", action="append", help=f"one scenario, may be repeated: {', '.join(BY_NAME)}"
     )
-    parser.add_argument("--quick", action="store_true", help="less of everything")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: the figures mean nothing")
-    parser.add_argument("--thorough", action="store_true", help="every combination: hours")
-    parser.add_argument("--rounds", type=int, help="how often each peer has its turn")
-    parser.add_argument("--alone", action="store_true", help="Ottla alone, even where Kafka can be had")
-    parser.add_argument("--profile", action="store_true", help="Ottla alone under a profiler; writes nothing")
-    parser.add_argument("--data", metavar="DIR", help="where servers keep their data (default: the temp dir)")
-    parser.add_argument("--json", metavar="PATH", help="where to write the figures (default: bench/results/)")
-    parser.add_argument("--report", metavar="PATH", help="write the report there, e.g. docs/BENCHMARKS.md")
+    parser.add_argument("--quick", action="store_true", help="shorter runs")
+    parser.add_argument(
+        "--smoke", action="store_true", help="minimal sizes, for tests: the figures are meaningless"
+    )
+    parser.add_argument("--thorough", action="store_true", help="every combination; takes hours")
+    parser.add_argument("--rounds", type=int, help="number of rounds per peer")
+    parser.add_argument("--alone", action="store_true", help="measure only Ottla, even if Kafka is available")
+    parser.add_argument(
+        "--profile", action="store_true", help="run only Ottla, under a profiler; writes nothing"
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", help="directory for the data of the servers (default: the temp dir)"
+    )
+    parser.add_argument("--json", metavar="PATH", help="file for the figures (default: in bench/results/)")
+    parser.add_argument("--report", metavar="PATH", help="file for the report, e.g. docs/BENCHMARKS.md")
     return parser
 
 
@@ -50,18 +57,20 @@ def effort_of(arguments: argparse.Namespace) -> Effort:
 
 def find_peers(data_root: str, *, alone: bool) -> tuple[list[Peer], str]:
     if alone:
-        return [Peer("Ottla", data_root)], "not asked for"
+        return [Peer("Ottla", data_root)], "not requested"
     try:
         kafka = find_kafka()
     except NoKafka as reason:
-        print(f"bench: Ottla alone, without Apache Kafka: {reason}", file=sys.stderr)
-        return [Peer("Ottla", data_root)], f"not there: {reason}"
+        print(
+            f"bench: measuring only Ottla, because Apache Kafka is not available: {reason}", file=sys.stderr
+        )
+        return [Peer("Ottla", data_root)], f"not available: {reason}"
     peers = [Peer("Ottla", data_root, tools=kafka), Peer("Kafka", data_root, kafka, tools=kafka)]
     return peers, f"{kafka.version} from {kafka.origin}"
 
 
 def play(scenario: Scenario, peers: Sequence[Peer], effort: Effort, part: Part) -> None:
-    """One scenario, into the part. One that fails is told of, and costs the others nothing."""
+    """Run a scenario and add its figures. A failure is reported and does not affect the others."""
     began_s = time.monotonic()
     load_before = _load()
     try:
@@ -91,7 +100,7 @@ def profile(scenarios: Sequence[Scenario], data_root: str, effort: Effort) -> No
         with tempfile.TemporaryDirectory(prefix="ottla-profile-") as directory:
             entries = contest(scenario, [Peer("Ottla", data_root, profiles=directory)], effort)
             print(as_table(entries))
-            print("(the profiler is in these figures)")
+            print("(these figures include the profiler)")
             print_profiles(scenario.name, directory, sampled=True)
 
 
@@ -99,7 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     unknown = [name for name in arguments.only or () if name not in BY_NAME]
     if unknown:
-        print(f"bench: no scenario {unknown[0]}; there are {', '.join(BY_NAME)}", file=sys.stderr)
+        print(
+            f"bench: unknown scenario {unknown[0]}; the scenarios are {', '.join(BY_NAME)}", file=sys.stderr
+        )
         return 2
     data_root = arguments.data or tempfile.gettempdir()
     effort = effort_of(arguments)
@@ -109,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     peers, kafka = find_peers(data_root, alone=arguments.alone)
     found: dict[str, Any] = conditions(data_root) | {"kafka": kafka, "scenarios": {}, "failed": {}}
-    found["data"] = found["data"].split(" ")[0]  # where it is on this machine is nobody's business
+    found["data"] = found["data"].split(" ")[0]  # the path on this machine is not published
     found["effort"] = effort._asdict() | {"shapes": effort.shapes.value}
     part = Part(found, [])
     path = arguments.json or os.path.join(RESULTS, time.strftime("peers-%Y%m%d-%H%M%S.json"))

@@ -1,4 +1,4 @@
-"""What stays behind, with the reasons: the part of the report that a sceptic reads first."""
+"""The figures in which Ottla is behind, with the reasons."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from bench.peers.contest import Entry
 from bench.peers.reasons import REASONS, Reason, reason_of
 from bench.peers.table import standing
 
-UNKNOWN = Reason("", "", "No reason is known yet.")
+UNKNOWN = Reason("", "", "The reason is not known yet.")
 
 
 def behind(entries: Sequence[Entry], reasons: Sequence[Reason] = REASONS) -> Iterator[str]:
-    """The losses, the farthest first, and under those of one reason what it is."""
+    """Return the figures, the largest deficit first, grouped by reason."""
     losses = [entry for entry in entries if standing(entry) == "behind" or entry.verdict == "BEHIND"]
     if not losses:
         compared = any(entry.advantage is not None for entry in entries)
-        yield "Nothing.\n" if compared else "Nobody knows: there was nobody to compare with.\n"
+        yield "Nothing.\n" if compared else "Unknown: only Ottla was measured.\n"
         return
     groups: dict[Reason, list[Entry]] = {}
     for entry in sorted(losses, key=lambda entry: entry.advantage or 0):

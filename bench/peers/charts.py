@@ -1,7 +1,7 @@
-"""Charts as plain SVG: how many times better, on a logarithmic scale with level in the middle of the story.
+"""Charts as SVG: the ratio of both peers on a logarithmic scale, with 1 in the middle.
 
-A doubling takes as much room to the left as to the right, so that a loss looks as large as a win. The grey
-of the text is between black and white: a page may be light or dark.
+A factor of two has the same width in both directions. The grey of the text is readable on light and dark
+pages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOP_PX = 42
 PLOT_PX = 420
 VALUE_PX = 56
 LETTER_PX = 6.6  # about, of the font that is named below
-DOUBLINGS_MAX = 8  # what is beyond ends at the edge; its number is written beside it
+DOUBLINGS_MAX = 8  # larger ratios end at the edge; the number is next to the bar
 TICKS_MAX = 9
 
 
@@ -93,7 +93,7 @@ def _chart(left_px: float, rows: int, scale: Scale, body: Sequence[str]) -> str:
         f'viewBox="0 0 {width:g} {height:g}" font-family="Helvetica, Arial, sans-serif" font-size="12">'
     ]
     lines.append(_text(scale.px(1) - 6, 14, "behind", "end"))
-    lines.append(_text(scale.px(1) + 6, 14, "Ottla is ahead, so many times"))
+    lines.append(_text(scale.px(1) + 6, 14, "times better (Ottla ahead)"))
     for at, text in scale.ticks():
         lines.append(_line(at, TOP_PX - 4, at, height - 4, 2 if text == "1" else 0.4))
         lines.append(_text(at, TOP_PX - 10, text, "middle"))

@@ -1,4 +1,4 @@
-"""What a piece of work costs a server: figures of one shape for all scenarios."""
+"""The cost of work for a server, as figures with the same names in all scenarios."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MB = 1e6
 
 
 def moved(name: str, nbytes: int, took_s: float, used: Usage, goal: float | None = None) -> Figures:
-    """Of work that is counted in bytes; the goal is for the CPU time."""
+    """Cost per byte; the goal applies to the CPU time."""
     return {
         f"{name}: CPU": (used.cpu_s / (nbytes / GB), Measure("server CPU s per GB", goal=goal)),
         f"{name}: rate": (nbytes / MB / took_s, Measure("MB/s", less_is_better=False)),
@@ -19,7 +19,7 @@ def moved(name: str, nbytes: int, took_s: float, used: Usage, goal: float | None
 
 
 def read(name: str, nbytes: int, took_s: float, used: Usage, goal: float | None = None) -> Figures:
-    """Of work that only reads: nothing is written."""
+    """Cost of reads, which write nothing."""
     found = moved(name, nbytes, took_s, used, goal)
     del found[f"{name}: written"]
     return found
@@ -28,7 +28,7 @@ def read(name: str, nbytes: int, took_s: float, used: Usage, goal: float | None 
 def answered(
     name: str, count: int, noun: str, took_s: float, used: Usage, goal: float | None = None
 ) -> Figures:
-    """Of work that is counted in requests."""
+    """Cost per request."""
     return {
         f"{name}: CPU": (used.cpu_s / count * 1e6, Measure(f"server CPU us per {noun}", goal=goal)),
         f"{name}: rate": (count / took_s, Measure(f"{noun}s/s", less_is_better=False)),

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its circumstances and its figures. Several runs may make up one result."""
+"""The results of runs: conditions and figures. Several runs can be combined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.peers.contest import Entry
 
 
 class Part(NamedTuple):
-    """One run. Its conditions name each of its scenarios with what was so at its time."""
+    """One run, with its conditions for each scenario."""
 
     conditions: dict[str, Any]
     entries: list[Entry]
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 def merged(parts: Sequence[Part]) -> list[Part]:
-    """A scenario that was measured again replaces its earlier figures; a part without any goes."""
+    """Replace the figures of scenarios that were measured again; drop runs without figures."""
     found: list[Part] = []
     later: set[str] = set()
     for part in reversed(parts):
@@ -36,7 +36,7 @@ def merged(parts: Sequence[Part]) -> list[Part]:
 
 
 def write_parts(path: str, parts: Sequence[Part]) -> None:
-    """All or nothing: a run writes after every scenario and may be interrupted at any time."""
+    """Write the file atomically: a run writes it after every scenario and may be interrupted."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     rows = [{"conditions": part.conditions, "entries": [e.as_json() for e in part.entries]} for part in parts]
     with open(f"{path}.new", "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The figures for people, one line each."""
+"""The figures as a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.peers.contest import Entry
 
 HEAD = ("figure", "Ottla", "Kafka", "unit", "times better", "spread", "goal", "verdict")
 RIGHT_ALIGNED = (1, 2, 4)
-LEVEL = 1.02  # what is nearer to 1 is neither a win nor a loss
+LEVEL = 1.02  # a ratio closer to 1 counts as equal
 
 
 def standing(entry: Entry) -> str:

@@ -71,8 +71,8 @@ def test_report_names_losses_before_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "report.md"
     write_report(str(path), [part(entries)])
     text = path.read_text()
-    lost, tables = text.split("## What stays behind")[1].split(f"## {SCENARIOS[0].title}")
-    assert f"- {name}, lost: 0.500 x, goal 1 **missed**\n\nNo reason is known yet." in lost
+    lost, tables = text.split("## Where Ottla is behind")[1].split(f"## {SCENARIOS[0].title}")
+    assert f"- {name}, lost: 0.500 x, goal 1 **missed**\n\nThe reason is not known yet." in lost
     assert "won" not in lost and "level" not in lost
     assert tables.index("| won |") < tables.index("| lost |") < tables.index("<details>")
     assert tables.index("<details>") < tables.index("| level |")
@@ -101,7 +101,7 @@ def test_a_report_of_ottla_alone_says_so_and_has_no_charts(tmp_path: Path) -> No
     path = tmp_path / "report.md"
     write_report(str(path), [part([Entry(SCENARIOS[0].name, "f", LESS, [1.0], [])])])
     assert "Only Ottla was measured" in path.read_text()
-    assert "nobody to compare with" in path.read_text()
+    assert "only Ottla was measured" in path.read_text()
     assert ".svg" not in path.read_text()
     assert os.listdir(tmp_path / "benchmarks") == ["figures.json"]
 
@@ -112,7 +112,7 @@ def test_losses_of_one_reason_stand_together_over_it() -> None:
     text = "\n".join(behind(losses, reasons))
     assert text.index("alone: CPU") < text.index("many: CPU") < text.index("It is so.")
     assert text.index("It is so.") < text.index("50 %  somewhere") < text.index("odd")
-    assert text.index("odd") < text.index("No reason is known yet.")
+    assert text.index("odd") < text.index("The reason is not known yet.")
 
 
 def test_every_reason_is_about_a_scenario_that_exists() -> None:
@@ -167,11 +167,11 @@ def test_scenarios_run_with_ottla_alone_where_there_is_no_kafka(tmp_path: Path) 
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", HOME: str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "bench: Ottla alone, without Apache Kafka: " in done.stderr
+    assert "bench: measuring only Ottla, because Apache Kafka is not available: " in done.stderr
     (found,) = read_parts(str(path))
     assert {entry.scenario for entry in found.entries} == set(found.conditions["scenarios"]) == set(wanted)
     assert all(entry.ours and entry.ours[0] >= 0 and not entry.theirs for entry in found.entries)
-    assert found.conditions["kafka"].startswith("not there: ")
+    assert found.conditions["kafka"].startswith("not available: ")
     assert not found.conditions["failed"]
 
 

@@ -7,7 +7,7 @@
     durability      Durability: recovery point, and what has to be synced
     producers       LogProducers: sequence numbers and transactions, with their snapshots
     _reader         LogReader: lookups by offset
-    _removals       DelayedRemovals: files of deleted segments
+    removals        DelayedRemovals: files of deleted segments
 
 A log belongs to one thread. Only `FlushJob.run` may run in another.
 """
@@ -143,10 +143,7 @@ class PartitionLog:
         return state
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The first offset of the oldest open transaction, or the high watermark.
-
-        If retention or DeleteRecords removed the beginning of that transaction, the log start offset.
-        """
+        """The start of the oldest open transaction, not below the log start offset, or the high watermark."""
         stable = (self.producers.state or self.producer_state).last_stable_offset(high_watermark)
         return stable if stable >= self.log_start_offset else min(self.log_start_offset, high_watermark)
 
@@ -276,7 +273,7 @@ class PartitionLog:
             raise self.log_dir.fail(error) from error
 
     def offset_for_timestamp(self, timestamp: int, upper_offset: int | None = None) -> TimestampOffset | None:
-        """Return the first record at or after `timestamp`, None if there is none below `upper_offset`."""
+        """Return the first record at or after `timestamp`, None if it is not below `upper_offset`."""
         self.require_usable()
         with offline_on_error(self.log_dir):
             found = find_timestamp(self.segments, timestamp, self.log_start_offset)
