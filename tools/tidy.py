@@ -1,4 +1,4 @@
-"""The rules that no linter knows: file and function length, no stray markers, nothing of the machine."""
+"""Checks that no linter does: length of modules and functions, size of packages, stray text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,33 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE_LINES_MAX = 600
+FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+PACKAGE_FILES_MAX = 25
+# Modules above the limit, with their own limits: remove an entry when a module gets shorter, and add none.
+LONG_FILES = {
+    "src/ottla/client/core/transaction_api.py": 600,  # the requests of all transaction APIs
+    "tests/broker/metadata/test_metadata_cluster.py": 600,
+    "tests/groups/test_consumer_transcripts.py": 600,  # one transcript per case
+    "tests/replication/cluster/conftest.py": 600,
+    "tests/spark/test_spark_sink_failures.py": 600,  # its tests share an expensive Spark session
+    "tests/storage/test_partition_log.py": 600,
+    "tests/support/quorum/raft_cluster.py": 600,
+    "tests/transactions/test_txn_transcripts.py": 600,  # one transcript per case
+}
+# Packages above the limit.
+LARGE_PACKAGES = {
+    "src/ottla/controller": 30,  # one module per kind of metadata change
+    "src/ottla/protocol/messages": 1000,  # generated
+    "tests/interop": 32,  # one module per client and feature
+}
 GENERATED = "src/ottla/protocol/messages/"
 FORBIDDEN = [
-    (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished business: do it, or say it in an issue"),
+    (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work: do it, or file an issue"),
     (re.compile(r"(?<![\w.])/(home|root|work|Users)/[a-z]"), "absolute path of one machine"),
     (re.compile(r"\bbreakpoint\(\)|\bpdb\.set_trace"), "debugger left in"),
 ]
@@ -53,8 +72,9 @@ def problems_of(path: Path) -> list[str]:
     if text and not text.endswith("\n"):
         found.append((len(lines), "no newline at end of file"))
     if name.endswith((".py", ".pyx")) and not name.startswith(GENERATED):
-        if len(lines) > FILE_LINES_MAX:
-            found.append((1, f"{len(lines)} lines (limit {FILE_LINES_MAX}): which two topics does it hold?"))
+        limit = LONG_FILES.get(name, FILE_LINES_MAX)
+        if len(lines) > limit:
+            found.append((1, f"{len(lines)} lines (limit {limit}): split it by topic"))
         if name.endswith(".py"):
             found += long_functions(ast.parse(text))
             if name.startswith("src/") and lines and not text.lstrip().startswith(('"""', "#")):
@@ -62,9 +82,21 @@ def problems_of(path: Path) -> list[str]:
     return [f"{name}:{number}: {reason}" for number, reason in found]
 
 
+def large_packages(paths: list[Path]) -> list[str]:
+    """Packages with too many modules at one level."""
+    modules = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths if path.suffix == ".py")
+    return [
+        f"{name}: {count} modules at one level (limit {limit}): group them into packages"
+        for name, count in sorted(modules.items())
+        if count > (limit := LARGE_PACKAGES.get(name, PACKAGE_FILES_MAX))
+    ]
+
+
 def main() -> int:
     suffixes = {".py", ".pyx", ".pxi", ".md", ".toml", ".txt", ".yml", ".yaml", ""}
-    problems = [p for path in tracked_files() if path.suffix in suffixes for p in problems_of(path)]
+    paths = tracked_files()
+    problems = [p for path in paths if path.suffix in suffixes for p in problems_of(path)]
+    problems += large_packages(paths)
     print("\n".join(problems) or "tidy")
     return 1 if problems else 0
 
