@@ -16,10 +16,11 @@ from ottla.client.core.cluster import UNREACHABLE, ClusterCore, TopicPartition
 from ottla.client.core.coordinators import GROUP, TRANSACTION, Coordinators
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import CommittedOffset
-from ottla.client.core.group_wire import commit_topics, partitions_by_topic
+from ottla.client.core.group_wire import partitions_by_topic
 from ottla.client.core.negotiation import Negotiated
 from ottla.client.core.retry import Backoff
 from ottla.client.core.steps import CallMany, Pause, Result, Steps
+from ottla.client.core.transaction_offsets import txn_offset_commit
 from ottla.client.core.transaction_types import TransactionInfo, info_of
 from ottla.client.errors import (
     BrokerError,
@@ -31,7 +32,7 @@ from ottla.client.errors import (
 )
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
-from ottla.protocol.messages import add_partitions_to_txn_request, txn_offset_commit_request
+from ottla.protocol.messages import add_partitions_to_txn_request
 from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
@@ -50,7 +51,6 @@ from ottla.protocol.versions import (
     INIT_PRODUCER_ID_TWO_PHASE_SINCE,
     LIST_TRANSACTIONS_PATTERN_SINCE,
     TXN_OFFSET_COMMIT_ADDS_PARTITIONS_SINCE,
-    TXN_OFFSET_COMMIT_MEMBER_SINCE,
 )
 
 FEATURE = "transaction.version"
@@ -210,7 +210,9 @@ class TransactionApi:
             at_most = None if handle.is_second_version else TXN_OFFSET_COMMIT_ADDS_PARTITIONS_SINCE - 1
             response = yield from self.cluster.ask_node(
                 node_id,
-                lambda peer: _offset_commit(peer, handle, group_id, offsets, identity(), at_most),
+                lambda peer: txn_offset_commit(
+                    peer, handle.transactional_id, handle.producer, group_id, offsets, identity(), at_most
+                ),
                 TxnOffsetCommitResponse,
                 at_most=at_most,
             )
@@ -439,43 +441,6 @@ def _version_of(peer: Negotiated) -> int:
     if peer.version_for(EndTxnRequest.API_KEY) < END_TXN_EPOCH_BUMP_SINCE:
         version = min(version, SECOND_VERSION - 1)
     return version
-
-
-def _offset_commit(
-    peer: Negotiated,
-    handle: TransactionHandle,
-    group_id: str,
-    offsets: Mapping[TopicPartition, CommittedOffset | int],
-    identity: MemberIdentity,
-    at_most: int | None,
-) -> Message:
-    wire = txn_offset_commit_request
-    request = wire.TxnOffsetCommitRequest(
-        transactional_id=handle.transactional_id,
-        group_id=group_id,
-        producer_id=handle.producer_id,
-        producer_epoch=handle.producer_epoch,
-        topics=[
-            wire.TxnOffsetCommitRequestTopic(
-                name=topic.name,
-                partitions=[
-                    wire.TxnOffsetCommitRequestPartition(
-                        partition_index=row.partition_index,
-                        committed_offset=row.committed_offset,
-                        committed_leader_epoch=row.committed_leader_epoch,
-                        committed_metadata=row.committed_metadata,
-                    )
-                    for row in topic.partitions
-                ],
-            )
-            for topic in commit_topics(offsets)
-        ],
-    )
-    if peer.version_for(request.API_KEY, at_most) >= TXN_OFFSET_COMMIT_MEMBER_SINCE:
-        request.generation_id = identity.epoch
-        request.member_id = identity.member_id
-        request.group_instance_id = identity.instance_id
-    return request
 
 
 def fenced(transactional_id: str) -> ProducerFencedError:
