@@ -11,8 +11,8 @@ import struct
 from typing import Any
 
 from ottla.protocol import primitives
+from ottla.protocol.codec_types import Buffer, MessageClass, Reader
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.message import Buffer, Message, Reader
 from ottla.protocol.schema import FIXED, Field, element_bytes_min, fields_of, has_records
 from ottla.protocol.source import Source
 
@@ -21,7 +21,7 @@ from ottla.protocol.source import Source
 ELEMENTS_MAX = 1_000_000
 
 
-def compile_reader(cls: type[Message], version: int) -> Reader:
+def compile_reader(cls: MessageClass, version: int) -> Reader:
     reader: Reader = _ReaderSource(cls, version).compile()
     return reader
 
@@ -33,7 +33,7 @@ def read_as_bytes(reader: Reader, buffer: Buffer, pos: int) -> tuple[Any, int]:
 
 
 class _ReaderSource(Source):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: MessageClass, version: int) -> None:
         super().__init__(
             {
                 "DecodeError": DecodeError,

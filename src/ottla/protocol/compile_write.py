@@ -10,19 +10,19 @@ import struct
 from typing import Any
 
 from ottla.protocol import primitives
+from ottla.protocol.codec_types import MessageClass, Writer
 from ottla.protocol.errors import EncodeError
-from ottla.protocol.message import Message, Writer
 from ottla.protocol.schema import FIXED, Field, fields_of, has_records
 from ottla.protocol.source import Source
 
 
-def compile_writer(cls: type[Message], version: int) -> Writer:
+def compile_writer(cls: MessageClass, version: int) -> Writer:
     writer: Writer = _WriterSource(cls, version).compile()
     return writer
 
 
 class _WriterSource(Source):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: MessageClass, version: int) -> None:
         super().__init__(
             {
                 "EncodeError": EncodeError,

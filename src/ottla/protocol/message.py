@@ -6,21 +6,13 @@ of it are compiled at its first use and kept in READERS and WRITERS of that clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
+from ottla.protocol.codec_types import Buffer, Part, Reader, Records, Writer
 from ottla.protocol.errors import DecodeError, EncodeError
 from ottla.protocol.uuids import ZERO_UUID
 
 __all__ = ["UNSET", "ZERO_UUID", "Buffer", "Message", "Part", "Records", "Struct"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-# A part of an encoded message: bytes, or the content of a `records` field (a region of a file).
-Part: TypeAlias = bytes | bytearray | memoryview | Sized
-# A `records` field: a memoryview of the input when decoded; anything with a length when encoded; None.
-Records: TypeAlias = Any
-Reader: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-Writer: TypeAlias = Callable[[Any, bytes], list[Part]]
 
 # Means "a new empty list or struct" in signatures, where None means null.
 UNSET: Any = type("Unset", (), {"__slots__": (), "__repr__": lambda self: "UNSET"})()
