@@ -28,7 +28,6 @@ LONG_FILES = {
 LARGE_PACKAGES = {
     "src/ottla/controller": 30,  # one module per kind of metadata change
     "src/ottla/protocol/messages": 1000,  # generated
-    "tests/interop": 32,  # one module per client and feature
 }
 GENERATED = "src/ottla/protocol/messages/"
 FORBIDDEN = [
