@@ -1,4 +1,4 @@
-"""Work in a thread beside what is measured, for as long as a `with` lasts."""
+"""Work in a background thread during a `with` block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Background:
-    """`_run` goes on until `_ended` is set."""
+    """`_run` continues until `_ended` is set."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()

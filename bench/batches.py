@@ -12,7 +12,7 @@ from bench.wire import Wire, fetch
 from ottla.records.batch import NO_LEADER_EPOCH, iter_headers, stamp
 
 VALUE_BYTES = 1024
-# Brokers come and go here, which librdkafka would tell on stderr each time.
+# Brokers are stopped and started here, which librdkafka would log each time.
 QUIET = {"log_level": 0}
 FETCH_BYTES = 8 * 1024 * 1024
 # What people write in their configuration for "16 KB", "64 KB" and "1 MB" (librdkafka's own limit).

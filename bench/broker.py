@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 READY = re.compile(rb"ready on (\S+) ")
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
-# Whoever measures may run without bytecode files or in a debug mode; a user's broker does not.
+# The benchmark may run without bytecode files or in a debug mode; a user's broker does not.
 UNWANTED_ENVIRONMENT = ("PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONASYNCIODEBUG", "PYTHONMALLOC")
 
 
@@ -146,7 +146,7 @@ class Broker:
             return log.read()[-4000:]
 
     def stop(self) -> float:
-        """The clean stop; returns how long it took."""
+        """Stop cleanly; return the duration."""
         if self._process is None:
             return 0.0
         began_s = time.perf_counter()

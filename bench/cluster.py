@@ -76,7 +76,7 @@ class Cluster:
         self.start_s = time.perf_counter() - began_s
 
     def stop(self) -> float:
-        """All at once, cleanly; returns how long it took."""
+        """Stop all brokers cleanly, in parallel; return the duration."""
         began_s = time.perf_counter()
         for broker in self.brokers:
             broker.begin_stop()
@@ -106,7 +106,7 @@ class Cluster:
         self.ask(lambda admin: admin.create_topics([topic], timeout_ms=AWAIT_SECONDS_MAX * 1000))
 
     def await_hosted(self, topic: str, count: int) -> None:
-        """Until every broker has the directories of so many of the topic's partitions."""
+        """Wait until every broker has the directories of this number of the topic's partitions."""
         prefix = f"{topic}-"
 
         def hosted(broker: Broker) -> int:

@@ -1,4 +1,4 @@
-"""The least that a server on this machine can do, for comparison: floor_server.py store|answer|send FILE
+"""The minimal work of a server on this machine, for comparison: floor_server.py store|answer|send FILE
 
 store FRAME_BYTES    receive frames, append each to the file, answer with a few bytes
 send CHUNK_BYTES     answer each request with a chunk of the file by sendfile

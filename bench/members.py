@@ -1,7 +1,7 @@
-"""Members of consumer groups that cost little: they join and heartbeat as clients do, and read nothing.
+"""Lightweight members of consumer groups: they join and send heartbeats as clients do, and read nothing.
 
-All of them live on one loop. Once they are where they should be, what they send is prepared, and every answer
-is compared with the first one.
+All of them share one event loop. In the steady state their requests are prepared, and every response is
+compared with the first one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class MemberWire(asyncio.Protocol):
-    """One connection; answers come in the order of the requests."""
+    """One connection; responses arrive in the order of the requests."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -88,7 +88,7 @@ class MemberWire(asyncio.Protocol):
         self._rest = data[begin:]
 
     def send(self, frame: bytes, taker: Callable[[bytes], None]) -> None:
-        """The answer's frame, without its size, is given to `taker`."""
+        """Send a frame; `taker` is called with the response, without its size."""
         if self.closed:
             raise BenchError("the broker closed the connection")
         self._takers.append(taker)
@@ -107,7 +107,7 @@ class MemberWire(asyncio.Protocol):
 
 
 class ClassicMember:
-    """Whoever becomes the leader deals the partitions of one topic out in turn."""
+    """A member of the classic protocol. The leader assigns the partitions of one topic round-robin."""
 
     def __init__(self, wire: MemberWire, group_id: str, topic: str, partitions: int) -> None:
         self.wire = wire
@@ -119,7 +119,7 @@ class ClassicMember:
         self._partitions = partitions
 
     async def join(self) -> None:
-        """Returns when the member has its assignment."""
+        """Wait until the member has its assignment."""
         while True:
             joined = await self.wire.call(JOIN_VERSION, self._join_request(), JoinGroupResponse)
             if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -169,7 +169,7 @@ class ClassicMember:
 
 
 class ConsumerMember:
-    """A member of the consumer protocol (KIP-848), which gives up and takes at once what it is told to."""
+    """A member of the consumer protocol (KIP-848), which revokes and takes over partitions at once."""
 
     def __init__(self, wire: MemberWire, group_id: str, topic: str, number: int) -> None:
         self.wire = wire
@@ -182,7 +182,7 @@ class ConsumerMember:
         self._has_news = False  # it owns something else than the broker knows of
 
     async def step(self) -> float:
-        """One heartbeat; returns after how many seconds the next is due."""
+        """Send a heartbeat; return the number of seconds until the next one."""
         request = self._request()
         if self.epoch == 0:
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS

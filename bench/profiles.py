@@ -14,7 +14,7 @@ def print_profiles(name: str, directory: str, *, sampled: bool) -> None:
         path = os.path.join(directory, file_name)
         print(f"\n--- {name}, {file_name}")
         if not os.path.getsize(path):
-            print("(killed before it could tell)")
+            print("(killed before it could report)")
         elif sampled:
             with open(path, encoding="utf-8") as file:
                 print(file.read())

@@ -18,7 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @functools.cache
 def connector() -> Connector | None:
-    """Spark's own Kafka connector, to compare with; none, told once and why, where it cannot be had."""
+    """Return Spark's Kafka connector, for comparison; None, with the reason printed once, if it is not
+    available."""
     try:
         return find_connector()
     except NoKafka as reason:
@@ -28,7 +29,8 @@ def connector() -> Connector | None:
 
 @functools.cache
 def spark_session() -> Any:
-    """Two tasks at a time, no user interface; one for all cases of a run, because it takes long to start."""
+    """A session with two parallel tasks and no user interface, shared by all cases because it starts
+    slowly."""
     from pyspark.sql import SparkSession
 
     from ottla.pipeline.session.java import use_java

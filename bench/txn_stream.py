@@ -1,4 +1,4 @@
-"""A producer of bare requests that writes as fast as it can, with or without transactions.
+"""A producer of raw requests at full speed, with or without transactions.
 
 What a client does by itself (locks, threads, timers) is not in it, so it tells what the broker asks for: it
 writes with five batches on their way, and at the end of a transaction waits for their answers and for EndTxn.
@@ -70,7 +70,7 @@ class Stream:
             wire.__exit__(None, None, None)
 
     def run(self, seconds: float, transaction_seconds: float) -> float:
-        """Megabytes of values per second that were answered, and committed."""
+        """Return the acknowledged and committed megabytes of values per second."""
         began_s = time.perf_counter()
         sent = 0
         while (now_s := time.perf_counter()) - began_s < seconds:

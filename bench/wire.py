@@ -1,4 +1,4 @@
-"""A client of bare sockets that costs little: frames are made beforehand and answers are thrown away."""
+"""A lightweight client on raw sockets: frames are prepared, and responses are discarded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class Exchange(NamedTuple):
-    """What to send, and how many bytes come back: known from an answer of the same shape."""
+    """The frame to send, and the size of the response, known from an earlier one."""
 
     request: bytes
     answer_bytes: int
@@ -79,7 +79,7 @@ class Wire:
     def call_sized(
         self, version: int, message: Message, answer_class: type[AnyMessage]
     ) -> tuple[AnyMessage, int]:
-        """The answer, and the bytes of its frame with the size field."""
+        """Return the response, and the size of its frame including the size field."""
         frame = self.exchange(encode_request(version, 1, CLIENT_ID, message))
         key = message.API_KEY
         assert API_BY_KEY[key].response_class() is answer_class
@@ -87,7 +87,7 @@ class Wire:
         return answer_class.decode(version, frame, position), len(frame) + _SIZE.size
 
     def exchange(self, frame: bytes) -> bytes:
-        """Send one frame; its answer without the size field."""
+        """Send one frame; return the response without the size field."""
         self._socket.sendall(frame)
         (size,) = _SIZE.unpack(self._receive(_SIZE.size))
         return self._receive(size)
@@ -116,7 +116,7 @@ class Wire:
             count -= received
 
     def run(self, exchanges: Iterable[Exchange], in_flight: int = 1) -> None:
-        """Send them all, waiting for the oldest answer while `in_flight` are outstanding."""
+        """Send all frames, with at most `in_flight` outstanding responses."""
         send = self._socket.sendall
         outstanding: deque[int] = deque()
         for request, answer_bytes in exchanges:
@@ -157,7 +157,7 @@ class Wire:
 
 
 def produce_request(topic: str, batch: bytes) -> bytes:
-    """A frame that asks for acks=1: written, not replicated."""
+    """Return a frame with acks=1."""
     data = PartitionProduceData(index=0, records=batch)
     request = ProduceRequest(
         acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -166,7 +166,7 @@ def produce_request(topic: str, batch: bytes) -> bytes:
 
 
 def fetch_message(topic: str, offset: int, max_bytes: int) -> FetchRequest:
-    """Without a session, as librdkafka asks."""
+    """Return a fetch without a session, as librdkafka sends it."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
         max_wait_ms=500,
@@ -177,7 +177,7 @@ def fetch_message(topic: str, offset: int, max_bytes: int) -> FetchRequest:
 
 
 def fetch(wire: Wire, topic: str, offset: int, max_bytes: int) -> tuple[memoryview, int]:
-    """The records at `offset`, and the size of the whole answer."""
+    """Return the records at `offset`, and the size of the response."""
     message = fetch_message(topic, offset, max_bytes)
     answer, answer_bytes = wire.call_sized(FETCH_VERSION, message, FetchResponse)
     partition = answer.responses[0].partitions[0]
@@ -191,7 +191,7 @@ def fetch_exchange(topic: str, offset: int, max_bytes: int, answer_bytes: int) -
 
 
 def produce_exchanges(wire: Wire, topic: str, batches: Sequence[bytes]) -> list[Exchange]:
-    """The produces of these batches; the first is carried out here to learn the size of an answer."""
+    """Prepare produce requests for these batches; the first one is sent to learn the size of the response."""
     from ottla.protocol.messages.produce_response import ProduceResponse
 
     frames = [produce_request(topic, batch) for batch in batches]

@@ -57,7 +57,7 @@ def case(name: str) -> Case:
 
 
 def matching(patterns: Iterable[str]) -> list[str]:
-    """The cases whose name is one of the patterns or begins with it: `fetch` is all three of them."""
+    """Return the cases whose names match or begin with one of the patterns: `fetch` selects three."""
     wanted = []
     for pattern in patterns:
         found = [name for name in NAMES if name == pattern] or [n for n in NAMES if n.startswith(pattern)]

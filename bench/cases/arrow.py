@@ -1,4 +1,5 @@
-"""The client's CPU for moving rows between a broker and Arrow tables, beside librdkafka's `consume()`."""
+"""The client's CPU for moving rows between a broker and Arrow tables, compared with librdkafka's
+`consume()`."""
 
 from __future__ import annotations
 

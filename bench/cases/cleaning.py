@@ -1,4 +1,4 @@
-"""Compaction: CPU per GB read, and how long the event loop beside it is kept waiting."""
+"""Compaction: CPU per GB read, and how long it stalls the event loop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cleaning(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             stalls.append(stall_ms)
             kept = left_bytes / read_bytes
         yield figure_of(f"clean, {name}", used, UNIT, goal, f"{kept:.0%} left")
-    note = f"a loop with nothing beside it: {_idle_stall_ms():.1f}"
+    note = f"an idle loop: {_idle_stall_ms():.1f}"
     yield Figure("longest wait of the event loop", max(stalls), "ms", GOAL_STALL_MS, note)
 
 

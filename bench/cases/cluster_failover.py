@@ -32,7 +32,7 @@ STEADY_SECONDS = 0.5
 class Load(Background):
     """An idempotent producer that sends a few records to every partition every few milliseconds.
 
-    Not at full speed: the brokers and the client would fight for the cores, and the gap would tell of that.
+    Not at full speed: the brokers and the client would compete for the cores, and the gap would reflect that.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -103,7 +103,8 @@ def cluster_failover(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def steady(cluster: Cluster, load: Load) -> int:
-    """Until the cluster is as it was in the beginning and all is acknowledged; returns the controller."""
+    """Wait until the cluster is in its initial state and everything is acknowledged; return the
+    controller."""
     cluster.await_in_sync(TOPIC, preferred=True)
     time.sleep(STEADY_SECONDS)
     controller = cluster.controller()
@@ -144,5 +145,5 @@ def _distribution(
 
 
 def _percentile(ordered: Sequence[float], percent: int) -> float:
-    """The smallest value that so many per cent do not exceed."""
+    """Return a percentile."""
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]

@@ -1,4 +1,4 @@
-"""What replication costs: the same producer, the same brokers, one copy and three by turns."""
+"""What replication costs: the same producer, the same brokers, one and three replicas, alternating."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _fill(broker: Broker, wire: Wire, batch_bytes: int, total_bytes: int) -> Non
 
 
 def _plan(wire: Wire, max_bytes: int) -> list[Exchange]:
-    """The fetches that read the topic from its beginning to its end, and the sizes of their answers."""
+    """Return the fetches that read the whole topic, and the sizes of their responses."""
     plan = []
     offset, end = 0, wire.log_end_offset(TOPIC)
     while offset < end:

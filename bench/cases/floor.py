@@ -1,6 +1,6 @@
-"""What this machine asks of the simplest server: the part of the other figures that no broker can save.
+"""The cost of the simplest server on this machine: a lower bound for the other figures.
 
-It also tells a noisy or slow machine from a slow broker when two runs are compared.
+It also helps to distinguish a noisy or slow machine from a slow broker when runs are compared.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def heartbeats(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         per_second = groups * MEMBERS_PER_GROUP * 1000 / interval_ms
         goal_ms = CORE_SHARE_GOAL * 1000 * groups / GOAL_GROUPS
         note = f"every {interval_ms / 1000:g} s each: {per_second:.0f} heartbeats/s"
-        note += f"; slowest answer {longest_s * 1000:.0f} ms"
+        note += f"; slowest response {longest_s * 1000:.0f} ms"
         yield Figure(f"{name}: CPU", used_s / count * per_second * 1000, "ms per s", goal_ms, note)
         yield Figure(f"{name}: CPU of one heartbeat", used_s / count * 1e6, "CPU us")
         yield Figure(f"{name}: memory", memory_mb, "MB RSS", None, "on top of an empty broker, with sockets")
@@ -155,7 +155,7 @@ Made = Coroutine[Any, Any, list[tuple[MemberWire, bytes]]]
 async def _beat(
     broker: Broker, sizes: Sizes, interval_ms: int, make: Callable[[Sequence[MemberWire], str], Made]
 ) -> tuple[float, int, float]:
-    """CPU seconds of the broker, for how many heartbeats, and the longest that an answer took."""
+    """Return the CPU seconds of the broker, the number of heartbeats, and the longest response time."""
     groups = sizes.heartbeat_groups
     wires = await open_wires(broker, groups * MEMBERS_PER_GROUP)
     await find_coordinator(wires[0], "group-0")
@@ -181,7 +181,7 @@ async def _beat(
 
 
 class Rhythm:
-    """Sends prepared frames one after the other at an even pace, whatever the answers do."""
+    """Sends prepared frames at a constant rate, independent of the responses."""
 
     def __init__(self, beats: Sequence[tuple[MemberWire, bytes]], interval_s: float) -> None:
         self._beats = beats
@@ -207,7 +207,7 @@ class Rhythm:
         async with asyncio.timeout(STABLE_SECONDS_MAX):
             await self._idle.wait()
         if self._wrong:
-            raise BenchError(f"a heartbeat was answered in another way than the first: {self._wrong.hex()}")
+            raise BenchError(f"the response to a heartbeat differs from the first one: {self._wrong.hex()}")
 
     def _send(self) -> None:
         index = self._next
@@ -243,7 +243,7 @@ async def _make_consumer(wires: Sequence[MemberWire], group_id: str) -> list[tup
     for life in lives:
         life.cancel()
     await asyncio.wait(lives)
-    for member in members:  # answers that came meanwhile were not looked at
+    for member in members:  # responses that arrived in the meantime were not checked
         while not await member.step():
             pass
     return [(member.wire, member.heartbeat()) for member in members]

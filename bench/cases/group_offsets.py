@@ -63,7 +63,7 @@ def commit_frame(
 
 
 def check_commit(answer: bytes) -> int:
-    """The size of an answer that says that all is well."""
+    """Return the size of a successful response."""
     _, position = read_response_header(OffsetCommitRequest.API_KEY, COMMIT_VERSION, answer)
     decoded = OffsetCommitResponse.decode(COMMIT_VERSION, answer, position)
     codes = {partition.error_code for topic in decoded.topics for partition in topic.partitions}
@@ -159,7 +159,7 @@ async def _from_many(broker: Broker, sizes: Sizes) -> Figure:
 
 
 async def _commit_all(wire: MemberWire, frames: Sequence[bytes], count: int) -> None:
-    """By callbacks: a task that wakes for each answer would cost more than the commit."""
+    """Uses callbacks: waking a task for each response would cost more than the commit."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     sent = 0
     first = b""
@@ -169,7 +169,9 @@ async def _commit_all(wire: MemberWire, frames: Sequence[bytes], count: int) -> 
         if sent == 1:
             first = answer
         if answer != first:
-            done.set_exception(BenchError(f"a commit was answered in another way: {answer.hex()}"))
+            done.set_exception(
+                BenchError(f"the response to a commit differs from the first one: {answer.hex()}")
+            )
         elif sent == count:
             done.set_result(None)
         else:
@@ -219,7 +221,9 @@ def load(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     yield Figure(f"{name}: load", took_s, "s", LOAD_GOAL_S * sizes.offset_records / 1e6, note)
     note = f"another client's ListOffsets; median {prober.median_ms:.1f}, of {len(prober.took_ms)}"
     note += f"; at rest median {calm.median_ms:.1f}, longest {calm.longest_ms:.0f}"
-    yield Figure(f"{name}: longest answer while loading", prober.longest_ms, "ms", RESPONSE_GOAL_MS, note)
+    yield Figure(
+        f"{name}: longest response time while loading", prober.longest_ms, "ms", RESPONSE_GOAL_MS, note
+    )
     yield Figure(f"{name}: memory", memory_mb, "MB RSS", None, f"{memory_mb * 1e6 / written:.0f} bytes each")
 
 

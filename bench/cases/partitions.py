@@ -62,7 +62,7 @@ def _metadata(broker: Broker, name: str, total: int, rounds: int) -> Iterator[Fi
             cpu_ms.append(meter.end() * 1000)
             found = sum([len(topic.partitions) for topic in answer.topics])
             if found != total:
-                raise BenchError(f"Metadata tells of {found} partitions, not {total}")
+                raise BenchError(f"Metadata contains {found} partitions, not {total}")
     note = f"answer of {answer_bytes / 1000:.0f} kB; the client's decoding is in the time"
     yield figure_of(f"{name}: metadata of all", took_ms[1:], "ms", None, note)
     yield figure_of(f"{name}: metadata of all, CPU", cpu_ms[1:], "CPU ms")

@@ -88,7 +88,7 @@ def test_measures_groups(tmp_path: Path) -> None:
         "3 groups x 4, classic: CPU",
         "3 groups x 4, KIP-848: CPU",
         "2,000 offsets: load",
-        "2,000 offsets: longest answer while loading",
+        "2,000 offsets: longest response time while loading",
     ):
         assert figures[name]["value"] > 0, name
         assert figures[name]["goal"] > 0, name
