@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
 
 @pytest.fixture(scope="module")
 def three_brokers() -> Iterator[Cluster]:
-    # Sessions outlive the fail-over: nobody has reason to lose anything.
+    # Sessions outlive the fail-over: no member may lose a partition.
     with Cluster(brokers=3, config=QUICK) as cluster:
         yield cluster
         cluster.kill()  # what they have on their disks is of no interest
@@ -69,7 +69,7 @@ def test_the_coordinator_dies_during_commits(
             assert after.coordinator != before.coordinator
             assert after.epoch in (before.epoch, -1), "another coordinator is no reason to rebalance"
             assert [member.moves() for member in members] == moves
-            # Whoever takes over begins at what was committed, before and behind the move.
+            # The next owner starts at the committed offset, before and after the move.
             members[0].stop()
             until_shared(members[1:], PARTITIONS)
             written = party.finish()

@@ -21,7 +21,7 @@ def ottla_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Whoever asks for it is skipped where there is none."""
+    """Skip the test if there is no Java."""
     reason = why_no_java()
     if reason is not None:
         pytest.skip(reason)

@@ -28,7 +28,7 @@ def send(cluster, topic, values, timeout_s=30, without=None):
             "enable.idempotence": True,
             "delivery.timeout.ms": int(timeout_s * 1000),
             "linger.ms": 0,
-            # Whoever asks a silent broker for a producer id asks another one after this.
+            # A request to a silent broker is retried at another one after this time.
             "socket.timeout.ms": 3000,
             "log_level": 0,
         }
@@ -161,7 +161,7 @@ def test_an_isolated_leader_acknowledges_nothing_that_is_lost(in_process):
             lambda: (seen := state_by_others(cluster, "t", leader)).leader not in (leader, -1) and seen
         )
         assert leader not in others.isr
-        # The isolated one still tells whoever asks that it leads.
+        # The isolated broker still reports itself as leader.
         assert send(cluster, "t", numbers(50), without=leader) == numbers(50)
         cluster.heal()
         wait_until(lambda: len(state(cluster, "t").isr) == 3)

@@ -100,7 +100,7 @@ def test_members_come_and_go_under_load(make: Any, kind: str) -> None:
     written = load.stop()
     read_up(members, written)
     members[2].stop()
-    # Whoever comes next goes on where the others ended.
+    # The next member continues at the committed offsets.
     another = make(kind)
     members.append(another)
     until_shared([another], PARTITIONS)

@@ -39,7 +39,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
             (found,) = wire.ask(FindCoordinatorRequest(coordinator_keys=[group])).coordinators
             if not found.error_code:
                 return int(found.node_id)
-    raise AssertionError("nobody knows the coordinator")
+    raise AssertionError("no broker knows the coordinator")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Money moves between accounts while brokers die: none is made and none is lost, whoever looks and when."""
+"""Transfers between accounts while brokers are killed: the sum stays the same for every reader."""
 
 from __future__ import annotations
 

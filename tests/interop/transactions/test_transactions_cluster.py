@@ -63,7 +63,7 @@ def coordinator(cluster: Cluster, key: str) -> int:
             (found,) = wire.ask(request).coordinators
             if not found.error_code:
                 return int(found.node_id)
-    raise AssertionError("nobody knows the coordinator")
+    raise AssertionError("no broker knows the coordinator")
 
 
 def leader(servers: str, topic: str) -> int:

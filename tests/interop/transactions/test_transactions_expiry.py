@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses are forgotten; whoever comes back begins anew."""
+"""Unused transactional ids expire; a producer that returns starts with a new producer id."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Consuming:
             self._note("x", each.partition)
 
     def _commit(self, partitions: list[int], tries: int = 1) -> None:
-        """Refusals are no failure: what is not committed is read again by whoever comes next."""
+        """Refused commits are no failure: the next owner rereads the records."""
         for left in reversed(range(tries)):
             places = [
                 confluent_kafka.TopicPartition(self._topic, each, self._next[each]) for each in partitions

@@ -76,7 +76,7 @@ def assert_nothing_skipped(tenures: Sequence[Tenure], written: set[Place]) -> in
 
 
 def assert_commits_hold(members: Sequence[Watched], tenures: Sequence[Tenure]) -> None:
-    """Nobody reads twice, and nobody begins before what was committed when he was given the partition."""
+    """No owner reads a record twice or starts before the offset committed at its assignment."""
     commits = [
         (ns, partition, offset)
         for member in members
@@ -115,7 +115,7 @@ def assert_history(
 
 
 def until_shared(members: Sequence[Watched], partitions: int, limit_s: float = WAIT_S) -> None:
-    """Every partition has an owner, and nobody has more or less than a fair share."""
+    """Wait until every partition has an owner and all members have a fair share."""
     least, most = partitions // len(members), -(-partitions // len(members))
 
     def fair() -> bool:

@@ -127,7 +127,7 @@ class ConfluentMember(Member):
         self.note("-", taken)
 
     def _commit(self, consumer: confluent_kafka.Consumer) -> None:
-        # There may be nothing to commit, or the group is being moved: read again by whoever is next.
+        # There may be nothing to commit, or the coordinator moves: the next owner rereads the records.
         with contextlib.suppress(confluent_kafka.KafkaException):
             consumer.commit(asynchronous=False)
 
@@ -212,7 +212,7 @@ class AiokafkaMember(Member):
                     await consumer.commit()
                 except aiokafka.errors.KafkaError:
                     continue
-        self.note("-", list(consumer.assignment()))  # which it tells nobody
+        self.note("-", list(consumer.assignment()))  # the client calls no listener for these
         await consumer.stop()
 
 
@@ -311,7 +311,7 @@ class Load(threading.Thread):
 
 
 def until_shared(members: Sequence[Member], partitions: int, limit_s: float = WAIT_S) -> None:
-    """Every partition has an owner, and nobody has more than his share."""
+    """Wait until every partition has an owner and no member has more than its share."""
     most = -(-partitions // len(members))
 
     def fair() -> bool:

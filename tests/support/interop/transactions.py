@@ -25,7 +25,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 class Fenced(Exception):
-    """Somebody else has the transactional id."""
+    """Another producer has taken over the transactional id."""
 
 
 class Failed(Exception):
@@ -191,7 +191,7 @@ class Aiokafka(TxnProducer):
         super().__init__(*arguments, **options)
         if Aiokafka._loop is None:
             loop = Aiokafka._loop = asyncio.new_event_loop()
-            # Futures of rows that nobody waits for are of no interest.
+            # Ignore the futures of rows that are not waited for.
             loop.set_exception_handler(lambda *_: None)
             threading.Thread(target=loop.run_forever, daemon=True).start()
         self._await(self._start())

@@ -2,7 +2,7 @@
 
 python -m tests.support.spark.sink_driver '{"servers": ..., "source": ..., "target": ..., ...}'
 
-Prints one line of JSON for every batch, so that whoever kills it knows how far it is.
+Prints one line of JSON for every batch, so that the test knows its progress.
 """
 
 from __future__ import annotations
