@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from ottla.config.load import broker_config
+from ottla.controller.alter_partition import decide_alter_partition
+from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_register_broker
 from ottla.controller.controller import Controller
 from ottla.controller.effects import UncleanElection
 from ottla.controller.features import SUPPORTED_FEATURES, bootstrap_records
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_parts import ImageDelta, PartitionImage
+from ottla.controller.topics import decide_create_topics
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -53,6 +56,7 @@ class Harness:
             draw=rng.randrange,
             new_uuid=lambda: rng.randbytes(16),
         )
+        self.context = self.controller.context
         self.now_ms = 1_000_000
         self.append(bootstrap_records())
 
@@ -90,8 +94,8 @@ class Harness:
             log_dirs=[(base + i).to_bytes(16) for i in range(dirs)],
             previous_broker_epoch=previous_epoch,
         )
-        decision = self.controller.decide_register_broker(
-            request, self.now_ms, len(self.log), lost_contact=lost_contact
+        decision = decide_register_broker(
+            self.context, request, self.now_ms, len(self.log), lost_contact=lost_contact
         )
         self.take(decision)
         return -decision.reply.error_code if decision.reply.error_code else decision.reply.broker_epoch
@@ -101,7 +105,7 @@ class Harness:
         request.current_metadata_offset = len(self.log)
         for name, value in fields.items():
             setattr(request, name, value)
-        return self.take(self.controller.decide_broker_heartbeat(request, self.now_ms))
+        return self.take(decide_broker_heartbeat(self.context, request, self.now_ms))
 
     def take(self, decision: Any) -> Any:
         """Apply a decision; return its reply, and keep its unclean elections."""
@@ -111,7 +115,7 @@ class Harness:
 
     def fence(self, broker_id: int) -> None:
         broker = self.image.brokers[broker_id]
-        assert self.take(self.controller.decide_fence_broker(broker_id, broker.epoch, self.now_ms))
+        assert self.take(decide_fence_broker(self.context, broker_id, broker.epoch))
 
     def restart(self, broker_id: int, *, clean: bool) -> None:
         """Register the broker again, as after a clean stop or a crash, and unfence it."""
@@ -147,7 +151,7 @@ class Harness:
                 CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()
             ],
         )
-        reply = self.take(self.controller.decide_create_topics(CreateTopicsRequest(topics=[topic]), 0))
+        reply = self.take(decide_create_topics(self.context, CreateTopicsRequest(topics=[topic])))
         assert reply.topics[0].error_code == 0, reply.topics[0].error_message
 
     def partition(self, name: str, number: int = 0) -> PartitionImage:
@@ -175,7 +179,7 @@ class Harness:
             broker_epoch=self.image.brokers[broker_id].epoch,
             topics=[TopicData(topic_id=topic_id, partitions=[asked])],
         )
-        reply = self.take(self.controller.decide_alter_partition(request, self.now_ms))
+        reply = self.take(decide_alter_partition(self.context, request))
         assert reply.error_code == 0
         return reply.topics[0].partitions[0]
 

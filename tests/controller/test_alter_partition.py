@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from ottla.controller.alter_partition import decide_alter_partition
+from ottla.controller.reassignments import decide_alter_partition_reassignments
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -81,17 +84,17 @@ def test_a_replica_that_started_again_must_catch_up_again(cluster: Any) -> None:
 
 def test_not_from_strangers_nor_for_strangers(cluster: Any) -> None:
     cluster.create("t", [1, 2])
-    decide = cluster.controller.decide_alter_partition
+    decide = partial(decide_alter_partition, cluster.context)
     epoch = cluster.image.brokers[2].epoch
     topic_id = cluster.image.topics_by_name["t"].topic_id
     unknown = AlterPartitionRequest(broker_id=9, broker_epoch=1)
-    assert decide(unknown, 0).reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert decide(unknown).reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
     stale = AlterPartitionRequest(broker_id=2, broker_epoch=epoch - 1)
-    assert decide(stale, 0).reply.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert decide(stale).reply.error_code == ErrorCode.STALE_BROKER_EPOCH
     asked = PartitionData(partition_index=0, new_isr=[1])
     topics = [TopicData(topic_id=b"?" * 16, partitions=[asked])]
     topics.append(TopicData(topic_id=topic_id, partitions=[asked, asked]))
-    reply = decide(AlterPartitionRequest(broker_id=2, broker_epoch=epoch, topics=topics), 0).reply
+    reply = decide(AlterPartitionRequest(broker_id=2, broker_epoch=epoch, topics=topics)).reply
     codes = [each.error_code for topic in reply.topics for each in topic.partitions]
     refused = ErrorCode.INVALID_REQUEST  # broker 2 is not the leader, and the partition appears twice
     assert codes == [ErrorCode.UNKNOWN_TOPIC_ID, refused, refused]
@@ -115,7 +118,7 @@ def test_the_end_of_a_reassignment_may_take_the_leader(cluster: Any) -> None:
     cluster.create("t", [1, 2])
     asked = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3])])
     request = AlterPartitionReassignmentsRequest(topics=[asked])
-    cluster.take(cluster.controller.decide_alter_partition_reassignments(request, 0))
+    cluster.take(decide_alter_partition_reassignments(cluster.context, request))
     answer = cluster.alter("t", [1, 2, 3])
     assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
     partition = cluster.partition("t")

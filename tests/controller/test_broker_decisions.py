@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from ottla.controller.brokers import (
+    decide_fence_silent_brokers,
+    decide_register_broker,
+    decide_unregister_broker,
+)
 from ottla.controller.features import bootstrap_records, unsupported_features
+from ottla.controller.producer_ids import decide_allocate_producer_ids
+from ottla.controller.topics import decide_create_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest
@@ -21,7 +29,7 @@ def create(harness: Any, name: str, *replicas: list[int]) -> None:
         CreatableReplicaAssignment(partition_index=i, broker_ids=ids) for i, ids in enumerate(replicas)
     ]
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
-    decision = harness.controller.decide_create_topics(CreateTopicsRequest(topics=[topic]), 0)
+    decision = decide_create_topics(harness.context, CreateTopicsRequest(topics=[topic]))
     assert decision.reply.topics[0].error_code == 0
     harness.append(decision.records)
 
@@ -55,7 +63,7 @@ def test_heartbeats_of_the_past_and_of_strangers(cluster: Any) -> None:
 def test_registrations_that_are_refused(cluster: Any) -> None:
     assert cluster.register(1, incarnation=2) == -ErrorCode.DUPLICATE_BROKER_REGISTRATION
     request = BrokerRegistrationRequest(broker_id=4, cluster_id="other")
-    decide = cluster.controller.decide_register_broker
+    decide = partial(decide_register_broker, cluster.context)
     assert decide(request, 0, 0).reply.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     request.cluster_id = "test-cluster"
     assert decide(request, 0, 0).reply.error_code == ErrorCode.INVALID_REGISTRATION
@@ -80,7 +88,7 @@ def test_a_silent_broker_is_fenced_and_its_partitions_move(cluster: Any) -> None
     for broker_id in (2, 3):
         cluster.heartbeat(broker_id, cluster.image.brokers[broker_id].epoch)
     cluster.now_ms += 1_000
-    decision = cluster.controller.decide_fence_silent_brokers(cluster.now_ms)
+    decision = decide_fence_silent_brokers(cluster.context, cluster.now_ms)
     delta = cluster.append(decision.records)
     assert decision.reply == [1]
     assert delta.brokers == {1}
@@ -88,7 +96,7 @@ def test_a_silent_broker_is_fenced_and_its_partitions_move(cluster: Any) -> None
     assert state(cluster, "t", 1) == (2, (2,), 0)
     assert state(cluster, "u") == (-1, (), 1), "nobody leads"
     assert cluster.image.topics_by_name["u"].partitions[0].elr == (1,), "but it may when it is back"
-    assert cluster.controller.decide_fence_silent_brokers(cluster.now_ms).records == []
+    assert decide_fence_silent_brokers(cluster.context, cluster.now_ms).records == []
     cluster.heartbeat(1, cluster.image.brokers[1].epoch)
     assert state(cluster, "u") == (1, (1,), 2)
     assert state(cluster, "t", 0) == (2, (2,), 1)
@@ -98,8 +106,8 @@ def test_a_new_controller_gives_everyone_a_session(cluster: Any, new_harness: An
     other = new_harness()
     for record in cluster.log[1:]:
         other.append([record])
-    assert other.controller.decide_fence_silent_brokers(10**12).records == []
-    assert other.controller.decide_fence_silent_brokers(10**12 + 9_000).reply == [1]
+    assert decide_fence_silent_brokers(other.context, 10**12).records == []
+    assert decide_fence_silent_brokers(other.context, 10**12 + 9_000).reply == [1]
 
 
 def test_a_restart_is_a_new_leader_epoch(new_harness: Any) -> None:
@@ -133,11 +141,11 @@ def test_a_broker_can_request_to_be_fenced(cluster: Any) -> None:
 
 def test_unregister(cluster: Any) -> None:
     create(cluster, "t", [1, 2])
-    decision = cluster.controller.decide_unregister_broker(UnregisterBrokerRequest(broker_id=1), 0)
+    decision = decide_unregister_broker(cluster.context, UnregisterBrokerRequest(broker_id=1))
     cluster.append(decision.records)
     assert 1 not in cluster.image.brokers
     assert state(cluster, "t") == (2, (2,), 1)
-    decision = cluster.controller.decide_unregister_broker(UnregisterBrokerRequest(broker_id=1), 0)
+    decision = decide_unregister_broker(cluster.context, UnregisterBrokerRequest(broker_id=1))
     assert decision.reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -146,19 +154,19 @@ def test_producer_ids_are_never_allocated_twice(cluster: Any) -> None:
     for broker_id in (1, 2, 1):
         epoch = cluster.image.brokers[broker_id].epoch
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch)
-        decision = cluster.controller.decide_allocate_producer_ids(request, 0)
+        decision = decide_allocate_producer_ids(cluster.context, request)
         cluster.append(decision.records)
         assert (decision.reply.error_code, decision.reply.producer_id_len) == (0, 1000)
         starts.append(decision.reply.producer_id_start)
     assert starts == [0, 1000, 2000]
-    decide = cluster.controller.decide_allocate_producer_ids
+    decide = partial(decide_allocate_producer_ids, cluster.context)
     stale = AllocateProducerIdsRequest(broker_id=1, broker_epoch=0)
-    assert decide(stale, 0).reply.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert decide(stale).reply.error_code == ErrorCode.STALE_BROKER_EPOCH
     unknown = AllocateProducerIdsRequest(broker_id=9, broker_epoch=0)
-    assert decide(unknown, 0).reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert decide(unknown).reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
     cluster.image.next_producer_id = 2**63 - 500
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=cluster.image.brokers[1].epoch)
-    assert decide(request, 0).reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert decide(request).reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_features() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_fence_silent_brokers
 from ottla.controller.elections import has_leader
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -27,8 +28,8 @@ def shut_down(harness: Any, broker_id: int, seen_offset: int | None = None) -> A
         current_metadata_offset=len(harness.log) if seen_offset is None else seen_offset,
         want_shut_down=True,
     )
-    decide = harness.controller.decide_broker_heartbeat
-    return harness.take(decide(request, harness.now_ms, len(harness.log)))
+    decision = decide_broker_heartbeat(harness.context, request, harness.now_ms, len(harness.log))
+    return harness.take(decision)
 
 
 def test_a_killed_broker_comes_back_before_its_session_ends(cluster: Any) -> None:
@@ -66,9 +67,9 @@ def test_a_new_controller_takes_heartbeats_as_they_come(cluster: Any, new_harnes
     reply = other.heartbeat(1, epoch_of(other, 1))
     assert (reply.error_code, reply.is_fenced, reply.is_caught_up) == (0, False, True)
     other.now_ms += 8_999
-    assert other.controller.decide_fence_silent_brokers(other.now_ms).reply == []
+    assert decide_fence_silent_brokers(other.context, other.now_ms).reply == []
     other.now_ms += 1
-    assert other.controller.decide_fence_silent_brokers(other.now_ms).reply == [1], "its session began then"
+    assert decide_fence_silent_brokers(other.context, other.now_ms).reply == [1], "its session began then"
 
 
 def test_a_broker_that_shuts_down_waits_until_the_others_know(cluster: Any) -> None:
@@ -149,7 +150,7 @@ def test_the_last_broker_stops_in_one_step(new_harness: Any) -> None:
 def test_a_broker_that_dies_while_it_shuts_down_is_fenced(cluster: Any) -> None:
     cluster.create("t", [1, 2, 3])
     assert not shut_down(cluster, 1).should_shut_down
-    assert cluster.take(cluster.controller.decide_fence_broker(1, epoch_of(cluster, 1), cluster.now_ms))
+    assert cluster.take(decide_fence_broker(cluster.context, 1, epoch_of(cluster, 1)))
     assert cluster.image.brokers[1].fenced
     assert cluster.register(1, incarnation=2) > 0
 
@@ -170,7 +171,7 @@ def test_when_all_are_killed_the_last_of_the_isr_to_register_leads_and_it_is_rep
 
 def test_a_fence_moves_every_leader_in_one_decision(cluster: Any) -> None:
     cluster.create("t", *([1, 2, 3] for _ in range(50)))
-    decision = cluster.controller.decide_fence_broker(1, epoch_of(cluster, 1), cluster.now_ms)
+    decision = decide_fence_broker(cluster.context, 1, epoch_of(cluster, 1))
     assert len(decision.records) == 51
     cluster.take(decision)
     assert {cluster.partition("t", i).leader for i in range(50)} == {2}

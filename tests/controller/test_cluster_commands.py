@@ -24,10 +24,14 @@ from hypothesis.stateful import (
 from ottla.controller import brokers as brokers_module
 from ottla.controller import configs as configs_module
 from ottla.controller import elections
-from ottla.controller.controller import Controller
+from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.context import Context
+from ottla.controller.elect_leaders import decide_balance_leaders, decide_elect_leaders
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_records import image_records
 from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.reassignments import decide_alter_partition_reassignments
+from ottla.controller.update_features import decide_update_features
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -70,7 +74,7 @@ class Failures(RuleBasedStateMachine):
                 feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2
             )
             request = UpdateFeaturesRequest(feature_updates=[update])
-            assert self.harness.take(self.controller.decide_update_features(request, 0)).error_code == 0
+            assert self.harness.take(decide_update_features(self.context, request)).error_code == 0
         self.harness.create("a", [1, 2, 3], min_insync_replicas="2")
         self.harness.create("b", [2, 3])
         self.harness.create("alone", [4])
@@ -83,8 +87,8 @@ class Failures(RuleBasedStateMachine):
         self.written = 0
 
     @property
-    def controller(self) -> Controller:
-        return self.harness.controller  # type: ignore[no-any-return]
+    def context(self) -> Context:
+        return self.harness.context  # type: ignore[no-any-return]
 
     def led(self, name: str) -> Any:
         """The partition, if its leader is there to lead it."""
@@ -196,7 +200,7 @@ class Failures(RuleBasedStateMachine):
             name=name, partitions=[ReassignablePartition(partition_index=0, replicas=target)]
         )
         request = AlterPartitionReassignmentsRequest(topics=[asked])
-        reply = self.harness.take(self.controller.decide_alter_partition_reassignments(request, 0))
+        reply = self.harness.take(decide_alter_partition_reassignments(self.context, request))
         code: int = reply.responses[0].partitions[0].error_code
         assert code in (0, 85, 39), code
         assert target is None or code == 0
@@ -205,11 +209,11 @@ class Failures(RuleBasedStateMachine):
     @rule(unclean=st.booleans())
     def elect(self, unclean: bool) -> None:
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=None)
-        self.harness.take(self.controller.decide_elect_leaders(request, 0))
+        self.harness.take(decide_elect_leaders(self.context, request))
 
     @rule()
     def balance(self) -> None:
-        self.harness.take(self.controller.decide_balance_leaders(0))
+        self.harness.take(decide_balance_leaders(self.context))
 
     @precondition(lambda self: self.elr)
     @rule(name=topics, minimum=st.integers(1, 3))
@@ -224,7 +228,7 @@ class Failures(RuleBasedStateMachine):
         config = AlterableConfig(name=key, config_operation=0, value=value)
         resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=[config])
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        reply = self.harness.take(self.controller.decide_incremental_alter_configs(request, 0))
+        reply = self.harness.take(decide_incremental_alter_configs(self.context, request))
         assert reply.responses[0].error_code == 0
 
     # --- what must hold

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ottla.controller.configs import decide_alter_configs, decide_incremental_alter_configs
+from ottla.controller.topics import decide_create_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_configs_request import AlterableConfig as PlainConfig
 from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -24,7 +26,7 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 @pytest.fixture
 def topic(cluster: Any) -> Any:
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    cluster.append(cluster.controller.decide_create_topics(request, 0).records)
+    cluster.append(decide_create_topics(cluster.context, request).records)
     return cluster
 
 
@@ -34,7 +36,7 @@ def change(
     configs = [AlterableConfig(name=name, config_operation=op, value=value) for name, op, value in changes]
     resources = [AlterConfigsResource(resource_type=on[0], resource_name=on[1], configs=configs)]
     request = IncrementalAlterConfigsRequest(resources=resources, **fields)
-    decision = harness.controller.decide_incremental_alter_configs(request, 0)
+    decision = decide_incremental_alter_configs(harness.context, request)
     harness.append(decision.records)
     (answer,) = decision.reply.responses
     assert (answer.resource_type, answer.resource_name) == on
@@ -45,7 +47,7 @@ def change(
 def replace(harness: Any, values: dict[str, str | None], on: tuple[int, str] = (TOPIC, "t")) -> ErrorCode:
     configs = [PlainConfig(name=name, value=value) for name, value in values.items()]
     resources = [PlainResource(resource_type=on[0], resource_name=on[1], configs=configs)]
-    decision = harness.controller.decide_alter_configs(AlterConfigsRequest(resources=resources), 0)
+    decision = decide_alter_configs(harness.context, AlterConfigsRequest(resources=resources))
     harness.append(decision.records)
     return ErrorCode(decision.reply.responses[0].error_code)
 
@@ -141,12 +143,12 @@ def test_each_resource_once_and_for_itself(topic: Any) -> None:
         return AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
 
     request = IncrementalAlterConfigsRequest(resources=[resource("nope", "1"), resource("t", "2")])
-    decision = topic.controller.decide_incremental_alter_configs(request, 0)
+    decision = decide_incremental_alter_configs(topic.context, request)
     topic.append(decision.records)
     assert [each.error_code for each in decision.reply.responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     assert topic.image.topic_config("t") == {"retention.ms": "2"}
     request = IncrementalAlterConfigsRequest(resources=[resource("t", "3"), resource("t", "4")])
-    decision = topic.controller.decide_incremental_alter_configs(request, 0)
+    decision = decide_incremental_alter_configs(topic.context, request)
     assert {each.error_code for each in decision.reply.responses} == {ErrorCode.INVALID_REQUEST}
     assert decision.records == []
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.elect_leaders import decide_balance_leaders, decide_elect_leaders
+from ottla.controller.unclean import decide_elect_unclean
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
@@ -19,7 +22,7 @@ def elect(harness: Any, kind: int, named: dict[str, list[int]] | None) -> dict[t
     if named is not None:
         asked = [TopicPartitions(topic=name, partitions=numbers) for name, numbers in named.items()]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
-    reply = harness.take(harness.controller.decide_elect_leaders(request, 0))
+    reply = harness.take(decide_elect_leaders(harness.context, request))
     assert reply.error_code == 0
     return {
         (topic.topic, each.partition_id): each.error_code
@@ -78,24 +81,24 @@ def test_unclean_election_on_request(cluster: Any) -> None:
 
 
 def test_there_are_two_kinds_of_elections(cluster: Any) -> None:
-    decision = cluster.controller.decide_elect_leaders(ElectLeadersRequest(election_type=2), 0)
+    decision = decide_elect_leaders(cluster.context, ElectLeadersRequest(election_type=2))
     assert decision.reply.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_balance(cluster: Any, new_harness: Any) -> None:
     cluster.create("t", *([1, 2],) * 10, [2, 1])
     away_from_1(cluster)
-    moved = cluster.take(cluster.controller.decide_balance_leaders(0))
+    moved = cluster.take(decide_balance_leaders(cluster.context))
     assert moved == [("t", number) for number in range(10)]
     assert all(cluster.partition("t", number).leader == 1 for number in range(10))
-    assert cluster.take(cluster.controller.decide_balance_leaders(0)) == []
+    assert cluster.take(decide_balance_leaders(cluster.context)) == []
 
 
 def test_a_small_imbalance_is_left_alone(cluster: Any) -> None:
     cluster.create("t", *([1, 2],) * 10)
     away_from_1(cluster)
     elect(cluster, 0, {"t": list(range(1, 10))})
-    assert cluster.take(cluster.controller.decide_balance_leaders(0)) == [], "one of ten is not above 10 %"
+    assert cluster.take(decide_balance_leaders(cluster.context)) == [], "one of ten is not above 10 %"
 
 
 def test_balance_can_be_switched_off(new_harness: Any) -> None:
@@ -105,14 +108,14 @@ def test_balance_can_be_switched_off(new_harness: Any) -> None:
     harness.create("t", [1, 2])
     away_from_1(harness)
     assert harness.partition("t").leader == 2
-    assert harness.take(harness.controller.decide_balance_leaders(0)) == []
+    assert harness.take(decide_balance_leaders(harness.context)) == []
 
 
 def allow_unclean(harness: Any, resource_type: int, name: str, value: str, **how: Any) -> None:
     change = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource], **how)
-    (answer,) = harness.take(harness.controller.decide_incremental_alter_configs(request, 0)).responses
+    (answer,) = harness.take(decide_incremental_alter_configs(harness.context, request)).responses
     assert answer.error_code == 0
 
 
@@ -145,7 +148,7 @@ def test_unclean_as_soon_as_the_cluster_allows_it(cluster: Any) -> None:
 
 def test_unclean_by_the_clock(cluster: Any) -> None:
     stand_still(cluster, "t", "u")
-    assert cluster.take(cluster.controller.decide_elect_unclean(0)) == 0
+    assert cluster.take(decide_elect_unclean(cluster.context)) == 0
     # As if a controller with another file had taken over.
     cluster.append(
         [
@@ -154,6 +157,6 @@ def test_unclean_by_the_clock(cluster: Any) -> None:
             )
         ]
     )
-    assert cluster.take(cluster.controller.decide_elect_unclean(0)) == 1
+    assert cluster.take(decide_elect_unclean(cluster.context)) == 1
     assert [cluster.partition(name).leader for name in "tu"] == [1, -1]
     assert len(cluster.lost) == 1

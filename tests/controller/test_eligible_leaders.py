@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_unregister_broker
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 
@@ -62,7 +63,7 @@ def test_a_crashed_broker_that_was_unregistered_is_not_trusted_either(cluster: A
     cluster.fence(2)
     cluster.fence(1)
     request = UnregisterBrokerRequest(broker_id=2)
-    cluster.take(cluster.controller.decide_unregister_broker(request, 0))
+    cluster.take(decide_unregister_broker(cluster.context, request))
     assert sets(cluster) == (-1, (), (2, 1), (1,))
     cluster.start_broker(2, incarnation=7)
     assert sets(cluster) == (-1, (), (1,), (1,))
@@ -112,12 +113,11 @@ def test_a_restart_without_a_goodbye_costs_no_more(new_harness: Any) -> None:
 def test_fencing_at_once_is_for_the_incarnation_that_is_meant(cluster: Any) -> None:
     cluster.create("t", [1, 2])
     epoch = cluster.image.brokers[1].epoch
-    decide = cluster.controller.decide_fence_broker
-    assert not decide(1, epoch - 1, 0).reply
-    assert not decide(9, epoch, 0).reply
+    assert not decide_fence_broker(cluster.context, 1, epoch - 1).reply
+    assert not decide_fence_broker(cluster.context, 9, epoch).reply
     cluster.fence(1)
     assert cluster.partition("t").leader == 2
-    decision = decide(1, epoch, 0)
+    decision = decide_fence_broker(cluster.context, 1, epoch)
     assert not decision.reply and not decision.records
 
 
@@ -134,7 +134,7 @@ def test_a_stopping_broker_waits_until_the_others_know(cluster: Any) -> None:
             want_shut_down=stop,
         )
         end = len(cluster.log)
-        return cluster.take(cluster.controller.decide_broker_heartbeat(request, cluster.now_ms, end))
+        return cluster.take(decide_broker_heartbeat(cluster.context, request, cluster.now_ms, end))
 
     behind = len(cluster.log) - 1
     beat(2, behind)

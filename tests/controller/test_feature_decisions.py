@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.controllers import decide_register_controller
 from ottla.controller.features import ELR_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from ottla.controller.min_isr import decide_settle_min_isr
+from ottla.controller.update_features import decide_update_features
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.controller_registration_request import (
     ControllerRegistrationRequest,
@@ -27,7 +31,7 @@ def update(harness: Any, *levels: tuple[str, int, int], **fields: Any) -> Any:
         for name, level, kind in levels
     ]
     request = UpdateFeaturesRequest(feature_updates=updates, **fields)
-    return harness.take(harness.controller.decide_update_features(request, 0))
+    return harness.take(decide_update_features(harness.context, request))
 
 
 def set_min_isr(harness: Any, resource_type: int, name: str, value: str | None) -> int:
@@ -36,7 +40,7 @@ def set_min_isr(harness: Any, resource_type: int, name: str, value: str | None) 
     )
     resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    reply = harness.take(harness.controller.decide_incremental_alter_configs(request, 0))
+    reply = harness.take(decide_incremental_alter_configs(harness.context, request))
     code: int = reply.responses[0].error_code
     return code
 
@@ -109,14 +113,14 @@ def test_a_lower_minimum_ends_eligibility(cluster: Any) -> None:
 
 def test_one_minimum_for_the_cluster(cluster: Any) -> None:
     assert set_min_isr(cluster, 4, "1", "2") == ErrorCode.INVALID_CONFIG
-    cluster.take(cluster.controller.decide_settle_min_isr(0))
+    cluster.take(decide_settle_min_isr(cluster.context))
     assert cluster.image.cluster_config() == {"min.insync.replicas": "1"}
-    assert cluster.controller.decide_settle_min_isr(0).records == []
+    assert decide_settle_min_isr(cluster.context).records == []
     assert set_min_isr(cluster, 4, "", None) == ErrorCode.INVALID_CONFIG
     update(cluster, (ELR_VERSION, 0, 2))
     assert set_min_isr(cluster, 4, "", None) == 0
     assert set_min_isr(cluster, 4, "1", "2") == 0
-    assert cluster.controller.decide_settle_min_isr(0).records == []
+    assert decide_settle_min_isr(cluster.context).records == []
     update(cluster, (ELR_VERSION, 1, 1))
     assert cluster.image.broker_config(1) == {}
 
@@ -132,7 +136,7 @@ def test_controllers_register(cluster: Any) -> None:
                 for name, (low, high) in levels.items()
             ],
         )
-        return cluster.take(cluster.controller.decide_register_controller(request, 0))
+        return cluster.take(decide_register_controller(cluster.context, request))
 
     assert register({}).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert register(SUPPORTED_FEATURES).error_code == 0

@@ -9,9 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from ottla.controller.brokers import decide_fence_silent_brokers
+from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.create_partitions import decide_create_partitions
 from ottla.controller.image import ClusterImage, ImageError
 from ottla.controller.image_parts import ImageDelta
 from ottla.controller.image_records import image_records
+from ottla.controller.producer_ids import decide_allocate_producer_ids
+from ottla.controller.topics import decide_create_topics, decide_delete_topics
 from ottla.protocol.api import message_class
 from ottla.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from ottla.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -75,19 +80,19 @@ class Commands(RuleBasedStateMachine):
             configs=configs if partitions > 2 else [],
         )
         request = CreateTopicsRequest(topics=[topic])
-        self.harness.append(self.harness.controller.decide_create_topics(request, 0).records)
+        self.harness.append(decide_create_topics(self.harness.context, request).records)
 
     @rule(names=st.lists(NAMES, max_size=3))
     def delete(self, names: list[str]) -> None:
         request = DeleteTopicsRequest(topic_names=names)
-        self.harness.append(self.harness.controller.decide_delete_topics(request, 0).records)
+        self.harness.append(decide_delete_topics(self.harness.context, request).records)
 
     @rule(name=NAMES, count=st.integers(-1, 9))
     def grow(self, name: str, count: int) -> None:
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)]
         )
-        self.harness.append(self.harness.controller.decide_create_partitions(request, 0).records)
+        self.harness.append(decide_create_partitions(self.harness.context, request).records)
 
     @rule(
         on=st.sampled_from([(2, "a"), (2, "b"), (4, ""), (4, "1"), (4, "2")]),
@@ -99,7 +104,7 @@ class Commands(RuleBasedStateMachine):
         config = AlterableConfig(name=name, config_operation=operation, value=value)
         resource = AlterConfigsResource(resource_type=on[0], resource_name=on[1], configs=[config])
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        self.harness.append(self.harness.controller.decide_incremental_alter_configs(request, 0).records)
+        self.harness.append(decide_incremental_alter_configs(self.harness.context, request).records)
 
     @rule(
         broker_id=st.integers(1, 3), incarnation=st.integers(1, 3), rack=st.sampled_from([None, "r1", "r2"])
@@ -117,14 +122,14 @@ class Commands(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1_000, 5_000, 10_000]))
     def wait(self, ms: int) -> None:
         self.harness.now_ms += ms
-        decision = self.harness.controller.decide_fence_silent_brokers(self.harness.now_ms)
+        decision = decide_fence_silent_brokers(self.harness.context, self.harness.now_ms)
         self.harness.append(decision.records)
 
     @rule()
     def producer_ids(self) -> None:
         broker = self.harness.image.brokers[1]
         request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=broker.epoch)
-        self.harness.append(self.harness.controller.decide_allocate_producer_ids(request, 0).records)
+        self.harness.append(decide_allocate_producer_ids(self.harness.context, request).records)
 
     @invariant()
     def replay_and_snapshot_give_the_same_image(self) -> None:

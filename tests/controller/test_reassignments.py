@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.controller.reassignments import (
+    decide_alter_partition_reassignments,
+    decide_list_partition_reassignments,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -23,7 +27,7 @@ def reassign(
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[asked])])
     for key, value in fields.items():
         setattr(request, key, value)
-    reply = harness.take(harness.controller.decide_alter_partition_reassignments(request, 0))
+    reply = harness.take(decide_alter_partition_reassignments(harness.context, request))
     code: int = reply.responses[0].partitions[0].error_code
     return code
 
@@ -31,7 +35,7 @@ def reassign(
 def listed(harness: Any, *names: str) -> list[tuple[str, int, list[int], list[int], list[int]]]:
     topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 1, 9]) for name in names]
     request = ListPartitionReassignmentsRequest(topics=topics or None)
-    decision = harness.controller.decide_list_partition_reassignments(request, 0)
+    decision = decide_list_partition_reassignments(harness.context, request)
     assert decision.records == []
     return [
         (topic.name, each.partition_index, each.replicas, each.adding_replicas, each.removing_replicas)

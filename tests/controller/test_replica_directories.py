@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.controller.assign_directories import decide_assign_replicas_to_dirs
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -23,7 +24,7 @@ def assign(harness: Any, broker_id: int, directory: bytes, name: str, *numbers: 
     request.broker_epoch = broker.epoch if broker is not None else 0
     for key, value in fields.items():
         setattr(request, key, value)
-    reply = harness.take(harness.controller.decide_assign_replicas_to_dirs(request, 0))
+    reply = harness.take(decide_assign_replicas_to_dirs(harness.context, request))
     if reply.error_code:
         return reply.error_code
     return [each.error_code for each in reply.directories[0].topics[0].partitions]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ottla.controller.create_partitions import decide_create_partitions
+from ottla.controller.topics import decide_create_topics, decide_delete_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_partitions_request import (
     CreatePartitionsAssignment,
@@ -40,7 +42,7 @@ def by_hand(*replicas: list[int], first: int = 0) -> dict[str, Any]:
 
 def create(harness: Any, *topics: CreatableTopic, validate_only: bool = False) -> list[Any]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    decision = harness.controller.decide_create_topics(request, harness.now_ms)
+    decision = decide_create_topics(harness.context, request)
     harness.append(decision.records)
     return list(decision.reply.topics)
 
@@ -166,7 +168,7 @@ def delete(
     harness: Any, *names: str, topics: tuple[DeleteTopicState, ...] = ()
 ) -> list[tuple[Any, ErrorCode]]:
     request = DeleteTopicsRequest(topic_names=list(names), topics=list(topics))
-    decision = harness.controller.decide_delete_topics(request, harness.now_ms)
+    decision = decide_delete_topics(harness.context, request)
     harness.append(decision.records)
     return [(each.name, ErrorCode(each.error_code)) for each in decision.reply.responses]
 
@@ -211,7 +213,7 @@ def more(
     assignments = None if by_hand is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in by_hand]
     topics = [CreatePartitionsTopic(name=name, count=count, assignments=assignments)]
     request = CreatePartitionsRequest(topics=topics, **fields)
-    decision = harness.controller.decide_create_partitions(request, harness.now_ms)
+    decision = decide_create_partitions(harness.context, request)
     harness.append(decision.records)
     return ErrorCode(decision.reply.results[0].error_code)
 
@@ -239,6 +241,6 @@ def test_more_partitions_refused(cluster: Any) -> None:
     assert more(cluster, "t", 3, [[1]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert more(cluster, "t", 3, [[1, 9]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     twice = [CreatePartitionsTopic(name="t", count=3, assignments=None)] * 2
-    decision = cluster.controller.decide_create_partitions(CreatePartitionsRequest(topics=twice), 0)
+    decision = decide_create_partitions(cluster.context, CreatePartitionsRequest(topics=twice))
     assert [each.error_code for each in decision.reply.results] == [ErrorCode.INVALID_REQUEST]
     assert decision.records == []

@@ -242,7 +242,7 @@ def _all_offline(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(request.offline_log_dirs)
 
 
-def decide_fence_silent(context: Context, now_ms: int) -> Outcome:
+def decide_fence_silent_brokers(context: Context, now_ms: int) -> Outcome:
     """Fence a broker whose session has ended; the reply names it. Call it until the reply is empty: one at
     a time, because the next must see what this one changed in the partitions."""
     session_ms = context.config.get_int("broker.session.timeout.ms")

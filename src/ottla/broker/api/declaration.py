@@ -17,7 +17,7 @@ from ottla.protocol.message import Message
 if TYPE_CHECKING:
     from ottla.broker.api.parts import ApiParts
     from ottla.broker.net.request import Request
-    from ottla.controller.controller import Controller
+    from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
 
 # Who decides a request.
@@ -30,15 +30,15 @@ Handler = Callable[["Request", Any], Any]
 Refuse = Callable[[Any, int, str], Message]
 
 
-class DecisionContext(NamedTuple):
-    """What the active controller adds to a request when it decides it."""
+class DecisionPoint(NamedTuple):
+    """Where the active controller is when it decides a request."""
 
     now_ms: int
     next_offset: int  # of the first record that the decision appends
     lost_contact: Callable[[int], bool]  # is the connection of this broker known to be closed?
 
 
-Decide = Callable[["Controller", Any, DecisionContext], "Outcome"]
+Decide = Callable[["Context", Any, DecisionPoint], "Outcome"]
 
 
 class ApiDeclaration:

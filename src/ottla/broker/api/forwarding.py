@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api.declaration import CONTROLLER, QUORUM_LEADER, ApiDeclaration, Decide, Handler, Refuse
+from ottla.broker.api.declaration import CONTROLLER, QUORUM_LEADER, ApiDeclaration, Handler, Refuse
 from ottla.broker.api.refusal import refuse_whole
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
 from ottla.broker.metadata.controller_loop import NotController
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.quorum_node import QuorumNode
     from ottla.broker.net.request import Request
+    from ottla.controller.context import Context
+    from ottla.machines.outcome import Outcome
     from ottla.protocol.api_keys import ApiKey
     from ottla.protocol.message import Message
 
@@ -30,16 +32,17 @@ if TYPE_CHECKING:
 def controller_api(
     key: ApiKey,
     *,
-    decide: Decide,
+    decide: Callable[[Context, Any], Outcome],
     refuse: Refuse = refuse_whole,
     adapt: Callable[[Any, int], None] | None = None,
 ) -> ApiDeclaration:
-    """The declaration of an API that the active controller decides."""
+    """The declaration of an API that the active controller decides: `decide` is a function of
+    `ottla.controller`. (One that also needs the time or the end of the log declares its API itself.)"""
     api = ApiDeclaration(
         key,
         lambda parts: ForwardToController(api, parts.controller).handle,
         decided_by=CONTROLLER,
-        decide=decide,
+        decide=lambda context, message, _: decide(context, message),
         refuse=refuse,
         adapt=adapt,
     )

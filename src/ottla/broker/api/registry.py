@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.api.declaration import QUORUM_LEADER, ApiDeclaration, DecisionContext
+from ottla.broker.api.declaration import QUORUM_LEADER, ApiDeclaration, DecisionPoint
 from ottla.protocol.api import API_BY_KEY, snake_case
 from ottla.protocol.api_keys import ApiKey
 
@@ -88,6 +88,6 @@ def decision_of(message: Message, lost_contact: Callable[[int], bool]) -> Decide
     if decide is None:
         assert found.decided_by == QUORUM_LEADER, f"{found} is not for the controller"
         return None
-    return lambda controller, now_ms, next_offset: decide(
-        controller, message, DecisionContext(now_ms, next_offset, lost_contact)
+    return lambda context, now_ms, next_offset: decide(
+        context, message, DecisionPoint(now_ms, next_offset, lost_contact)
     )

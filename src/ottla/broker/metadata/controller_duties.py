@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.metadata.controller_loop import ControllerLoop, NotController
 from ottla.broker.net.peer import Peer, PeerLost
+from ottla.controller.brokers import decide_fence_broker, decide_fence_silent_brokers
+from ottla.controller.elect_leaders import decide_balance_leaders
+from ottla.controller.unclean import decide_elect_unclean
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -89,7 +92,7 @@ class ControllerDuties:
                 log.warning("broker fenced: broker=%d reason=%s", broker_id, reason)
 
         future = self._controller.submit(
-            lambda controller, now_ms, _: controller.decide_fence_broker(broker_id, broker_epoch, now_ms)
+            lambda context, *_: decide_fence_broker(context, broker_id, broker_epoch)
         )
         future.add_done_callback(decided)
 
@@ -98,20 +101,22 @@ class ControllerDuties:
     async def _watch_sessions(self) -> None:
         while True:
             await asyncio.sleep(self._session_check_ms / 1000)
-            while silent := await self._decide(lambda c, now_ms, _: c.decide_fence_silent_brokers(now_ms)):
+            while silent := await self._decide(
+                lambda context, now_ms, _: decide_fence_silent_brokers(context, now_ms)
+            ):
                 log.warning("broker fenced: broker=%d reason=silent for the session timeout", silent[0])
 
     async def _balance(self) -> None:
         while True:
             await asyncio.sleep(self._balance_ms / 1000)
-            moved = await self._decide(lambda c, now_ms, _: c.decide_balance_leaders(now_ms))
+            moved = await self._decide(lambda context, *_: decide_balance_leaders(context))
             if moved:
                 log.info("leadership back to preferred replicas: partitions=%d", len(moved))
 
     async def _elect_unclean(self) -> None:
         """Elect leaders for partitions that allow an unclean election; the controller loop logs each."""
         while True:
-            await self._decide(lambda c, now_ms, _: c.decide_elect_unclean(now_ms))
+            await self._decide(lambda context, *_: decide_elect_unclean(context))
             await asyncio.sleep(self._unclean_check_ms / 1000)
 
     async def _decide(self, decide: Decide) -> Any:

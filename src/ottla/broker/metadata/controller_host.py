@@ -123,6 +123,7 @@ class ControllerHost:
 
     def _activate(self, raft: RaftDriver) -> None:
         from ottla.broker.metadata.controller_duties import ControllerDuties
+        from ottla.controller.min_isr import decide_settle_min_isr
 
         controller = Controller(
             self._metadata.copy_image(),
@@ -136,7 +137,7 @@ class ControllerHost:
         )
         if not self._metadata.image.features:
             self._submit(lambda *_: Outcome(True, records=bootstrap_records()))
-        self._submit(lambda controller, now_ms, _: controller.decide_settle_min_isr(now_ms))
+        self._submit(lambda context, *_: decide_settle_min_isr(context))
         log.info("controller: active in epoch=%d", self._epoch)
         self._duties = ControllerDuties(self._config, self._metadata, self.active)
         self._duties.start()

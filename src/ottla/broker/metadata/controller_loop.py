@@ -24,6 +24,7 @@ from ottla.storage.errors import DiskFull, StorageError
 if TYPE_CHECKING:
     from ottla.broker.hosting.machine_log import Producer
     from ottla.broker.metadata.raft_driver import RaftDriver
+    from ottla.controller.context import Context
     from ottla.controller.controller import Controller
     from ottla.controller.image import ClusterImage
     from ottla.machines.outcome import Outcome
@@ -33,8 +34,8 @@ GROUP_MAX = 64  # commands that share one append
 
 log = logging.getLogger("ottla.controller")
 
-# Controller, time, offset of the decision's first record.
-Decide = Callable[["Controller", int, int], "Outcome"]
+# The controller's context, the time, the offset of the decision's first record.
+Decide = Callable[["Context", int, int], "Outcome"]
 
 
 class NotController(Exception):
@@ -163,7 +164,7 @@ class ControllerLoop:
         for command in group:
             now_ms = self._clock()
             try:
-                outcome = command.decide(self._controller, now_ms, next_offset)
+                outcome = command.decide(self._controller.context, now_ms, next_offset)
                 self._controller.apply(outcome.records)
             except Exception as error:
                 log.exception("command failed")
@@ -198,6 +199,6 @@ class ControllerLoop:
 
     def _roll_back(self) -> None:
         self._rolling_back = False
-        self._controller.go_back_to(self._committed_image())
+        self._controller.roll_back_to(self._committed_image())
         if self._queue:
             self._schedule()

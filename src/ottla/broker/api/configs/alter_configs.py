@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.configs import decide_alter_configs
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -12,14 +13,7 @@ from ottla.protocol.messages.alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest
-
-
-def decide(controller: Controller, message: AlterConfigsRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_alter_configs(message, context.now_ms)
 
 
 def refuse(message: AlterConfigsRequest, code: int, reason: str) -> AlterConfigsResponse:
@@ -36,4 +30,4 @@ def refuse(message: AlterConfigsRequest, code: int, reason: str) -> AlterConfigs
     )
 
 
-API = controller_api(ApiKey.ALTER_CONFIGS, decide=decide, refuse=refuse)
+API = controller_api(ApiKey.ALTER_CONFIGS, decide=decide_alter_configs, refuse=refuse)

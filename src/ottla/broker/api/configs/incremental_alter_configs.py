@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.configs import decide_incremental_alter_configs
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -12,16 +13,7 @@ from ottla.protocol.messages.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-
-
-def decide(
-    controller: Controller, message: IncrementalAlterConfigsRequest, context: DecisionContext
-) -> Outcome:
-    return controller.decide_incremental_alter_configs(message, context.now_ms)
 
 
 def refuse(
@@ -40,4 +32,4 @@ def refuse(
     )
 
 
-API = controller_api(ApiKey.INCREMENTAL_ALTER_CONFIGS, decide=decide, refuse=refuse)
+API = controller_api(ApiKey.INCREMENTAL_ALTER_CONFIGS, decide=decide_incremental_alter_configs, refuse=refuse)

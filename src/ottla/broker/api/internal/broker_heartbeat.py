@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.api.declaration import CONTROLLER, ApiDeclaration
 from ottla.broker.api.forwarding import ForwardToController
 from ottla.broker.api.refusal import refuse_whole
+from ottla.controller.brokers import decide_broker_heartbeat
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext, Handler
+    from ottla.broker.api.declaration import DecisionPoint, Handler
     from ottla.broker.api.parts import ApiParts
     from ottla.broker.net.request import Request
-    from ottla.controller.controller import Controller
+    from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 
 
-def decide(controller: Controller, message: BrokerHeartbeatRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_broker_heartbeat(message, context.now_ms, context.next_offset)
+def decide(context: Context, message: BrokerHeartbeatRequest, at: DecisionPoint) -> Outcome:
+    return decide_broker_heartbeat(context, message, at.now_ms, at.next_offset)
 
 
 def create(parts: ApiParts) -> Handler:

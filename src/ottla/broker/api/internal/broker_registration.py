@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.api.forwarding import controller_api
+from ottla.broker.api.declaration import CONTROLLER, ApiDeclaration
+from ottla.broker.api.forwarding import ForwardToController
+from ottla.broker.api.refusal import refuse_whole
+from ottla.controller.brokers import decide_register_broker
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
+    from ottla.broker.api.declaration import DecisionPoint, Handler
+    from ottla.broker.api.parts import ApiParts
+    from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 
 
-def decide(controller: Controller, message: BrokerRegistrationRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_register_broker(
-        message,
-        context.now_ms,
-        context.next_offset,
-        lost_contact=context.lost_contact(message.broker_id),
-    )
+def decide(context: Context, message: BrokerRegistrationRequest, at: DecisionPoint) -> Outcome:
+    lost_contact = at.lost_contact(message.broker_id)
+    return decide_register_broker(context, message, at.now_ms, at.next_offset, lost_contact=lost_contact)
 
 
-API = controller_api(ApiKey.BROKER_REGISTRATION, decide=decide)
+def create(parts: ApiParts) -> Handler:
+    return ForwardToController(API, parts.controller).handle
+
+
+API = ApiDeclaration(
+    ApiKey.BROKER_REGISTRATION, create, decided_by=CONTROLLER, decide=decide, refuse=refuse_whole
+)

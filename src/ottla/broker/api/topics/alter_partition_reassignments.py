@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.reassignments import decide_alter_partition_reassignments
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
@@ -13,18 +14,9 @@ from ottla.protocol.messages.alter_partition_reassignments_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.alter_partition_reassignments_request import (
         AlterPartitionReassignmentsRequest,
     )
-
-
-def decide(
-    controller: Controller, message: AlterPartitionReassignmentsRequest, context: DecisionContext
-) -> Outcome:
-    return controller.decide_alter_partition_reassignments(message, context.now_ms)
 
 
 def refuse(
@@ -49,4 +41,6 @@ def refuse(
     )
 
 
-API = controller_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, decide=decide, refuse=refuse)
+API = controller_api(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS, decide=decide_alter_partition_reassignments, refuse=refuse
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.create_partitions import decide_create_partitions
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_partitions_response import (
     CreatePartitionsResponse,
@@ -12,14 +13,7 @@ from ottla.protocol.messages.create_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.create_partitions_request import CreatePartitionsRequest
-
-
-def decide(controller: Controller, message: CreatePartitionsRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_create_partitions(message, context.now_ms)
 
 
 def refuse(message: CreatePartitionsRequest, code: int, reason: str) -> CreatePartitionsResponse:
@@ -31,4 +25,4 @@ def refuse(message: CreatePartitionsRequest, code: int, reason: str) -> CreatePa
     )
 
 
-API = controller_api(ApiKey.CREATE_PARTITIONS, decide=decide, refuse=refuse)
+API = controller_api(ApiKey.CREATE_PARTITIONS, decide=decide_create_partitions, refuse=refuse)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.topics import decide_create_topics
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.create_topics_request import CreateTopicsRequest
-
-
-def decide(controller: Controller, message: CreateTopicsRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_create_topics(message, context.now_ms)
 
 
 def refuse(message: CreateTopicsRequest, code: int, reason: str) -> CreateTopicsResponse:
@@ -28,4 +22,4 @@ def refuse(message: CreateTopicsRequest, code: int, reason: str) -> CreateTopics
     )
 
 
-API = controller_api(ApiKey.CREATE_TOPICS, decide=decide, refuse=refuse)
+API = controller_api(ApiKey.CREATE_TOPICS, decide=decide_create_topics, refuse=refuse)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.topics import decide_delete_topics
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
-
-
-def decide(controller: Controller, message: DeleteTopicsRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_delete_topics(message, context.now_ms)
 
 
 def refuse(message: DeleteTopicsRequest, code: int, reason: str) -> DeleteTopicsResponse:
@@ -30,4 +24,4 @@ def refuse(message: DeleteTopicsRequest, code: int, reason: str) -> DeleteTopics
     return DeleteTopicsResponse(responses=by_name + by_name_or_id)
 
 
-API = controller_api(ApiKey.DELETE_TOPICS, decide=decide, refuse=refuse)
+API = controller_api(ApiKey.DELETE_TOPICS, decide=decide_delete_topics, refuse=refuse)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
+from ottla.controller.elect_leaders import decide_elect_leaders
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,
@@ -14,14 +15,7 @@ from ottla.protocol.messages.elect_leaders_response import (
 from ottla.protocol.versions import ELECT_LEADERS_ERROR_CODE_SINCE
 
 if TYPE_CHECKING:
-    from ottla.broker.api.declaration import DecisionContext
-    from ottla.controller.controller import Controller
-    from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest
-
-
-def decide(controller: Controller, message: ElectLeadersRequest, context: DecisionContext) -> Outcome:
-    return controller.decide_elect_leaders(message, context.now_ms)
 
 
 def refuse(message: ElectLeadersRequest, code: int, reason: str) -> ElectLeadersResponse:
@@ -47,4 +41,4 @@ def adapt(response: ElectLeadersResponse, version: int) -> None:
         response.error_code = 0
 
 
-API = controller_api(ApiKey.ELECT_LEADERS, decide=decide, refuse=refuse, adapt=adapt)
+API = controller_api(ApiKey.ELECT_LEADERS, decide=decide_elect_leaders, refuse=refuse, adapt=adapt)
