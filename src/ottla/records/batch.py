@@ -145,10 +145,10 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     if pos < 0 or len(buf) - pos < HEADER_BYTES:
         raise CorruptBatch(f"{max(len(buf) - pos, 0)} bytes are less than a batch header of {HEADER_BYTES}")
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
-    if header[3] != MAGIC:
-        raise CorruptBatch(f"magic {header[3]} is not {MAGIC}")
-    if header[1] < BATCH_LENGTH_MIN:
-        raise CorruptBatch(f"batch length {header[1]} is less than the header's {BATCH_LENGTH_MIN}")
+    if header.magic != MAGIC:
+        raise CorruptBatch(f"magic {header.magic} is not {MAGIC}")
+    if header.batch_length < BATCH_LENGTH_MIN:
+        raise CorruptBatch(f"batch length {header.batch_length} is less than the header's {BATCH_LENGTH_MIN}")
     return header
 
 
@@ -158,8 +158,8 @@ def compute_crc(buf: Buffer, pos: int, size_bytes: int) -> int:
 
 def crc_ok(buf: Buffer, pos: int, header: BatchHeader) -> bool:
     """Whether the whole batch is in the buffer and its checksum matches."""
-    end = pos + header[1] + LENGTH_PREFIX_BYTES
-    return end <= len(buf) and crc32c(memoryview(buf)[pos + ATTRIBUTES_POS : end]) == header[4]
+    end = pos + header.batch_length + LENGTH_PREFIX_BYTES
+    return end <= len(buf) and crc32c(memoryview(buf)[pos + ATTRIBUTES_POS : end]) == header.crc
 
 
 def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) -> None:
@@ -185,10 +185,10 @@ def set_max_timestamp(
 def seal(buf: WritableBuffer, header: BatchHeader) -> BatchHeader:
     """Write `header` before the records that are already in `buf`, with their length and checksum."""
     length = len(buf) - LENGTH_PREFIX_BYTES
-    HEADER.pack_into(buf, 0, header[0], length, *header[2:])
+    HEADER.pack_into(buf, 0, header.base_offset, length, *header[2:])
     crc = compute_crc(buf, 0, len(buf))
     _CRC.pack_into(buf, CRC_POS, crc)
-    return tuple.__new__(BatchHeader, (header[0], length, header[2], header[3], crc, *header[5:]))
+    return tuple.__new__(BatchHeader, (header.base_offset, length, *header[2:4], crc, *header[5:]))
 
 
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
@@ -201,7 +201,7 @@ def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     length = len(buf)
     while length - pos >= HEADER_BYTES:
         header = read_header(buf, pos)
-        end = pos + header[1] + LENGTH_PREFIX_BYTES
+        end = pos + header.batch_length + LENGTH_PREFIX_BYTES
         if end > length:
             return
         yield pos, header

@@ -133,7 +133,7 @@ def _check_closely(buffer: WritableBuffer, rules: AppendRules, now_ms: int) -> C
     """Do all checks, apply the topic's changes, and report precisely what is invalid."""
     header = _read_single_header(buffer, rules)
     _check_header(header)
-    codec = header[5] & CODEC_MASK
+    codec = header.attributes & CODEC_MASK
     target_codec = rules.target_codec
     recompress = target_codec is not None and target_codec != codec
     if rules.log_append_time:
@@ -143,16 +143,18 @@ def _check_closely(buffer: WritableBuffer, rules: AppendRules, now_ms: int) -> C
             INT64_MIN if rules.before_max_ms == INT64_MAX else max(now_ms - rules.before_max_ms, INT64_MIN)
         )
         high_ms = min(now_ms + rules.after_max_ms, INT64_MAX)
-    max_timestamp = header[8]
+    max_timestamp = header.max_timestamp
     if (
         rules.compacted
         or low_ms != INT64_MIN
         or max_timestamp > high_ms
-        or (codec == 0 and (kernel.COMPILED or header[12] <= PURE_WALK_RECORDS_MAX))
+        or (codec == 0 and (kernel.COMPILED or header.records_count <= PURE_WALK_RECORDS_MAX))
         or (codec != 0 and recompress)
     ):
         plain, start, end = records_section(buffer, 0, header, rules.decompressed_bytes_max)
-        walked = kernel.walk(plain, start, end, header[12], header[7], low_ms, high_ms, rules.compacted)
+        walked = kernel.walk(
+            plain, start, end, header.records_count, header.base_timestamp, low_ms, high_ms, rules.compacted
+        )
         if walked[0] or walked[7] is not None:
             raise _records_refused(walked, low_ms, high_ms)
         max_timestamp = walked[3]
@@ -194,7 +196,7 @@ def _read_single_header(buffer: WritableBuffer, rules: AppendRules) -> BatchHead
         header = read_header(buffer)
     except CorruptBatch as error:
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"The batch is corrupt: {error}") from None
-    size_bytes = header[1] + LENGTH_PREFIX_BYTES
+    size_bytes = header.batch_length + LENGTH_PREFIX_BYTES
     if size_bytes > length:
         raise _invalid(f"The batch should have {size_bytes} bytes, but has only {length}")
     if size_bytes > rules.max_message_bytes:
@@ -214,13 +216,13 @@ def _too_large(size_bytes: int, rules: AppendRules) -> RecordsError:
 
 
 def _check_header(header: BatchHeader) -> None:
-    count = header[12]
-    attributes = header[5]
-    if header[0] != 0:
+    count = header.records_count
+    attributes = header.attributes
+    if header.base_offset != 0:
         raise _invalid(f"The base offset of a produced batch must be 0, not {header.base_offset}")
     if count <= 0:
         raise _invalid(f"The batch claims {count} records")
-    if header[6] != count - 1:
+    if header.last_offset_delta != count - 1:
         raise _invalid(f"Last offset delta {header.last_offset_delta} does not match {count} records")
     if attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT | DELETE_HORIZON_BIT):
         if attributes & CODEC_MASK > ZSTD:
@@ -232,7 +234,7 @@ def _check_header(header: BatchHeader) -> None:
             raise RecordsError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set LogAppendTime")
         if attributes & DELETE_HORIZON_BIT:
             raise _invalid("Clients may not set a delete horizon")
-    if header[9] >= 0 and header[11] < 0:
+    if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(f"Invalid sequence {header.base_sequence} for producer id {header.producer_id}")
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.records.batch import CorruptBatch, RecordsError, crc_ok, iter_headers, stamp
+from ottla.records.batch import (
+    LENGTH_PREFIX_BYTES,
+    CorruptBatch,
+    RecordsError,
+    crc_ok,
+    iter_headers,
+    stamp,
+)
 from ottla.storage.errors import CorruptLog, DiskFull, StorageError, UnexpectedAppendOffset
 from ottla.storage.files import Bytes
 from ottla.storage.log.durability import Durability
@@ -61,9 +68,9 @@ def append_group(
     log: AppendableLog, group: Sequence[CheckedRecords], leader_epoch: int, now_ms: int
 ) -> list[AppendResult]:
     """See `PartitionLog.append_group`."""
-    last_offset = log.log_end_offset + sum(checked.header[6] + 1 for checked in group) - 1
+    last_offset = log.log_end_offset + sum(checked.header.last_offset_delta + 1 for checked in group) - 1
     nbytes = sum(len(checked.buffer) for checked in group)
-    latest = max(checked.header[8] for checked in group)
+    latest = max(checked.header.max_timestamp for checked in group)
     if not log.segments.active.should_roll(nbytes, latest, last_offset, log.config, now_ms):
         return _append_together(log, group, leader_epoch)
     results: list[AppendResult] = []
@@ -127,7 +134,7 @@ def _prepare_group(
     offset = first_offset
     for checked in group:
         buffer, header = checked.buffer, checked.header
-        if header[9] >= 0:
+        if header.producer_id >= 0:
             try:
                 duplicate = state.check(header)
             except RecordsError:
@@ -140,10 +147,10 @@ def _prepare_group(
                 results.append(found)
                 continue
             state.update(header, offset)  # the producer's next batch is checked against this one
-        last_offset = offset + header[6]
+        last_offset = offset + header.last_offset_delta
         stamp(buffer, 0, offset, leader_epoch)
         buffers.append(buffer)
-        batches.append(Appended(len(buffer), last_offset, header[8]))
+        batches.append(Appended(len(buffer), last_offset, header.max_timestamp))
         results.append(AppendResult(offset, last_offset, checked.log_append_time_ms, False))
         offset = last_offset + 1
     return _PreparedGroup(results, buffers, batches, offset)
@@ -223,7 +230,7 @@ def _stamp_batches(
     for position, header in headers:
         stamp(buffer, position, offset, leader_epoch)
         offsets.append(offset)
-        offset += header[6] + 1
+        offset += header.last_offset_delta + 1
     return offsets
 
 
@@ -252,8 +259,14 @@ def _list_batches(headers: Headers, offsets: Sequence[int]) -> _BatchList:
     max_timestamp = -1
     has_producer = False
     for (_, header), offset in zip(headers, offsets, strict=True):
-        batches.append(Appended(header[1] + 12, offset + header[6], header[8]))
-        max_timestamp = max(max_timestamp, header[8])
-        if header[9] >= 0:
+        batches.append(
+            Appended(
+                header.batch_length + LENGTH_PREFIX_BYTES,
+                offset + header.last_offset_delta,
+                header.max_timestamp,
+            )
+        )
+        max_timestamp = max(max_timestamp, header.max_timestamp)
+        if header.producer_id >= 0:
             has_producer = True
     return _BatchList(batches, max_timestamp, has_producer)

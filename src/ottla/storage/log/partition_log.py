@@ -176,20 +176,20 @@ class PartitionLog:
             self.require_usable()
         buffer, header, append_time_ms = checked.buffer, checked.header, checked.log_append_time_ms
         state = self.producers.state or self.producer_state
-        if header[9] >= 0:
+        if header.producer_id >= 0:
             duplicate = state.check(header)
             if duplicate is not None:
                 append_time_ms = duplicate.timestamp if append_time_ms >= 0 else -1
                 return AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
         first_offset = self.log_end_offset
-        last_offset = first_offset + header[6]
+        last_offset = first_offset + header.last_offset_delta
         stamp(buffer, 0, first_offset, leader_epoch)
         config = self.config
         try:
             active = self.segments.active
-            if active.should_roll(len(buffer), header[8], last_offset, config, now_ms):
+            if active.should_roll(len(buffer), header.max_timestamp, last_offset, config, now_ms):
                 active = self.roll_at(first_offset, now_ms)
-            active.append_batch(buffer, last_offset, header[8], config.index_interval_bytes)
+            active.append_batch(buffer, last_offset, header.max_timestamp, config.index_interval_bytes)
         except StorageError as error:
             stamp(buffer, 0, 0, leader_epoch)  # restore the buffer: the caller may retry
             if isinstance(error, DiskFull | CorruptLog):
@@ -197,7 +197,7 @@ class PartitionLog:
             raise self.log_dir.fail(error) from error
         self.log_end_offset = state.map_end_offset = last_offset + 1
         self.durability.changed = True
-        if header[9] >= 0:
+        if header.producer_id >= 0:
             state.update(header, first_offset)
         if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)

@@ -41,7 +41,10 @@ class LogReader:
                 position = found[0]
             if position >= segment.size:
                 continue
-            limit = self._limit(index, upper_offset, log_end_offset)
+            if segments.end_offset(index, log_end_offset) <= upper_offset:
+                limit = segment.size
+            else:
+                limit = self._position_of(upper_offset, segment)
             if limit <= position:
                 break
             end, next_offset = _end(segment, position, limit, upper_offset, max_bytes, min_one_batch)
@@ -53,11 +56,8 @@ class LogReader:
             return FileRegion(segment.log, position, checked_end - position, next_offset)
         return EMPTY_REGION
 
-    def _limit(self, index: int, upper_offset: int, log_end_offset: int) -> int:
-        """The position in the segment at `index` where `upper_offset` begins."""
-        segment = self._segments[index]
-        if self._segments.end_offset(index, log_end_offset) <= upper_offset:
-            return segment.size
+    def _position_of(self, upper_offset: int, segment: Segment) -> int:
+        """The position in the segment where `upper_offset` begins."""
         position = self._known_position(upper_offset, segment)
         if position < 0:
             found = segment.find(upper_offset)

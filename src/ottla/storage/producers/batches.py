@@ -52,7 +52,7 @@ def update_producers(
 ) -> None:
     """Apply appended batches to the producer state; add aborted transactions to the segment's index."""
     for (position, header), offset in zip(headers, offsets, strict=True):
-        if header[9] < 0:
+        if header.producer_id < 0:
             continue
         if not header.is_control:
             state.update(header, offset)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, read_header
+from ottla.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, BatchHeader, CorruptBatch, read_header
 from ottla.storage.errors import CorruptLog
 from ottla.storage.files import File
 
 _CHUNK_BYTES = 8192
 _BODY_CHUNK_BYTES = 1 << 20
-_LENGTH_BYTES = 12
 
 
 def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -30,12 +29,14 @@ def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
             header = read_header(chunk, inside)
         except CorruptBatch as error:
             raise CorruptLog(file.path, f"no batch at position {position}: {error}") from None
-        size = header[1] + _LENGTH_BYTES
-        if header[0] < next_offset or header[6] < 0 or position + size > end:
-            reason = f"batch at position {position} (offset {header[0]}, {size} bytes) does not fit here"
+        size = header.batch_length + LENGTH_PREFIX_BYTES
+        if header.base_offset < next_offset or header.last_offset_delta < 0 or position + size > end:
+            reason = (
+                f"batch at position {position} (offset {header.base_offset}, {size} bytes) does not fit here"
+            )
             raise CorruptLog(file.path, reason)
         yield position, header
-        next_offset = header[0] + header[6] + 1
+        next_offset = header.base_offset + header.last_offset_delta + 1
         position += size
 
 
@@ -56,12 +57,12 @@ def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
             header = read_header(chunk, inside)
         except CorruptBatch:
             return
-        size = header[1] + _LENGTH_BYTES
-        if header[0] < next_offset or header[6] < 0 or position + size > end:
+        size = header.batch_length + LENGTH_PREFIX_BYTES
+        if header.base_offset < next_offset or header.last_offset_delta < 0 or position + size > end:
             return
         if inside + size > len(chunk):
             chunk = file.read(position, max(size, min(_BODY_CHUNK_BYTES, end - position)))
             chunk_at, inside = position, 0
         yield position, header, crc_ok(chunk, inside, header)
-        next_offset = header[0] + header[6] + 1
+        next_offset = header.base_offset + header.last_offset_delta + 1
         position += size

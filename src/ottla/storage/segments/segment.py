@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import LENGTH_PREFIX_BYTES, BatchHeader
 from ottla.storage.errors import CorruptLog, StorageError
 from ottla.storage.files import Bytes, File, Files
 from ottla.storage.index.index_file import CorruptIndex
@@ -321,7 +321,7 @@ class Segment:
         """Return the first batch whose last offset is >= `offset`."""
         start = 0 if offset <= self.base_offset else self.offset_index.position_for(offset)
         for position, header in iter_batches(self.log, start, self.size):
-            if header[0] + header[6] >= offset:
+            if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
 
@@ -334,10 +334,10 @@ class Segment:
         indexed = self.offset_index.position_at_or_before(limit)
         end, next_offset = start, -1
         for position, header in iter_batches(self.log, max(start, indexed), self.size):
-            batch_end = position + header[1] + 12
+            batch_end = position + header.batch_length + LENGTH_PREFIX_BYTES
             if batch_end > limit:
-                return (position, next_offset) if next_offset >= 0 else (position, header[0])
-            end, next_offset = batch_end, header[0] + header[6] + 1
+                return (position, next_offset) if next_offset >= 0 else (position, header.base_offset)
+            end, next_offset = batch_end, header.base_offset + header.last_offset_delta + 1
         return end, next_offset
 
     def next_offset(self) -> int:
@@ -350,7 +350,7 @@ class Segment:
         self._bytes_since_index = self.size - start
         end = self.base_offset
         for _, header in iter_batches(self.log, start, self.size):
-            end = header[0] + header[6] + 1
+            end = header.base_offset + header.last_offset_delta + 1
         return end
 
     def check(self, start: int, end: int) -> int:
@@ -369,7 +369,7 @@ class Segment:
             for position, header, ok in iter_checked(self.log, at, unchecked_end):
                 if not ok:
                     break
-                good = position + header[1] + 12
+                good = position + header.batch_length + LENGTH_PREFIX_BYTES
             self._checked.add(at, good)
         if good >= unchecked_end:
             return end

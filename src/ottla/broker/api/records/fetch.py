@@ -37,6 +37,7 @@ from ottla.protocol.versions import (
     FETCH_REPLICA_STATE_SINCE,
     FETCH_TOPIC_IDS_SINCE,
 )
+from ottla.replication.divergence import find_divergence
 from ottla.storage.errors import OffsetOutOfRange, StorageError
 
 if TYPE_CHECKING:
@@ -219,15 +220,13 @@ class _Fetch:
 
     def _diverges(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
         """Does the reader's log end in an epoch that ended earlier here? Then return that end."""
-        epoch, end_offset = partition.log.leader_epochs.end_offset_for(
-            state.last_fetched_epoch, partition.log.log_end_offset
-        )
-        if epoch >= 0 and (epoch < state.last_fetched_epoch or end_offset < state.fetch_offset):
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-            data.records = b""
-            self._failed = True
-            return True
-        return False
+        diverging = find_divergence(partition.log, state.last_fetched_epoch, state.fetch_offset)
+        if diverging is None or diverging[0] < 0:
+            return False  # a reader whose epoch is older than the log gets what is there
+        data.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+        data.records = b""
+        self._failed = True
+        return True
 
     def _is_redirected(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
         """Is a replica nearer to the consumer? Then return which one, and no records (KIP-392)."""
