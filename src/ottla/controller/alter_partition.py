@@ -15,7 +15,9 @@ from ottla.protocol.messages.alter_partition_request import PartitionData as Ask
 from ottla.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 
 
-def decide_alter_partition(context: Context, request: AlterPartitionRequest) -> Outcome:
+def decide_alter_partition(
+    context: Context, request: AlterPartitionRequest
+) -> Outcome[AlterPartitionResponse]:
     """Each partition for itself. The answer carries the state after the change, so that the leader need not
     wait for the record to reach it."""
     broker = context.image.brokers.get(request.broker_id)

@@ -19,7 +19,9 @@ from ottla.protocol.messages.assign_replicas_to_dirs_response import (
 )
 
 
-def decide_assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Outcome:
+def decide_assign_replicas_to_dirs(
+    context: Context, request: AssignReplicasToDirsRequest
+) -> Outcome[AssignReplicasToDirsResponse]:
     """Decide each replica separately. A replica reported in an offline directory cannot be used."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:

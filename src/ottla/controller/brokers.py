@@ -48,7 +48,7 @@ def decide_register_broker(
     next_offset: int,
     *,
     lost_contact: bool = False,
-) -> Outcome:
+) -> Outcome[BrokerRegistrationResponse]:
     """`next_offset` is the offset of the first record of this decision in the metadata log.
     `lost_contact`: the connection of the broker that is registered under this id is closed, so one that was
     killed and comes back with its directories need not wait for the end of its old session."""
@@ -154,7 +154,7 @@ def _registration_record(request: BrokerRegistrationRequest) -> RegisterBrokerRe
 
 def decide_broker_heartbeat(
     context: Context, request: BrokerHeartbeatRequest, now_ms: int, next_offset: int | None = None
-) -> Outcome:
+) -> Outcome[BrokerHeartbeatResponse]:
     """Renews the session, and moves the broker on in its life as it wishes and can. With `next_offset`,
     the end of the metadata log, a broker that shuts down waits until the others know the new leaders."""
     broker = context.image.brokers.get(request.broker_id)
@@ -242,7 +242,7 @@ def _all_offline(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(request.offline_log_dirs)
 
 
-def decide_fence_silent_brokers(context: Context, now_ms: int) -> Outcome:
+def decide_fence_silent_brokers(context: Context, now_ms: int) -> Outcome[list[int]]:
     """Fence a broker whose session has ended; the reply names it. Call it until the reply is empty: one at
     a time, because the next must see what this one changed in the partitions."""
     session_ms = context.config.get_int("broker.session.timeout.ms")
@@ -257,7 +257,7 @@ def decide_fence_silent_brokers(context: Context, now_ms: int) -> Outcome:
     return Outcome([])
 
 
-def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> Outcome:
+def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> Outcome[bool]:
     """Fences a broker that is known to be gone, without waiting for the end of its session. The reply says
     whether it was fenced: a broker that registered again, or is fenced, is left alone."""
     broker = context.image.brokers.get(broker_id)
@@ -267,7 +267,9 @@ def decide_fence_broker(context: Context, broker_id: int, broker_epoch: int) -> 
     return Outcome(True, records=records, effects=unclean_elections)
 
 
-def decide_unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Outcome:
+def decide_unregister_broker(
+    context: Context, request: UnregisterBrokerRequest
+) -> Outcome[UnregisterBrokerResponse]:
     broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered."

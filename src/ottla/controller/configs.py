@@ -33,14 +33,16 @@ VALUE_CHARS_MAX = 32767
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Outcome:
+def decide_alter_configs(context: Context, request: AlterConfigsRequest) -> Outcome[AlterConfigsResponse]:
     """The request replaces everything that is set on the resource."""
     (records, elections), answers = _each_resource(context, request.resources, _replaced)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**answer) for answer in answers])
     return Outcome(reply) if request.validate_only else Outcome(reply, records=records, effects=elections)
 
 
-def decide_incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Outcome:
+def decide_incremental_alter_configs(
+    context: Context, request: IncrementalAlterConfigsRequest
+) -> Outcome[IncrementalAlterConfigsResponse]:
     """Single properties are set, removed, or have items added to or taken from their list."""
     (records, elections), answers = _each_resource(context, request.resources, _changed)
     reply = IncrementalAlterConfigsResponse(

@@ -14,7 +14,9 @@ from ottla.protocol.messages.register_controller_record import (
 )
 
 
-def decide_register_controller(context: Context, request: ControllerRegistrationRequest) -> Outcome:
+def decide_register_controller(
+    context: Context, request: ControllerRegistrationRequest
+) -> Outcome[ControllerRegistrationResponse]:
     """A registration replaces the previous one; an identical one writes nothing."""
     offered = {
         each.name: (each.min_supported_version, each.max_supported_version) for each in request.features

@@ -18,7 +18,9 @@ from ottla.protocol.messages.create_partitions_response import (
 )
 
 
-def decide_create_partitions(context: Context, request: CreatePartitionsRequest) -> Outcome:
+def decide_create_partitions(
+    context: Context, request: CreatePartitionsRequest
+) -> Outcome[CreatePartitionsResponse]:
     """Each topic for itself; partitions are only ever added."""
     named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []

@@ -23,7 +23,7 @@ ELECTIONS_PER_PASS = 1000
 IMBALANCE_PERCENT_DEFAULT = 10
 
 
-def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Outcome:
+def decide_elect_leaders(context: Context, request: ElectLeadersRequest) -> Outcome[ElectLeadersResponse]:
     """For the named partitions, or for all: then those that need no election are left out. A request for an
     unclean election accepts the loss, so the topic's configuration does not matter."""
     if request.election_type not in (TYPE_PREFERRED, TYPE_UNCLEAN):
@@ -77,7 +77,7 @@ def _elect(rules: PartitionRules, topic: TopicImage | None, number: int, electio
     return record
 
 
-def decide_balance_leaders(context: Context) -> Outcome:
+def decide_balance_leaders(context: Context) -> Outcome[list[tuple[str, int]]]:
     """Elections of preferred leaders, for brokers that do not lead what they should by more than
     `leader.imbalance.per.broker.percentage`. The reply names the partitions; after a full pass
     (`ELECTIONS_PER_PASS`) there may be more."""

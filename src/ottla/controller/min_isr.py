@@ -89,7 +89,7 @@ def min_isr_records(context: Context) -> list[Message]:
     return records
 
 
-def decide_settle_min_isr(context: Context) -> Outcome:
+def decide_settle_min_isr(context: Context) -> Outcome[int]:
     """Decided when a controller becomes active: brokers' files may differ in the minimum, and a leader
     that commits with a smaller ISR than the controller assumes would betray eligible leaders."""
     records = min_isr_records(context) if elr_is_on(context) else []

@@ -13,7 +13,9 @@ BLOCK_IDS = 1000
 ID_MAX = 2**63 - 1
 
 
-def decide_allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest) -> Outcome:
+def decide_allocate_producer_ids(
+    context: Context, request: AllocateProducerIdsRequest
+) -> Outcome[AllocateProducerIdsResponse]:
     broker = context.image.brokers.get(request.broker_id)
     start = context.image.next_producer_id
     code = ErrorCode.NONE

@@ -32,7 +32,7 @@ from ottla.protocol.messages.list_partition_reassignments_response import (
 
 def decide_alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
-) -> Outcome:
+) -> Outcome[AlterPartitionReassignmentsResponse]:
     """Each partition for itself: a new target, or none to take the reassignment back."""
     rules = PartitionRules(context)
     records: list[Message] = []
@@ -113,7 +113,7 @@ def _aim(rules: PartitionRules, change: PartitionChange, target: list[int], may_
 
 def decide_list_partition_reassignments(
     context: Context, request: ListPartitionReassignmentsRequest
-) -> Outcome:
+) -> Outcome[ListPartitionReassignmentsResponse]:
     """Reassignments in progress, of the named partitions or of all. Changes nothing."""
     image = context.image
     reply = ListPartitionReassignmentsResponse(error_message=None)

@@ -30,7 +30,7 @@ from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.uuids import ZERO_UUID
 
 
-def decide_create_topics(context: Context, request: CreateTopicsRequest) -> Outcome:
+def decide_create_topics(context: Context, request: CreateTopicsRequest) -> Outcome[CreateTopicsResponse]:
     """Each topic for itself: those that cannot be created do not keep the others from it."""
     records: list[Message] = []
     reply = CreateTopicsResponse()
@@ -173,7 +173,7 @@ def _placed(context: Context, topic: CreatableTopic) -> list[list[int]]:
     return place_partitions(context.image.brokers.values(), count, factor, context.draw)
 
 
-def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Outcome:
+def decide_delete_topics(context: Context, request: DeleteTopicsRequest) -> Outcome[DeleteTopicsResponse]:
     """By name (topic_names, or topics with a name) or by id; naming a topic twice deletes nothing of it."""
     asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]

@@ -17,7 +17,7 @@ from ottla.machines.outcome import Outcome
 from ottla.protocol.message import Message
 
 
-def decide_elect_unclean(context: Context) -> Outcome:
+def decide_elect_unclean(context: Context) -> Outcome[int]:
     """The reply is the number of partitions that have a leader again."""
     rules = PartitionRules(context)
     records = _elections(rules)

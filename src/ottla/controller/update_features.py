@@ -25,7 +25,9 @@ from ottla.protocol.messages.update_features_response import UpdatableFeatureRes
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def decide_update_features(context: Context, request: UpdateFeaturesRequest) -> Outcome:
+def decide_update_features(
+    context: Context, request: UpdateFeaturesRequest
+) -> Outcome[UpdateFeaturesResponse]:
     """Levels that stay as they are are no error and no record. Version 0 of the request says
     `allow_downgrade` where later ones have a type of upgrade."""
     levels = dict(context.image.features)

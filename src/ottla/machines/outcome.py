@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ottla.protocol.message import Message
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Reply = TypeVar("Reply", default=Any)
+else:
+    from typing import TypeVar
+
+    Reply = TypeVar("Reply")  # a default needs Python 3.13
 
 # A record of a coordinator log: key and value, a tombstone without a value. (Records of the metadata log are
 # single messages.)
 Record: TypeAlias = tuple[Message, Message | None]
 # Identifies a waiting request. The host chooses it; the machine only returns it in `Outcome.replies`.
 Token: TypeAlias = object
+
+_WAITS: Any = None
 
 
 class RequestContext:
@@ -28,13 +39,14 @@ class RequestContext:
         self.client_host = client_host
 
 
-class Outcome:
+class Outcome(Generic[Reply]):
     """Records to append, and what follows from them.
 
     `reply` answers the request that was decided. None means that the request waits: a later outcome has its
     reply in `replies`, under its token. All replies are sent when everything that the machine has appended so
     far is committed, even if this outcome has no records: the decision may have seen uncommitted state.
     A request may be answered by its own outcome through `replies`: the host must know its token by then.
+    A machine whose requests never wait states the type of the reply: `Outcome[CreateTopicsResponse]`.
 
     `effects` are what else the host must do: send transaction markers, report unclean elections.
     With a `producer` (id and epoch) the records are part of that producer's transaction.
@@ -43,7 +55,7 @@ class Outcome:
     __slots__ = ("effects", "producer", "records", "replies", "reply")
 
     def __init__(
-        self, reply: Any = None, *, records: list[Any] | None = None, effects: Sequence[Any] = ()
+        self, reply: Reply = _WAITS, *, records: list[Any] | None = None, effects: Sequence[Any] = ()
     ) -> None:
         self.reply = reply
         self.records: list[Any] = [] if records is None else records

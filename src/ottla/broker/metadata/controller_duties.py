@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.net.request import ClientConnection
     from ottla.config.load import BrokerConfig
+    from ottla.machines.outcome import Reply
 
 CHECKS_PER_SESSION = 8
 PROBE_AFTER_MS = 20
@@ -119,7 +120,7 @@ class ControllerDuties:
             await self._decide(lambda context, *_: decide_elect_unclean(context))
             await asyncio.sleep(self._unclean_check_ms / 1000)
 
-    async def _decide(self, decide: Decide) -> Any:
+    async def _decide(self, decide: Decide[Reply]) -> Reply | None:
         try:
             return await self._controller.submit(decide)
         except (NotController, StorageError) as error:

@@ -15,9 +15,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.broker.hosting.host import MachineHost
+from ottla.machines.outcome import Outcome, Reply
 from ottla.protocol.errors import ErrorCode
 from ottla.storage.errors import DiskFull, StorageError
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ottla.controller.context import Context
     from ottla.controller.controller import Controller
     from ottla.controller.image import ClusterImage
-    from ottla.machines.outcome import Outcome
 
 QUEUE_MAX = 1000
 GROUP_MAX = 64  # commands that share one append
@@ -35,7 +35,7 @@ GROUP_MAX = 64  # commands that share one append
 log = logging.getLogger("ottla.controller")
 
 # The controller's context, the time, the offset of the decision's first record.
-Decide = Callable[["Context", int, int], "Outcome"]
+Decide: TypeAlias = Callable[["Context", int, int], Outcome[Reply]]
 
 
 class NotController(Exception):
@@ -117,9 +117,10 @@ class ControllerLoop:
         self._ended = False
         self._rolling_back = False  # until what was appended is committed
 
-    def submit(self, decide: Decide) -> asyncio.Future[Any]:
+    def submit(self, decide: Decide[Reply]) -> asyncio.Future[Reply]:
         """Return a future of the reply to a command."""
-        command = _Command(decide, asyncio.get_running_loop().create_future())
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        command = _Command(decide, future)
         if self._ended:
             command.fail(NotController("the controller has moved"))
         elif len(self._queue) >= QUEUE_MAX:
@@ -127,7 +128,7 @@ class ControllerLoop:
         else:
             self._queue.append(command)
             self._schedule()
-        return command.future
+        return future
 
     def applied(self, offset: int) -> None:
         """Everything below `offset` is committed, and applied on this node."""

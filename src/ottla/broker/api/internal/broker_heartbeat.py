@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+    from ottla.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 
 
-def decide(context: Context, message: BrokerHeartbeatRequest, at: DecisionPoint) -> Outcome:
+def decide(
+    context: Context, message: BrokerHeartbeatRequest, at: DecisionPoint
+) -> Outcome[BrokerHeartbeatResponse]:
     return decide_broker_heartbeat(context, message, at.now_ms, at.next_offset)
 
 

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
     from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+    from ottla.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 
 
-def decide(context: Context, message: BrokerRegistrationRequest, at: DecisionPoint) -> Outcome:
+def decide(
+    context: Context, message: BrokerRegistrationRequest, at: DecisionPoint
+) -> Outcome[BrokerRegistrationResponse]:
     lost_contact = at.lost_contact(message.broker_id)
     return decide_register_broker(context, message, at.now_ms, at.next_offset, lost_contact=lost_contact)
 
