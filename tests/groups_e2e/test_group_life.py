@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.testing import Cluster
-from tests.support.groups_e2e.party import QUICK, Party
+from tests.support.groups_e2e.group_run import QUICK, GroupRun
+from tests.support.groups_e2e.history import assert_history, until_read, until_shared
 from tests.support.groups_e2e.reader import COMMIT_EVERY, PROTOCOLS, Watched
-from tests.support.groups_e2e.watch import assert_history, until_read, until_shared
 from tests.support.waiting import wait_until
 
 PARTITIONS = 12
@@ -36,10 +36,10 @@ def impatient_broker() -> Iterator[Cluster]:
 def test_from_one_to_eight_and_back(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(one_broker, protocol, request.node.name) as party:
+    with GroupRun(one_broker, protocol, request.node.name) as run:
         staying: list[Watched] = []
         for size in (1, 3, 8):
-            staying += [party.join() for _ in range(size - len(staying))]
+            staying += [run.join() for _ in range(size - len(staying))]
             until_shared(staying, PARTITIONS)
         for size in (4, 1):
             # The oldest leave first, so that the last one to stay is not the one that began.
@@ -47,15 +47,15 @@ def test_from_one_to_eight_and_back(
             for member in leaving:
                 member.stop()
             until_shared(staying, PARTITIONS)
-        written = party.finish()
-        assert_history(party.members, written)
+        written = run.finish()
+        assert_history(run.members, written)
 
 
 @both
 def test_a_member_is_killed(impatient_broker: Cluster, protocol: str, request: pytest.FixtureRequest) -> None:
-    with Party(impatient_broker, protocol, request.node.name, session_timeout_ms=2000) as party:
-        victim = party.join_apart()
-        staying: list[Watched] = [party.join(), party.join()]
+    with GroupRun(impatient_broker, protocol, request.node.name, session_timeout_ms=2000) as run:
+        victim = run.join_process()
+        staying: list[Watched] = [run.join(), run.join()]
         until_shared([victim, *staying], PARTITIONS)
         time.sleep(0.3)
         had = victim.owned()
@@ -65,46 +65,46 @@ def test_a_member_is_killed(impatient_broker: Cluster, protocol: str, request: p
             ns for member in staying for ns, what, place, _ in member.events if what == "+" and place in had
         ]
         assert max(taken) - killed_ns > 0.3e9, "the session is waited for"
-        causes = [cause.what for each in party.settle(2).rebalances for cause in each.causes]
+        causes = [cause.what for each in run.settle(2).rebalances for cause in each.causes]
         assert any("session" in what or "time" in what for what in causes), causes
-        written = party.finish()
+        written = run.finish()
         # What the dead one had read and not committed: no more than what comes between two commits.
-        assert_history(party.members, written, again_max=2 * COMMIT_EVERY)
+        assert_history(run.members, written, again_max=2 * COMMIT_EVERY)
 
 
 @both
 def test_static_members_restart_one_by_one(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(one_broker, protocol, request.node.name) as party:
+    with GroupRun(one_broker, protocol, request.node.name) as run:
         names = ["a", "b", "c"]
-        members = {name: party.join(name) for name in names}
+        members = {name: run.join(name) for name in names}
         until_shared(list(members.values()), PARTITIONS)
-        before = party.settle(3)
+        before = run.settle(3)
         moves = {name: member.moves() for name, member in members.items()}
         for name in names:
             had = members[name].owned()
             members[name].stop()
-            members[name] = back = party.join(name)
-            wait_until(lambda back=back, had=had: back.owned() == had, party.members)
+            members[name] = back = run.join(name)
+            wait_until(lambda back=back, had=had: back.owned() == had, run.members)
             moves[name] = len(had)
             assert {each: member.moves() for each, member in members.items()} == moves
         time.sleep(0.5)
-        after = party.settle(3)
+        after = run.settle(3)
         assert (after.epoch, after.rebalances) == (before.epoch, before.rebalances)
         assert {each: member.moves() for each, member in members.items()} == moves
-        written = party.finish()
-        assert_history(party.members, written)
+        written = run.finish()
+        assert_history(run.members, written)
 
 
 @both
 def test_a_slow_member_loses_its_partitions(
     impatient_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(
+    with GroupRun(
         impatient_broker, protocol, request.node.name, session_timeout_ms=1500, max_poll_interval_ms=1500
-    ) as party:
-        slow, quick = party.join(), party.join()
+    ) as run:
+        slow, quick = run.join(), run.join()
         until_shared([slow, quick], PARTITIONS)
         slow.work.going.clear()
         until_shared([quick], PARTITIONS)
@@ -113,29 +113,29 @@ def test_a_slow_member_loses_its_partitions(
         # It comes back by itself and gets its share again.
         until_shared([slow, quick], PARTITIONS)
         assert any(what == "x" for _, what, _, _ in slow.events), "it has learnt of its loss"
-        written = party.finish()
-        assert_history(party.members, written, again_max=len(written) // 4, slow=[slow])
+        written = run.finish()
+        assert_history(run.members, written, again_max=len(written) // 4, slow=[slow])
 
 
 @pytest.mark.parametrize("protocol", ["cooperative"])  # groups of either protocol keep to themselves alike
 def test_two_groups_are_independent(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(one_broker, protocol, request.node.name) as party:
-        first = [party.join(), party.join()]
+    with GroupRun(one_broker, protocol, request.node.name) as run:
+        first = [run.join(), run.join()]
         until_shared(first, PARTITIONS)
-        until_read(first, set(party.load.written))
+        until_read(first, set(run.load.written))
         moves = [member.moves() for member in first]
-        other = f"{party.topic}-other"
-        second = [party.join(group=other) for _ in range(3)]
+        other = f"{run.topic}-other"
+        second = [run.join(group=other) for _ in range(3)]
         until_shared(second, PARTITIONS)
         second[0].stop()
         until_shared(second[1:], PARTITIONS)
         assert [member.moves() for member in first] == moves
-        written = party.load.stop()
+        written = run.load.stop()
         until_read(first, written)
         until_read(second, written)
-        party.finish(party.topic, other)
+        run.finish(run.topic, other)
         assert_history(first, written)
         assert_history(second, written)
 
@@ -144,10 +144,10 @@ def test_two_groups_are_independent(
 def test_more_members_than_partitions(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
-    with Party(one_broker, protocol, request.node.name, partitions=3) as party:
-        members: list[Watched] = [party.join() for _ in range(5)]
+    with GroupRun(one_broker, protocol, request.node.name, partitions=3) as run:
+        members: list[Watched] = [run.join() for _ in range(5)]
         until_shared(members, 3)
-        party.settle(5)
+        run.settle(5)
         idle = [member for member in members if not member.owned()]
         assert len(idle) == 2
         moves = {member.name: member.moves() for member in idle}
@@ -157,5 +157,5 @@ def test_more_members_than_partitions(
         for member in busy:
             member.stop()
         until_shared(idle, 3)
-        written = party.finish()
-        assert_history(party.members, written)
+        written = run.finish()
+        assert_history(run.members, written)

@@ -12,7 +12,7 @@ from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequ
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 from tests.support.interop import transactions
-from tests.support.interop.transacting import ABORT, COMMIT, Transacting
+from tests.support.interop.transaction_thread import ABORT, COMMIT, TransactionThread
 from tests.support.interop.transactions import TxnProducer, read_committed
 from tests.support.interop.wire import Wire
 from tests.support.waiting import wait_until
@@ -28,7 +28,7 @@ def txn_trio() -> Iterator[Cluster]:
         yield cluster
 
 
-class Writer(Transacting[int]):
+class Writer(TransactionThread[int]):
     """One transaction after the other, each with a row in every partition; every fourth is aborted."""
 
     def __init__(self, kind: str, servers: str, topic: str) -> None:

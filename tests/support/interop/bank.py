@@ -21,7 +21,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.interop import transactions
-from tests.support.interop.transacting import ABORT, COMMIT, LEAVE, Transacting
+from tests.support.interop.transaction_thread import ABORT, COMMIT, LEAVE, TransactionThread
 from tests.support.interop.transactions import TxnProducer
 
 PARTITIONS = 4
@@ -49,7 +49,7 @@ class Row(NamedTuple):
         return cls(transfer, fate, int(account), int(amount), int(mate))
 
 
-class Teller(Transacting[str]):
+class Teller(TransactionThread[str]):
     """One transfer after the other under one transactional id; every fifth is aborted. With `leaves` it drops
     everything in the middle of every so many transfers, and another instance takes its place."""
 

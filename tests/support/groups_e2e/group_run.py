@@ -1,4 +1,4 @@
-"""A topic, a load on it and the members of its groups, all gone at the end of the test."""
+"""A topic, a producer load and group members for one test, stopped at its end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Self
 from ottla.client import GroupInfo
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
+from tests.support.groups_e2e.history import Load, until_read
 from tests.support.groups_e2e.reader import PROTOCOLS, Reader, ReaderProcess, Watched
-from tests.support.groups_e2e.watch import Load, until_read
 
 QUICK = {
     "group.initial.rebalance.delay.ms": 100,
@@ -21,7 +21,7 @@ QUICK = {
 }
 
 
-class Party:
+class GroupRun:
     def __init__(
         self, cluster: Cluster, protocol: str, test_name: str, partitions: int = 12, **settings: Any
     ) -> None:
@@ -35,7 +35,7 @@ class Party:
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         if protocol == "consumer":
-            self._settings.pop("session.timeout.ms", None)  # which the broker decides
+            self._settings.pop("session.timeout.ms", None)  # set by the broker
         cluster.create_topic(self.topic, partitions)
         self.load = Load(cluster.bootstrap_servers, self.topic, partitions)
 
@@ -44,7 +44,8 @@ class Party:
         self.members.append(member)
         return member
 
-    def join_apart(self) -> ReaderProcess:
+    def join_process(self) -> ReaderProcess:
+        """Add a member that runs in a separate process, so that it can be killed."""
         member = ReaderProcess(self._settings_of(None, None), self.topic)
         self.members.append(member)
         return member
@@ -59,7 +60,7 @@ class Party:
         return self.cluster.wait_for_group(self.topic, members, timeout_s=20)
 
     def finish(self, *groups: str) -> set[tuple[int, int]]:
-        """Stop writing, read to the end, leave; the offsets committed are then those of the end."""
+        """Stop the load, read to the end and leave; all groups have then committed the end offsets."""
         written = self.load.stop()
         assert written
         until_read(self.members, written)

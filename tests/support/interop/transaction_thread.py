@@ -1,4 +1,4 @@
-"""A thread that does one transaction after the other and remembers what became of each."""
+"""A thread that runs transactions one after the other and records their outcomes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Name = TypeVar("Name", bound=Hashable)
 COMMIT, ABORT, LEAVE = "commit", "abort", "leave"
 
 
-class Transacting(threading.Thread, Generic[Name]):
-    """`transact` is one transaction by way of `attempt`; a producer that cannot go on is replaced."""
+class TransactionThread(threading.Thread, Generic[Name]):
+    """Subclasses implement `transact` with `attempt`. A producer that is unusable is replaced."""
 
     def __init__(self, make: Callable[[], TxnProducer]) -> None:
         super().__init__(daemon=True)
@@ -26,12 +26,12 @@ class Transacting(threading.Thread, Generic[Name]):
         self.begun = 0
         self.committed: list[Name] = []
         self.aborted: list[Name] = []
-        self.unsure: list[Name] = []  # a commit that was not answered
+        self.unsure: list[Name] = []  # commits without a response
         self.failures: list[str] = []
         self.crash: BaseException | None = None
 
     def transact(self, producer: TxnProducer) -> bool:
-        """Can the producer go on?"""
+        """Run one transaction; return whether the producer is still usable."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -55,7 +55,7 @@ class Transacting(threading.Thread, Generic[Name]):
         raise AssertionError(f"no producer: {self.failures[-3:]}")
 
     def attempt(self, producer: TxnProducer, name: Name, write: Callable[[], None], end: str) -> bool:
-        """Begin, write, and end as asked; to leave is to drop everything in the middle."""
+        """Run one transaction and end it with `end`; LEAVE abandons it without ending it."""
         is_committing = False
         try:
             producer.begin()

@@ -1,4 +1,4 @@
-"""What must be true of a group whatever happens to it, read off what its members told."""
+"""Invariants of consumer groups, checked on the events recorded by the members."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Place = tuple[int, int]  # partition and offset
 
 
 class Tenure(NamedTuple):
-    """From being given a partition to losing it."""
+    """The time from the assignment of a partition to its revocation or loss."""
 
     owner: str
     partition: int
     began_ns: int
     ended_ns: int
     lost: bool
-    reads: list[tuple[int, int]]  # when and which offset
+    reads: list[tuple[int, int]]  # time and offset
 
 
 def tenures_of(member: Watched) -> list[Tenure]:
@@ -37,10 +37,10 @@ def tenures_of(member: Watched) -> list[Tenure]:
 
     for ns, what, partition, offset in member.events:
         if what == "+":
-            assert partition not in began, f"{member.name} is given {partition} twice"
+            assert partition not in began, f"{partition} is assigned to {member.name} twice"
             began[partition] = (ns, [])
         elif what == "r":
-            assert partition in began, f"{member.name} reads {partition}:{offset}, which is not its own"
+            assert partition in began, f"{member.name} reads {partition}:{offset} without owning it"
             began[partition][1].append((ns, offset))
         elif what in "-x" and partition in began:
             end(partition, ns, what == "x")
@@ -50,7 +50,7 @@ def tenures_of(member: Watched) -> list[Tenure]:
 
 
 def assert_one_owner(tenures: Iterable[Tenure], slow: Sequence[Watched] = ()) -> None:
-    """No two owners at once. A member that was away may learn of its loss late, and only such a one."""
+    """Check that a partition has one owner at a time. Only the members in `slow` may notice a loss late."""
     last: dict[int, Tenure] = {}
     away = {member.name for member in slow}
     for each in sorted(tenures, key=lambda tenure: tenure.began_ns):
@@ -61,17 +61,17 @@ def assert_one_owner(tenures: Iterable[Tenure], slow: Sequence[Watched] = ()) ->
 
 
 def assert_nothing_skipped(tenures: Sequence[Tenure], written: set[Place]) -> int:
-    """All is read, each record after those before it; returns how many were read more than once."""
+    """Check that all records are read in order; return how many were read more than once."""
     reads = sorted((ns, each.partition, offset, each.owner) for each in tenures for ns, offset in each.reads)
     upto: dict[int, int] = {}
     again = 0
     for _, partition, offset, owner in reads:
         high = upto.get(partition, 0)
-        assert offset <= high, f"{owner} reads {partition}:{offset}, but {high} was read by nobody"
+        assert offset <= high, f"{owner} reads {partition}:{offset}, but {high} has not been read"
         again += offset < high
         upto[partition] = max(high, offset + 1)
     missing = [place for place in written if place[1] >= upto.get(place[0], 0)]
-    assert not missing, f"{len(missing)} of {len(written)} are not read: {sorted(missing)[:5]}"
+    assert not missing, f"{len(missing)} of {len(written)} were not read: {sorted(missing)[:5]}"
     return again
 
 
@@ -111,11 +111,11 @@ def assert_history(
     again = assert_nothing_skipped(tenures, written)
     assert_commits_hold(members, tenures)
     refusals = [(member.name, member.work.refusals) for member in members if hasattr(member, "work")]
-    assert again <= again_max, f"{again} of {len(written)} were read again; refused commits: {refusals}"
+    assert again <= again_max, f"{again} of {len(written)} were read twice; rejected commits: {refusals}"
 
 
 def until_shared(members: Sequence[Watched], partitions: int, limit_s: float = WAIT_S) -> None:
-    """Wait until every partition has an owner and all members have a fair share."""
+    """Wait until every partition has an owner and every member has a fair share."""
     least, most = partitions // len(members), -(-partitions // len(members))
 
     def fair() -> bool:
@@ -138,7 +138,7 @@ def until_read(members: Sequence[Watched], written: set[Place]) -> None:
 
 
 class Load(threading.Thread):
-    """Writes to every partition in turn until it is stopped; every record is acknowledged by then."""
+    """Writes to all partitions round-robin; `stop` waits until every record is acknowledged."""
 
     def __init__(self, servers: str, topic: str, partitions: int, pause_s: float = 0.004) -> None:
         super().__init__(daemon=True)
