@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import NO_LEADER
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import NO_LEADER
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.quorum.framing import batch_messages
 from ottla.quorum.raft.machine import LEADER

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from ottla.config.load import broker_config
-from ottla.controller.alter_partition import decide_alter_partition
-from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_register_broker
+from ottla.controller.brokers.fencing import decide_fence_broker
+from ottla.controller.brokers.heartbeat import decide_broker_heartbeat
+from ottla.controller.brokers.registration import decide_register_broker
 from ottla.controller.controller import Controller
 from ottla.controller.effects import UncleanElection
 from ottla.controller.features import SUPPORTED_FEATURES, bootstrap_records
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import ImageDelta, PartitionImage
-from ottla.controller.topics import decide_create_topics
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import ImageDelta, PartitionImage
+from ottla.controller.partitions.alter_partition import decide_alter_partition
+from ottla.controller.topics.create_topics import decide_create_topics
 from ottla.protocol.message import Message
 from ottla.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.alter_partition import decide_alter_partition
-from ottla.controller.reassignments import decide_alter_partition_reassignments
+from ottla.controller.partitions.alter_partition import decide_alter_partition
+from ottla.controller.partitions.reassignments import decide_alter_partition_reassignments
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ottla.controller.brokers import (
-    decide_fence_silent_brokers,
-    decide_register_broker,
-    decide_unregister_broker,
-)
+from ottla.controller.brokers.fencing import decide_fence_silent_brokers
+from ottla.controller.brokers.registration import decide_register_broker, decide_unregister_broker
+from ottla.controller.cluster.producer_ids import decide_allocate_producer_ids
 from ottla.controller.features import bootstrap_records, unsupported_features
-from ottla.controller.producer_ids import decide_allocate_producer_ids
-from ottla.controller.topics import decide_create_topics
+from ottla.controller.topics.create_topics import decide_create_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ottla.protocol.messages.broker_registration_request import BrokerRegistrationRequest

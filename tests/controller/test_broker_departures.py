@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_fence_silent_brokers
-from ottla.controller.elections import has_leader
+from ottla.controller.brokers.fencing import decide_fence_broker, decide_fence_silent_brokers
+from ottla.controller.brokers.heartbeat import decide_broker_heartbeat
+from ottla.controller.image.queries import has_leader
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 

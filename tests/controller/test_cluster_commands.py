@@ -21,17 +21,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ottla.controller import brokers as brokers_module
-from ottla.controller import configs as configs_module
-from ottla.controller import elections
-from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.brokers import registration
+from ottla.controller.cluster import configs
+from ottla.controller.cluster.configs import decide_incremental_alter_configs
+from ottla.controller.cluster.update_features import decide_update_features
 from ottla.controller.context import Context
-from ottla.controller.elect_leaders import decide_balance_leaders, decide_elect_leaders
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_records import image_records
-from ottla.controller.partition_rules import PartitionRules
-from ottla.controller.reassignments import decide_alter_partition_reassignments
-from ottla.controller.update_features import decide_update_features
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.records import image_records
+from ottla.controller.partitions import broker_changes
+from ottla.controller.partitions.elect_leaders import decide_balance_leaders, decide_elect_leaders
+from ottla.controller.partitions.reassignments import decide_alter_partition_reassignments
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -321,7 +321,7 @@ def _keep_eligible(rules: PartitionRules, topic: str, replicas: int) -> int:
 
 
 def _trust_after_crash(context: Any, broker_id: int) -> Any:
-    return elections.broker_leaves(context, broker_id, keep_single=True)
+    return broker_changes.broker_leaves(context, broker_id, keep_single=True)
 
 
 def _ignore_minimum(context: Any, changed: Any) -> list[Any]:
@@ -379,8 +379,8 @@ def test_long_runs_lose_nothing_unsaid(new_harness: Any, seed: int) -> None:
     ("owner", "name", "planted"),
     [
         (PartitionRules, "min_isr", _keep_eligible),
-        (brokers_module, "broker_restarts_uncleanly", _trust_after_crash),
-        (configs_module, "elr_after", _ignore_minimum),
+        (registration, "broker_restarts_uncleanly", _trust_after_crash),
+        (configs, "elr_after", _ignore_minimum),
     ],
 )
 def test_planted_mistakes_are_found(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.configs import decide_alter_configs, decide_incremental_alter_configs
-from ottla.controller.topics import decide_create_topics
+from ottla.controller.cluster.configs import decide_alter_configs, decide_incremental_alter_configs
+from ottla.controller.topics.create_topics import decide_create_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_configs_request import AlterableConfig as PlainConfig
 from ottla.protocol.messages.alter_configs_request import AlterConfigsRequest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.configs import decide_incremental_alter_configs
-from ottla.controller.elect_leaders import decide_balance_leaders, decide_elect_leaders
-from ottla.controller.unclean import decide_elect_unclean
+from ottla.controller.cluster.configs import decide_incremental_alter_configs
+from ottla.controller.partitions.elect_leaders import decide_balance_leaders, decide_elect_leaders
+from ottla.controller.partitions.unclean_elections import decide_elect_unclean
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.brokers import decide_broker_heartbeat, decide_fence_broker, decide_unregister_broker
+from ottla.controller.brokers.fencing import decide_fence_broker
+from ottla.controller.brokers.heartbeat import decide_broker_heartbeat
+from ottla.controller.brokers.registration import decide_unregister_broker
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 

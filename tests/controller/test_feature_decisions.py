@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.configs import decide_incremental_alter_configs
-from ottla.controller.controllers import decide_register_controller
+from ottla.controller.cluster.configs import decide_incremental_alter_configs
+from ottla.controller.cluster.controller_registration import decide_register_controller
+from ottla.controller.cluster.update_features import decide_update_features
 from ottla.controller.features import ELR_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
-from ottla.controller.min_isr import decide_settle_min_isr
-from ottla.controller.update_features import decide_update_features
+from ottla.controller.partitions.min_isr import decide_settle_min_isr
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.controller_registration_request import (
     ControllerRegistrationRequest,

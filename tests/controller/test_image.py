@@ -9,14 +9,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ottla.controller.brokers import decide_fence_silent_brokers
-from ottla.controller.configs import decide_incremental_alter_configs
-from ottla.controller.create_partitions import decide_create_partitions
-from ottla.controller.image import ClusterImage, ImageError
-from ottla.controller.image_parts import ImageDelta
-from ottla.controller.image_records import image_records
-from ottla.controller.producer_ids import decide_allocate_producer_ids
-from ottla.controller.topics import decide_create_topics, decide_delete_topics
+from ottla.controller.brokers.fencing import decide_fence_silent_brokers
+from ottla.controller.cluster.configs import decide_incremental_alter_configs
+from ottla.controller.cluster.producer_ids import decide_allocate_producer_ids
+from ottla.controller.image.cluster import ClusterImage, ImageError
+from ottla.controller.image.parts import ImageDelta
+from ottla.controller.image.records import image_records
+from ottla.controller.topics.create_partitions import decide_create_partitions
+from ottla.controller.topics.create_topics import decide_create_topics
+from ottla.controller.topics.delete_topics import decide_delete_topics
 from ottla.protocol.api import message_class
 from ottla.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from ottla.protocol.messages.access_control_entry_record import AccessControlEntryRecord

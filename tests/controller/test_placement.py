@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.controller.image_parts import BrokerImage
-from ottla.controller.placement import place_partitions
+from ottla.controller.image.parts import BrokerImage
 from ottla.controller.refusal import Refusal
+from ottla.controller.topics.placement import place_partitions
 from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.reassignments import (
+from ottla.controller.partitions.reassignments import (
     decide_alter_partition_reassignments,
     decide_list_partition_reassignments,
 )

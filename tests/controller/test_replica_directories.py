@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.assign_directories import decide_assign_replicas_to_dirs
+from ottla.controller.partitions.assign_directories import decide_assign_replicas_to_dirs
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,

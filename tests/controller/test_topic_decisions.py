@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.create_partitions import decide_create_partitions
-from ottla.controller.topics import decide_create_topics, decide_delete_topics
+from ottla.controller.topics.create_partitions import decide_create_partitions
+from ottla.controller.topics.create_topics import decide_create_topics
+from ottla.controller.topics.delete_topics import decide_delete_topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_partitions_request import (
     CreatePartitionsAssignment,

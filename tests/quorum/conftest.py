@@ -9,8 +9,8 @@ import pytest
 
 from ottla.config.load import broker_config
 from ottla.controller.features import bootstrap_records
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_records import image_records
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.records import image_records
 from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.quorum.raft_log import RaftLog
 from ottla.quorum.settings import MetadataLogSettings

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.controller.image_records import image_records
+from ottla.controller.image.records import image_records
 from ottla.protocol.messages.leader_change_message import LeaderChangeMessage
 from ottla.protocol.messages.topic_record import TopicRecord
 from ottla.protocol.uuids import METADATA_TOPIC_ID

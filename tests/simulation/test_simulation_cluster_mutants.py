@@ -8,8 +8,8 @@ import pytest
 
 from ottla.broker.metadata.raft_driver import RaftDriver
 from ottla.broker.replicas.partition import Partition
-from ottla.controller import alter_partition
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.partitions import alter_partition
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.quorum.raft.leader import Leader
 from ottla.quorum.raft_log import RaftLog
 from ottla.replication.follower import FollowerState

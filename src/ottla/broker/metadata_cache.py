@@ -5,8 +5,8 @@ Lowest layer of `ottla.broker`: every other layer may import it.
 
 from __future__ import annotations
 
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_records import image_records
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.records import image_records
 
 
 class MetadataCache:

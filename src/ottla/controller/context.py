@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
-from ottla.controller.image import ClusterImage
+from ottla.controller.image.cluster import ClusterImage
 from ottla.controller.soft_state import SoftState
 
 # Per request: bounds the memory that a single request can take.

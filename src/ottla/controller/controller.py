@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 from ottla.config.load import BrokerConfig
 from ottla.controller.context import Context
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import ImageDelta
 from ottla.protocol.message import Message
 
 

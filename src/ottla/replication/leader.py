@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class PartitionView(Protocol):
-        """A partition in the cluster's metadata; `ottla.controller.image_parts.PartitionImage` is one."""
+        """A partition in the cluster's metadata; `ottla.controller.image.parts.PartitionImage` is one."""
 
         @property
         def replicas(self) -> tuple[int, ...]: ...

@@ -14,7 +14,7 @@ from ottla.broker.api.forwarding import raft_handler
 from ottla.broker.api.registry import declaration, served_versions
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.image import ClusterImage
+from ottla.controller.image.cluster import ClusterImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.frames import encode_response
 from ottla.protocol.message import Message

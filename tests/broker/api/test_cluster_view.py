@@ -13,7 +13,7 @@ from ottla.broker.api.topics.metadata import Metadata
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.net.request import DeferredResponse
-from ottla.controller.image import ClusterImage
+from ottla.controller.image.cluster import ClusterImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from ottla.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic

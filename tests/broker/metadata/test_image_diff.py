@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.metadata.image_diff import difference
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_records import image_records
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.records import image_records
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord

@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.broker.metadata.recent_brokers import SHOWN_MS, RecentBrokers
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image.parts import ImageDelta
 from ottla.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ottla.protocol.messages.register_broker_record import RegisterBrokerRecord
 from ottla.protocol.messages.unregister_broker_record import UnregisterBrokerRecord

@@ -14,7 +14,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
 from ottla.config.load import broker_config
 from ottla.config.topic_config import ConfigLayers
-from ottla.controller.image_parts import PartitionImage
+from ottla.controller.image.parts import PartitionImage
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import RecordsError
 from ottla.records.build import build_batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.controller.directories import directory_of
+from ottla.controller.partitions.directories import directory_of
 from ottla.storage.errors import StorageOffline
 from ottla.storage.manager.managed_dir import ManagedDir
 from tests.support.broker.replicated import LEADER, TOPIC, Trio, play

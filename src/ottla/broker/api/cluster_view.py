@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.controller.directories import is_online
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import NO_LEADER, BrokerImage, PartitionImage
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import NO_LEADER, BrokerImage, PartitionImage
+from ottla.controller.partitions.directories import is_online
 from ottla.controller.refusal import Refusal
-from ottla.controller.topic_names import check_topic_name
+from ottla.controller.topics.names import check_topic_name
 from ottla.protocol.errors import ErrorCode
 
 

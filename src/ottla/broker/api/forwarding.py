@@ -1,8 +1,8 @@
 """Requests that the active controller or the leader of the quorum decides.
 
 A broker sends them to the controller, in this process or on another node, and returns its response. On a
-controller listener they are decided here, or refused with NOT_CONTROLLER. What each request means is in
-`ottla.controller`, one file per decision.
+controller listener they are decided here, or refused with NOT_CONTROLLER. The decisions are functions of
+`ottla.controller`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.load import BrokerConfig
     from ottla.config.topic_config import ConfigLayers
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
     from ottla.protocol.messages.produce_request import ProduceRequest
     from ottla.transactions.markers import Markers
 

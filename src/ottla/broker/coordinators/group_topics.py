@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.broker.metadata_cache import MetadataCache
-    from ottla.controller.image import ClusterImage
-    from ottla.controller.image_parts import ImageDelta, TopicImage
+    from ottla.controller.image.cluster import ClusterImage
+    from ottla.controller.image.parts import ImageDelta, TopicImage
 
 
 class GroupTopics:

@@ -14,7 +14,7 @@ from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard, Machine
 from ottla.broker.coordinators.hosted_shards import HostedShards
 from ottla.broker.metadata.topic_creator import GROUP_TOPIC
 from ottla.controller.features import GROUP_VERSION
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP
+from ottla.controller.image.cluster import RESOURCE_BROKER, RESOURCE_GROUP
 from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.load import BrokerConfig
     from ottla.config.topic_config import ConfigLayers
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
     from ottla.groups.config import GroupsConfig
     from ottla.groups.shard import GroupShard
     from ottla.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

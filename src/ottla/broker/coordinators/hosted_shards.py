@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.replicas.partition_table import PartitionTable
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
 
 START_AFTER_MS = 100
 REBUILD_AFTER_MS = 1000  # after a failure

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.load import BrokerConfig
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
     from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
     from ottla.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
     from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction

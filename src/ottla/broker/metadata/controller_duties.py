@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.metadata.controller_loop import ControllerLoop, NotController
 from ottla.broker.net.peer import Peer, PeerLost
-from ottla.controller.brokers import decide_fence_broker, decide_fence_silent_brokers
-from ottla.controller.elect_leaders import decide_balance_leaders
-from ottla.controller.unclean import decide_elect_unclean
+from ottla.controller.brokers.fencing import decide_fence_broker, decide_fence_silent_brokers
+from ottla.controller.partitions.elect_leaders import decide_balance_leaders
+from ottla.controller.partitions.unclean_elections import decide_elect_unclean
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:

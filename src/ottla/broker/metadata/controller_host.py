@@ -123,7 +123,7 @@ class ControllerHost:
 
     def _activate(self, raft: RaftDriver) -> None:
         from ottla.broker.metadata.controller_duties import ControllerDuties
-        from ottla.controller.min_isr import decide_settle_min_isr
+        from ottla.controller.partitions.min_isr import decide_settle_min_isr
 
         controller = Controller(
             self._metadata.copy_image(),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.raft_driver import RaftDriver
     from ottla.controller.context import Context
     from ottla.controller.controller import Controller
-    from ottla.controller.image import ClusterImage
+    from ottla.controller.image.cluster import ClusterImage
 
 QUEUE_MAX = 1000
 GROUP_MAX = 64  # commands that share one append

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
-from ottla.controller.directories import directory_of
+from ottla.controller.partitions.directories import directory_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.replicas.partition import Partition
-    from ottla.controller.image_parts import PartitionImage
+    from ottla.controller.image.parts import PartitionImage
     from ottla.storage.manager.log_manager import LogManager
 
 RETRY_SECONDS = 0.5

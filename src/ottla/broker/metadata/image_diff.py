@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import ImageDelta
 
 
 def difference(old: ClusterImage, new: ClusterImage) -> ImageDelta:

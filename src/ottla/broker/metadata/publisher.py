@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import ImageDelta
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import ImageDelta
 
 if TYPE_CHECKING:
     from ottla.broker.metadata_cache import MetadataCache

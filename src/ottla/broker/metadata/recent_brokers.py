@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.metadata_cache import MetadataCache
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
 
 SHOWN_MS = 60_000
 

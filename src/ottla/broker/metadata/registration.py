@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.randomness import Randomness
     from ottla.config.load import BrokerConfig
-    from ottla.controller.image_parts import ImageDelta
+    from ottla.controller.image.parts import ImageDelta
     from ottla.storage.manager.log_manager import LogManager
 
 RETRY_MS = 50

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.controller.image_records import image_records
+from ottla.controller.image.records import image_records
 from ottla.protocol.messages.kraft_version_record import KRaftVersionRecord
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
-from ottla.controller.image_parts import TopicImage
+from ottla.controller.image.parts import TopicImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics_request import (
     CreatableTopic,

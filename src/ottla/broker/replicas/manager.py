@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.topic_settings import TopicSettings
     from ottla.config.load import BrokerConfig
     from ottla.config.topic_config import ConfigLayers
-    from ottla.controller.image_parts import PartitionImage
+    from ottla.controller.image.parts import PartitionImage
 
 TICKS_PER_BATCH = 200  # leaders checked before the event loop continues
 

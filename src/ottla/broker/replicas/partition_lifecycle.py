@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from ottla.controller.image.cluster import RESOURCE_BROKER, RESOURCE_TOPIC
 from ottla.storage.errors import DiskFull, StorageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.manager import ReplicaManager
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.topic_config import ConfigLayers
-    from ottla.controller.image_parts import ImageDelta, PartitionImage, TopicImage
+    from ottla.controller.image.parts import ImageDelta, PartitionImage, TopicImage
     from ottla.storage.log import PartitionLog
     from ottla.storage.manager.log_manager import LogManager
 

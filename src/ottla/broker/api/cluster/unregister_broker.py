@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.brokers import decide_unregister_broker
+from ottla.controller.brokers.registration import decide_unregister_broker
 from ottla.protocol.api_keys import ApiKey
 
 API = controller_api(ApiKey.UNREGISTER_BROKER, decide=decide_unregister_broker)

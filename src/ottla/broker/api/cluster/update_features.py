@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.update_features import decide_update_features
+from ottla.controller.cluster.update_features import decide_update_features
 from ottla.protocol.api_keys import ApiKey
 
 API = controller_api(ApiKey.UPDATE_FEATURES, decide=decide_update_features)

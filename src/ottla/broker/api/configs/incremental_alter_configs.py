@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.configs import decide_incremental_alter_configs
+from ottla.controller.cluster.configs import decide_incremental_alter_configs
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,

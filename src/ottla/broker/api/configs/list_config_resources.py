@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
     from ottla.broker.api.parts import ApiParts
     from ottla.broker.net.request import Request
-    from ottla.controller.image import ClusterImage
+    from ottla.controller.image.cluster import ClusterImage
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 ALL_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.api.declaration import CONTROLLER, ApiDeclaration
 from ottla.broker.api.forwarding import ForwardToController
 from ottla.broker.api.refusal import refuse_whole
-from ottla.controller.brokers import decide_broker_heartbeat
+from ottla.controller.brokers.heartbeat import decide_broker_heartbeat
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.api.declaration import CONTROLLER, ApiDeclaration
 from ottla.broker.api.forwarding import ForwardToController
 from ottla.broker.api.refusal import refuse_whole
-from ottla.controller.brokers import decide_register_broker
+from ottla.controller.brokers.registration import decide_register_broker
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from ottla.broker.api.cluster_view import nodes
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.controller.image import ClusterImage
-    from ottla.controller.image_parts import TopicImage
+    from ottla.controller.image.cluster import ClusterImage
+    from ottla.controller.image.parts import TopicImage
 
 _ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

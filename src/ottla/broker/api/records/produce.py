@@ -14,7 +14,7 @@ from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.records.leader_hints import add_endpoints, add_leader
 from ottla.broker.net.request import CloseConnection
 from ottla.broker.replicas.pending_commits import PendingCommits
-from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.controller.topics.names import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest

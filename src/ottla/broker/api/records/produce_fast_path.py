@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.api.records.leader_hints import add_leader
 from ottla.broker.replicas.partition import Partition
-from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.controller.topics.names import INTERNAL_TOPICS
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.reassignments import decide_alter_partition_reassignments
+from ottla.controller.partitions.reassignments import decide_alter_partition_reassignments
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,

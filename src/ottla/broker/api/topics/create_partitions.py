@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.create_partitions import decide_create_partitions
+from ottla.controller.topics.create_partitions import decide_create_partitions
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_partitions_response import (
     CreatePartitionsResponse,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.topics import decide_create_topics
+from ottla.controller.topics.create_topics import decide_create_topics
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 

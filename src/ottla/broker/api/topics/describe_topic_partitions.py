@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.api.authorized_operations import TOPIC_OPERATIONS
 from ottla.broker.api.cluster_view import PartitionView, topic_name_problem
 from ottla.broker.api.declaration import ApiDeclaration
-from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.controller.topics.names import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
     from ottla.broker.api.parts import ApiParts
     from ottla.broker.net.request import Request
-    from ottla.controller.image import ClusterImage
-    from ottla.controller.image_parts import PartitionImage, TopicImage
+    from ottla.controller.image.cluster import ClusterImage
+    from ottla.controller.image.parts import PartitionImage, TopicImage
 
 
 def create(parts: ApiParts) -> Handler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.forwarding import controller_api
-from ottla.controller.elect_leaders import decide_elect_leaders
+from ottla.controller.partitions.elect_leaders import decide_elect_leaders
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,

@@ -15,7 +15,7 @@ from ottla.broker.api.cluster_view import (
 from ottla.broker.api.declaration import ApiDeclaration
 from ottla.broker.api.topics.metadata_responses import MetadataResponseCache
 from ottla.broker.net.request import DeferredResponse
-from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.controller.topics.names import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata_request import MetadataRequest
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.topic_creator import TopicCreator
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.net.request import Request
-    from ottla.controller.image import ClusterImage
-    from ottla.controller.image_parts import PartitionImage, TopicImage
+    from ottla.controller.image.cluster import ClusterImage
+    from ottla.controller.image.parts import PartitionImage, TopicImage
     from ottla.protocol.message import Message
 
 LARGE_RESPONSE = 300  # partitions, or topics

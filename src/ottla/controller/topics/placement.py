@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.controller.image_parts import BrokerImage
+from ottla.controller.image.parts import BrokerImage
 from ottla.controller.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
 

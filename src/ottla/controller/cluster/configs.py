@@ -11,12 +11,12 @@ from ottla.config.definitions import ConfigError, is_number
 from ottla.config.topic import TOPIC_PROPERTIES
 from ottla.config.topic_config import check_dynamic_broker_config, check_topic_configs, is_list
 from ottla.controller.context import Context
-from ottla.controller.elections import Changes
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
-from ottla.controller.min_isr import check_min_isr_change, elr_after
+from ottla.controller.image.cluster import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
+from ottla.controller.partitions.change import Changes
+from ottla.controller.partitions.min_isr import check_min_isr_change, elr_after
+from ottla.controller.partitions.unclean_elections import elections_after
 from ottla.controller.refusal import Refusal
-from ottla.controller.topic_names import check_topic_name
-from ottla.controller.unclean import elections_after
+from ottla.controller.topics.names import check_topic_name
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message

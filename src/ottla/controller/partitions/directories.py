@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.controller.image_parts import BrokerImage, PartitionImage
+from ottla.controller.image.parts import BrokerImage, PartitionImage
 
 # The smallest ids stand for states of a directory, not for one.
 DIRECTORY_IDS_RESERVED = 100

@@ -8,11 +8,11 @@ new controller, more partitions than one pass takes.
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.elect_leaders import ELECTIONS_PER_PASS
-from ottla.controller.elections import Changes, all_partitions
-from ottla.controller.image_parts import NO_LEADER
-from ottla.controller.partition_change import PartitionChange
-from ottla.controller.partition_rules import UNCLEAN, Configs, PartitionRules
+from ottla.controller.image.parts import NO_LEADER
+from ottla.controller.image.queries import all_partitions
+from ottla.controller.partitions.change import Changes, PartitionChange
+from ottla.controller.partitions.elect_leaders import ELECTIONS_PER_PASS
+from ottla.controller.partitions.rules import UNCLEAN, Configs, PartitionRules
 from ottla.machines.outcome import Outcome
 from ottla.protocol.message import Message
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.image_parts import LEADER_UNCHANGED, PartitionImage, TopicImage
-from ottla.controller.partition_change import RECOVERED, RECOVERING, PartitionChange
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.parts import LEADER_UNCHANGED, PartitionImage, TopicImage
+from ottla.controller.partitions.change import RECOVERED, RECOVERING, PartitionChange
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.controller.refusal import Refusal
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import BrokerImage, PartitionImage
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import BrokerImage, PartitionImage
 from ottla.protocol.message import Message
 from ottla.protocol.messages.config_record import ConfigRecord
 from ottla.protocol.messages.feature_level_record import FeatureLevelRecord

@@ -1,8 +1,9 @@
-"""What becomes of partitions when a broker comes or goes.
+"""How partitions change when a broker arrives or leaves.
 
-A broker that goes leaves the ISR, and another leads where it led. A broker that comes leads the partitions
-that waited for it. Every change of the leader is a new leader epoch, also when the same broker leads again
-after a restart: followers and consumers find out by it that the end of the log may not be what it was.
+A broker that leaves drops out of the ISR, and another replica takes over its leaderships. A broker that
+arrives leads the partitions that waited for it. Every change of the leader is a new leader epoch, also when
+the same broker leads again after a restart: it shows followers and consumers that the end of the log may
+have changed.
 
 A partition with a single replica has no other leader and no reader that could be misled, so a planned
 restart of its broker costs it one record instead of two: the partition keeps its leader while that is
@@ -11,31 +12,15 @@ fenced, and leads again in a new epoch when it is back. A fenced leader does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ottla.controller.context import Context
-from ottla.controller.directories import DIRECTORY_UNASSIGNED
-from ottla.controller.effects import UncleanElection
-from ottla.controller.image import ClusterImage
-from ottla.controller.image_parts import NO_LEADER, PartitionImage, TopicImage
-from ottla.controller.partition_change import PartitionChange
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.cluster import ClusterImage
+from ottla.controller.image.parts import NO_LEADER, TopicImage
+from ottla.controller.image.queries import all_partitions
+from ottla.controller.partitions.change import Changes, PartitionChange
+from ottla.controller.partitions.directories import DIRECTORY_UNASSIGNED
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.protocol.message import Message
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
-
-Changes = tuple[list[Message], list[UncleanElection]]
-
-
-def all_partitions(image: ClusterImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-    for topic in image.topics_by_id.values():
-        for number, partition in topic.partitions.items():
-            yield topic, number, partition
-
-
-def has_leader(image: ClusterImage, partition: PartitionImage) -> bool:
-    """Whether the partition has a leader. A fenced one does not count."""
-    leader = image.brokers.get(partition.leader)
-    return leader is not None and not leader.fenced
 
 
 def broker_leaves(context: Context, broker_id: int, *, keep_single: bool = False) -> Changes:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.context import Context
-from ottla.controller.directories import directory_of, is_online
 from ottla.controller.effects import UncleanElection
 from ottla.controller.features import ELR_VERSION
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
-from ottla.controller.image_parts import PartitionImage
+from ottla.controller.image.cluster import RESOURCE_BROKER, RESOURCE_TOPIC
+from ottla.controller.image.parts import PartitionImage
+from ottla.controller.partitions.directories import directory_of, is_online
 
 Configs = Mapping[tuple[int, str], Mapping[str, str]]  # by resource type and name
 

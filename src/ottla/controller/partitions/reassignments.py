@@ -7,11 +7,11 @@ there were before.
 
 from __future__ import annotations
 
-from ottla.controller.assignments import check_replicas
 from ottla.controller.context import Context
-from ottla.controller.image_parts import TopicImage
-from ottla.controller.partition_change import UNCLEAN, PartitionChange
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.parts import TopicImage
+from ottla.controller.partitions.assignments import check_replicas
+from ottla.controller.partitions.change import UNCLEAN, PartitionChange
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.controller.refusal import Refusal
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode

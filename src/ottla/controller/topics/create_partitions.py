@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ottla.controller.assignments import check_replicas, new_partition_record
 from ottla.controller.context import PARTITIONS_PER_REQUEST_MAX, Context
-from ottla.controller.placement import place_partitions
+from ottla.controller.partitions.assignments import check_replicas, new_partition_record
 from ottla.controller.refusal import Refusal
+from ottla.controller.topics.placement import place_partitions
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message

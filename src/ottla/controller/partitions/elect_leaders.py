@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.elections import all_partitions, has_leader
-from ottla.controller.image_parts import NO_LEADER, TopicImage
-from ottla.controller.partition_change import PREFERRED, UNCLEAN, PartitionChange
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.parts import NO_LEADER, TopicImage
+from ottla.controller.image.queries import all_partitions, has_leader
+from ottla.controller.partitions.change import PREFERRED, UNCLEAN, PartitionChange
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.controller.refusal import Refusal
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode

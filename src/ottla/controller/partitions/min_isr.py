@@ -1,4 +1,4 @@
-"""Keeps eligible leaders honest when `min.insync.replicas` changes.
+"""Removes replicas that may no longer lead when `min.insync.replicas` changes.
 
 A replica is eligible because nothing was committed since it fell out of the ISR: the ISR was too small. When
 a lower minimum makes it large enough, that ends, and the replica must not be elected any more. All must
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from ottla.config.topic_config import ConfigLayers
 from ottla.controller.context import Context
-from ottla.controller.elections import all_partitions
 from ottla.controller.features import ELR_VERSION
-from ottla.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC
-from ottla.controller.partition_rules import MIN_ISR, Configs
+from ottla.controller.image.cluster import RESOURCE_BROKER, RESOURCE_TOPIC
+from ottla.controller.image.queries import all_partitions
+from ottla.controller.partitions.rules import MIN_ISR, Configs
 from ottla.controller.refusal import Refusal
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.controller.context import Context
-from ottla.controller.elections import all_partitions
 from ottla.controller.features import (
     ELR_METADATA_VERSION_MIN,
     ELR_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
 )
-from ottla.controller.min_isr import min_isr_records
+from ottla.controller.image.queries import all_partitions
+from ottla.controller.partitions.min_isr import min_isr_records
 from ottla.controller.refusal import Refusal
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.controller.directories import first_directory
-from ottla.controller.image_parts import BrokerImage
+from ottla.controller.image.parts import BrokerImage
+from ottla.controller.partitions.directories import first_directory
 from ottla.controller.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.partition_record import PartitionRecord

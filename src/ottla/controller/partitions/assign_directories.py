@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.directories import DIRECTORY_UNASSIGNED, is_online
-from ottla.controller.image_parts import TopicImage
-from ottla.controller.partition_change import PartitionChange
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.parts import TopicImage
+from ottla.controller.partitions.change import PartitionChange
+from ottla.controller.partitions.directories import DIRECTORY_UNASSIGNED, is_online
+from ottla.controller.partitions.rules import PartitionRules
 from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message

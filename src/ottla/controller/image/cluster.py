@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.controller.image_parts import (
-    LEADER_UNCHANGED,
-    BrokerImage,
-    ImageDelta,
-    PartitionImage,
-    TopicImage,
-)
+from ottla.controller.image.parts import LEADER_UNCHANGED, BrokerImage, ImageDelta, PartitionImage, TopicImage
 from ottla.protocol.message import Message
 
 RESOURCE_TOPIC = 2

@@ -16,15 +16,19 @@ copy is known to be complete. With them, members of the ISR that fall out while 
 
 from __future__ import annotations
 
-from ottla.controller.directories import DIRECTORY_UNASSIGNED, first_directory
 from ottla.controller.effects import UncleanElection
-from ottla.controller.image_parts import LEADER_UNCHANGED, NO_LEADER, PartitionImage, TopicImage
-from ottla.controller.partition_rules import PartitionRules
+from ottla.controller.image.parts import LEADER_UNCHANGED, NO_LEADER, PartitionImage, TopicImage
+from ottla.controller.partitions.directories import DIRECTORY_UNASSIGNED, first_directory
+from ottla.controller.partitions.rules import PartitionRules
+from ottla.protocol.message import Message
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
 # The requested kind of election.
 ANY, PREFERRED, UNCLEAN = range(3)
+
+# Records, and the unclean elections among them.
+Changes = tuple[list[Message], list[UncleanElection]]
 
 
 class PartitionChange:

@@ -1,0 +1,1 @@
+"""Decisions on the cluster: configurations, features, producer ids, controllers."""

@@ -1,0 +1,1 @@
+"""The cluster image: what the records of the metadata log say."""
