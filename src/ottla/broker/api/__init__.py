@@ -1,1 +1,1 @@
-"""One module per Kafka API, and what carries a request to its handler."""
+"""One module per Kafka API, and the dispatch of requests to them."""

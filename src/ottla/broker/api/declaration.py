@@ -1,6 +1,6 @@
 """The declaration of an API: everything about it that is not in Kafka's message definition.
 
-The module of an API holds one ApiDeclaration, called `API`, beside the handler. The dispatcher, forwarding to
+The module of an API holds one ApiDeclaration, called `API`, and the handler. The dispatcher, forwarding to
 the controller, refusals and the support table are derived from it; versions and listeners come from the
 message definition (`ottla.protocol.api`).
 """
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from ottla.controller.context import Context
     from ottla.machines.outcome import Outcome
 
-# Who decides a request.
+# Which node decides a request.
 THIS_NODE, CONTROLLER, QUORUM_LEADER = "this node", "active controller", "quorum leader"
 
 # Returns a message, a Future or Promise (the connection's next requests continue), a coroutine (they wait), a
 # DeferredResponse, or None for no response.
 Handler = Callable[["Request", Any], Any]
-# Builds the response to a request in which everything failed for one reason.
+# Builds the response in which every item of a request failed with the same error.
 Refuse = Callable[[Any, int, str], Message]
 
 
 class DecisionPoint(NamedTuple):
-    """Where the active controller is when it decides a request."""
+    """The time and log position at which the active controller decides a request."""
 
     now_ms: int
     next_offset: int  # of the first record that the decision appends
-    lost_contact: Callable[[int], bool]  # is the connection of this broker known to be closed?
+    lost_contact: Callable[[int], bool]  # whether the heartbeat connection of a broker is closed
 
 
 Decide = Callable[["Context", Any, DecisionPoint], "Outcome"]
 
 
 class ApiDeclaration:
-    """One API that is served."""
+    """A served API."""
 
     __slots__ = ("adapt", "create", "create_for_controller", "decide", "decided_by", "key", "refuse")
 

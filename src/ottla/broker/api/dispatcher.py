@@ -1,4 +1,4 @@
-"""From a frame to its handler."""
+"""Dispatch of request frames to their handlers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRODUCE = int(ApiKey.PRODUCE)
 
 
 class _Route:
-    """An API of one listener; its handler is created with the first request."""
+    """An API of one listener; its handler is created on the first request."""
 
     __slots__ = ("handle", "max_version", "min_version", "read")
 
@@ -63,7 +63,7 @@ class Dispatcher:
                 raise DecodeError(
                     f"version {version} of API {key}; {route.min_version} to {route.max_version} are served"
                 )
-            # A newer client: it gets our versions in version 0, which every client can read.
+            # A newer client: respond in version 0, which every client can decode.
             request.version = 0
             return self._handler(key, route)(request, None)
         handle = route.handle or self._handler(key, route)

@@ -50,7 +50,7 @@ def controller_api(
 
 
 def raft_api(key: ApiKey) -> ApiDeclaration:
-    """The declaration of an API between the nodes of the quorum: the Raft machine answers in any role."""
+    """The declaration of an API between the nodes of the quorum: the Raft machine responds in any role."""
     return ApiDeclaration(key, raft_handler)
 
 
@@ -74,7 +74,7 @@ def quorum_leader_api(key: ApiKey, *, adapt: Callable[[Any, int], None] | None =
 
 
 class ForwardToController:
-    """Returns the controller's response; every item is refused if there is no controller."""
+    """Returns the controller's response; every item is rejected if there is no controller."""
 
     __slots__ = ("_adapt", "_controller", "_refuse")
 
@@ -104,9 +104,9 @@ class ForwardToController:
 
 
 class AskQuorum:
-    """Gives a request to the Raft machine of this node, which refuses it unless it leads.
+    """Passes a request to the Raft machine of this node, which rejects it unless it leads.
 
-    A client that connects to a controller has chosen that one, so nothing is forwarded.
+    A client of a controller listener has chosen this node, so nothing is forwarded.
     """
 
     __slots__ = ("_adapt", "_quorum")
@@ -123,6 +123,6 @@ class AskQuorum:
 
 
 def _timeout_ms_of(message: Message) -> int | None:
-    """The time limit that the client gives, if the request has one."""
+    """The timeout that the client has set, if the request has one."""
     timeout_ms = getattr(message, "timeout_ms", None)
     return timeout_ms if timeout_ms and timeout_ms > 0 else None

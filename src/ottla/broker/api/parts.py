@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ApiParts(NamedTuple):
-    """Filled once by the node. Only the `create` functions of the API modules see it: each handler takes from
+    """Built once by the node. Only the `create` functions of the API modules see it: each handler takes from
     it exactly what it uses."""
 
     # The node

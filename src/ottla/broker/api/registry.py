@@ -1,4 +1,4 @@
-"""Finds the module of an API, and what follows from its declaration.
+"""Look-up of API modules and of what their declarations define.
 
 An API is served by the module with its name in one of the folders here: CreateTopics by
 `topics/create_topics.py`. Modules are found by name and imported when their first request arrives, so that
@@ -56,7 +56,7 @@ def declaration(key: int) -> ApiDeclaration:
 
 
 def declarations() -> Iterator[ApiDeclaration]:
-    """All of them, by API key. Imports every handler."""
+    """All declarations, by API key. Imports every handler."""
     return map(declaration, served_modules())
 
 
@@ -75,7 +75,7 @@ def served_versions(listener: str, *, two_phase_commit: bool = False) -> dict[in
 
 
 def refuse(message: Message, code: int, reason: str = "") -> Any:
-    """The response to `message` in which everything failed for one reason."""
+    """The response to `message` in which every item failed with the same error."""
     builder = declaration(message.API_KEY).refuse
     assert builder is not None, f"{type(message).__name__} declares no refusal"
     return builder(message, code, reason)
@@ -86,7 +86,7 @@ def decision_of(message: Message, lost_contact: Callable[[int], bool]) -> Decide
     found = declaration(message.API_KEY)
     decide = found.decide
     if decide is None:
-        assert found.decided_by == QUORUM_LEADER, f"{found} is not for the controller"
+        assert found.decided_by == QUORUM_LEADER, f"{found} is not decided by the controller"
         return None
     return lambda context, now_ms, next_offset: decide(
         context, message, DecisionPoint(now_ms, next_offset, lost_contact)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class GroupTopics:
-    """A `TopicsView`. Its epoch grows only with changes that matter to groups."""
+    """A `TopicsView`. Its epoch increases only with changes that affect groups."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
@@ -24,7 +24,7 @@ class GroupTopics:
         return self._metadata.image
 
     def image_changed(self, delta: ImageDelta) -> bool:
-        """Return whether something has changed that matters to groups."""
+        """Return whether a change affects groups."""
         concerns = bool(delta.topics_created or delta.topics_deleted or delta.partitions_created)
         if not concerns and (delta.partitions or delta.brokers):
             # Replicas may have moved to other racks.
@@ -58,7 +58,7 @@ class GroupTopics:
         return found
 
     def _hash(self, topic: TopicImage) -> int:
-        from hashlib import blake2b  # loads a library
+        from hashlib import blake2b  # imports a library
 
         racks = [sorted(self._racks(topic, index)) for index in sorted(topic.partitions)]
         text = repr((topic.topic_id, topic.name, racks))

@@ -221,14 +221,14 @@ class GroupCoordinator:
         )
 
     def read(self, group_id: str, view: Callable[[GroupShard], Any], refuse: Refuse[Any]) -> Any:
-        """Return what `view` returns of a group's shard, once all that it has seen is committed."""
+        """Return the result of `view` for a group's shard, once all state it has read is committed."""
         shard = self.shards.of_key(group_id)
         if isinstance(shard, ErrorCode):
             return refuse(shard)
         return _read(shard, view, refuse)
 
     def read_all(self, view: Callable[[GroupShard], Any]) -> list[Any] | ErrorCode:
-        """The same of every shard of this broker; the error if one is still loading."""
+        """`read` for every shard of this broker; the error if one is still loading."""
         replies: list[Any] = []
         for shard in self.shards.all():
             if shard.state == LOADING:

@@ -43,7 +43,7 @@ DISK_FULL_RETRY_MS = 500
 
 
 class Machine(Protocol):
-    """What a shard hosts; `ottla.groups.shard.GroupShard` is one.
+    """A machine that a shard hosts, such as `ottla.groups.shard.GroupShard`.
 
     A machine whose deadlines are spans of time also has `clock_jumped(by_ms)`.
     """
@@ -69,7 +69,7 @@ Decide = Callable[[Any, int], Outcome]
 
 
 class ShardSettings:
-    """What all shards of a coordinator have in common."""
+    """Settings and callbacks shared by all shards of a coordinator."""
 
     __slots__ = (
         "clock",
@@ -102,7 +102,7 @@ class ShardSettings:
         self.write_timeout_ms = write_timeout_ms
         self.codec = codec  # of the records that it appends
         self.on_failed = on_failed  # ended by a failure: it may be rebuilt
-        self.on_records_found = on_records_found  # it was idle, and has a log to load
+        self.on_records_found = on_records_found  # was idle, and now has a log to load
         self.on_ended = on_ended
         self.on_effects = on_effects  # their decision is committed
 
@@ -264,7 +264,7 @@ class HostedShard:
         try:
             outcome = decide(machine, now_ms)
         except Exception:
-            # What it has applied until then is in no log.
+            # Changes that the machine has applied before the failure are in no log.
             log.exception("decision failed: partition=%s", self._name)
             self._fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -281,7 +281,7 @@ class HostedShard:
         return future
 
     def event(self, decide: Decide) -> None:
-        """Decide on something that is no request; during loading it is kept for later."""
+        """Decide an internal event; during loading it is queued."""
         machine = self._machine
         if machine is None:
             if self.state == LOADING:
@@ -310,9 +310,9 @@ class HostedShard:
         return not self._host.disk_is_full and self._host.waiting < WAITING_MAX
 
     def append_marker(self, batch: bytearray, producer_id: int, committed: bool) -> None:
-        """Append the end of a producer's transaction, after everything that was decided before.
+        """Append the end of a producer's transaction, after all earlier decisions.
 
-        Raises RecordsError and StorageError; then it is not in the log.
+        Raises RecordsError or StorageError if it was not appended.
         """
         if self._host.has_unwritten:
             self._host.flush()

@@ -89,7 +89,7 @@ class HostedShards:
             await asyncio.wait([self._loader])
 
     def image_changed(self, delta: ImageDelta) -> None:
-        """The metadata have changed, and the partitions with them."""
+        """Follow a change of the metadata, after the partitions have followed."""
         if not self._running:
             return
         if any(topic.name == self.topic for topic in delta.topics_deleted.values()):
@@ -141,7 +141,7 @@ class HostedShards:
         return self._shards.get(index)
 
     def leader_of(self, key: str) -> int | None:
-        """Return the broker that leads the partition of a key, -1 or None if there is none."""
+        """Return the leader of a key's partition: -1 or None if there is none."""
         index = self.index_of(key)
         topic = self._metadata.image.topics_by_name.get(self.topic)
         state = None if topic is None or index is None else topic.partitions.get(index)
@@ -161,7 +161,7 @@ class HostedShards:
         self._update(self._partitions.of_topic(self.topic))
 
     def _update(self, indexes: Iterable[int]) -> None:
-        """Create and end shards as the roles of their partitions say."""
+        """Create and end shards to match the roles of their partitions."""
         for index in sorted(indexes):
             partition = self._partitions.by_name(self.topic, index)
             shard = self._shards.get(index)
@@ -198,7 +198,7 @@ class HostedShards:
             self._loader = asyncio.get_running_loop().create_task(self._load_all(), name="coordinator-load")
 
     async def _load_all(self) -> None:
-        """Load one shard after the other: the first can serve while the others still load."""
+        """Load shards one at a time: a loaded shard serves while the others load."""
         while self._to_load:
             shard = next(iter(self._to_load))
             del self._to_load[shard]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata_cache import MetadataCache
 
-REQUEST_TIMEOUT_MS = 30_000  # a leader responds sooner, with an error if need be
+REQUEST_TIMEOUT_MS = 30_000  # a leader responds sooner, possibly with an error
 
 log = logging.getLogger("ottla.coordinators")
 

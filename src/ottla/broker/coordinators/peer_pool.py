@@ -17,8 +17,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class PeerPool:
-    """Responses of one connection come in the order of the requests: a user whose requests take long needs a
-    pool of its own."""
+    """One connection per broker. Responses arrive in request order: slow requests need a separate pool."""
 
     def __init__(self, config: BrokerConfig, identity: NodeIdentity, metadata: MetadataCache) -> None:
         self._identity = identity

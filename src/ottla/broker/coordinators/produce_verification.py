@@ -121,7 +121,7 @@ class ProduceVerification:
             self._codes.update(await self._verification.verify(asked))
 
     def _transactions(self) -> list[AddPartitionsToTxnTransaction]:
-        """One for each producer; well-behaved clients have one."""
+        """One verification per producer; ordinary requests have one producer."""
         producers: dict[tuple[int, int], list[tuple[str, int]]] = {}
         for topic_partition, write in self._found.items():
             if write.guard is not None:
@@ -134,7 +134,7 @@ class ProduceVerification:
             for producer, partitions in producers.items()
         ]
 
-    # -- right before and after the append
+    # -- around the append
 
     def refusal(self, partition: Partition, records: memoryview) -> ErrorCode:
         """Return the error if this transactional batch must not be appended."""

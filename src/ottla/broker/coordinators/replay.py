@@ -1,4 +1,4 @@
-"""The log of a coordinator's partition, read into its machine."""
+"""Replay of a coordinator's log into its machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.coordinators")
 
-# The loop waits for so many bytes at a time: a millisecond or two of small records. Larger steps load no
-# sooner, and others wait for them.
+# Bytes replayed per step: one or two milliseconds of small records. Larger steps do not load faster, and
+# delay other work of the event loop.
 STEP_BYTES = 64 * 1024
-COMPLAINTS_MAX = 10
+LOGGED_FAILURES_MAX = 10
 
 
 class Replayed(Protocol):
-    """What a machine needs to be made from its log."""
+    """A machine that can be rebuilt from its log."""
 
     def apply_bytes(
         self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1
@@ -33,7 +33,7 @@ class Replayed(Protocol):
 
 
 class Replay:
-    """Reads from the start of a log to its end, a step at a time."""
+    """Reads a log from start to end, one step at a time."""
 
     __slots__ = ("_log", "_machine", "_skipped", "offset", "records")
 
@@ -51,7 +51,7 @@ class Replay:
         data = self._log.read(self.offset, STEP_BYTES).read()
         if not data:
             return False  # the records at the end have been compacted away
-        # Millions of objects are made here and none of them is garbage: looking for it would take longer.
+        # Millions of objects are created here and none is garbage: collections would only take time.
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -87,7 +87,7 @@ class Replay:
                     raise ValueError("record without a key")
                 apply_bytes(key, value, timestamp_ms, producer_id)
             except Exception as error:
-                # One record that cannot be decoded must not make all others unusable.
+                # A record that cannot be decoded must not make the others unusable.
                 self._skip(offset, error)
         self.records += len(records)
 
@@ -101,6 +101,6 @@ class Replay:
 
     def _skip(self, offset: int, error: Exception) -> None:
         self._skipped += 1
-        if self._skipped <= COMPLAINTS_MAX:
+        if self._skipped <= LOGGED_FAILURES_MAX:
             name = f"{self._log.topic}-{self._log.partition}"
             log.error("record passed over: partition=%s offset=%d error=%r", name, offset, error)

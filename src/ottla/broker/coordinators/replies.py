@@ -1,4 +1,4 @@
-"""Replies that are there at once, and futures of replies: both are what a coordinator returns."""
+"""Results of a coordinator: immediate replies, or futures of replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Refuse: TypeAlias = Callable[[int], Result]
 
 
 def merge_replies(replies: Sequence[Any], merge: Callable[[list[Any]], Result]) -> Reply[Result]:
-    """Build one reply of several; a future of it if one of them is a future."""
+    """Combine several replies; return a future if one of them is a future."""
     futures = [each for each in replies if isinstance(each, asyncio.Future)]
     if not futures:
         return merge(list(replies))

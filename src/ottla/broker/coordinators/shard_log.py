@@ -51,7 +51,7 @@ class ShardLog:
         batches = bytearray()
         for batch in build_batches(records, producer, self._encode, now_ms, bytes_max, self._codec):
             batches += batch
-        partition.append_internal(batches, now_ms)  # all of it or nothing
+        partition.append_internal(batches, now_ms)  # all or none
 
     def append_marker(self, batch: bytearray) -> None:
         self._partition.append_internal(batch, self._clock())

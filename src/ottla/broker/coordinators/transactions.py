@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ottla.transactions.shard import TransactionShard
 
 WRITE_TIMEOUT_MS = 5000
-FRESH_IDS_MAX = 3  # per request: another client may have used up the epochs meanwhile
+FRESH_IDS_MAX = 3  # attempts per request: another client may have used up the epochs in between
 NO_ID = -1
 
 # Machine, time, an unused producer id or NO_ID.
@@ -122,7 +122,7 @@ class TransactionCoordinator:
     # -- markers
 
     def _send_markers(self, shard: HostedShard, markers: list[Markers]) -> None:
-        """The decision to end these transactions is committed."""
+        """Send the markers of transactions whose end is committed."""
         if self._marker_sender is None:
             self._marker_sender = self._make_marker_sender(self._markers_written)
         self._marker_sender.add(shard.partition.index, markers)
@@ -144,7 +144,7 @@ class TransactionCoordinator:
     def init_producer_id(
         self, request: InitProducerIdRequest, context: RequestContext, refuse: Refuse[InitProducerIdResponse]
     ) -> Reply[InitProducerIdResponse]:
-        """Of a client with a transactional id; the others need no coordinator."""
+        """Initialize a transactional producer; others need no coordinator."""
         assert request.transactional_id is not None
         return self._submit(
             request.transactional_id,
@@ -210,14 +210,14 @@ class TransactionCoordinator:
     def read(
         self, transactional_id: str, view: Callable[[TransactionShard], Any], refuse: Refuse[Any]
     ) -> Any:
-        """Return what `view` returns of an id's shard, once all that it has seen is committed."""
+        """Return the result of `view` for an id's shard, once all state it has read is committed."""
         shard = self.shards.of_key(transactional_id)
         if isinstance(shard, ErrorCode):
             return refuse(shard)
         return _read(shard, lambda machine, _: view(machine), refuse)
 
     def read_all(self, view: Callable[[TransactionShard, int], Any]) -> list[Any] | ErrorCode:
-        """The same of every shard of this broker; the error if one is still loading."""
+        """`read` for every shard of this broker; the error if one is still loading."""
         replies: list[Any] = []
         for shard in self.shards.all():
             if shard.state == LOADING:
@@ -237,7 +237,7 @@ class TransactionCoordinator:
         """Return the reply to a request about one id, a future of it, or a coroutine.
 
         With `is_concurrent`, which recognizes CONCURRENT_TRANSACTIONS, a request that comes too early waits a
-        moment for the markers of the transaction before it: clients would retry after longer pauses.
+        moment for the markers of the previous transaction: clients would retry after longer pauses.
         """
         reply, is_early = self._decide(transactional_id, decide, refuse, is_concurrent, NO_ID)
         if reply is None:
@@ -255,7 +255,7 @@ class TransactionCoordinator:
         is_concurrent: Callable[[Any], bool] | None,
         fresh_id: int,
     ) -> tuple[Any, bool]:
-        """(None, False) if a fresh producer id is needed; else the reply, and whether it came too early."""
+        """Return the reply and whether it came too early; (None, False) if a new producer id is needed."""
         from ottla.transactions.markers import NEEDS_PRODUCER_ID
 
         shard = self.shards.of_key(transactional_id)
@@ -274,7 +274,7 @@ class TransactionCoordinator:
         return (None, False) if needs_id else (reply, is_early)
 
     def _with_fresh_id(self, transactional_id: str, decide: Decide, refuse: Refuse[Any]) -> Any:
-        """Nothing was decided yet: decide again, with an unused producer id."""
+        """Repeat the decision with an unused producer id."""
         fresh_id = self._producer_ids.next()
         if fresh_id is not None:
             reply, _ = self._decide(transactional_id, decide, refuse, None, fresh_id)
@@ -295,7 +295,7 @@ class TransactionCoordinator:
     async def _after_markers(
         self, transactional_id: str, reply: Any, decide: Decide, refuse: Refuse[Any]
     ) -> Any:
-        """Decide again when the markers are written; if that takes long the first reply stays."""
+        """Repeat the decision when the markers are written; return the first reply on a timeout."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         self._waiting_for_markers.setdefault(transactional_id, []).append(written)

@@ -79,7 +79,7 @@ class Verification:
         return adds or bool(self._layers.broker_value("transaction.partition.verification.enable"))
 
     def known_now(self, asked: AddPartitionsToTxnTransaction) -> Codes | None:
-        """Return the result if this broker has it and nothing has to be written for it."""
+        """Return the result if this broker is the coordinator and nothing has to be written."""
         if not asked.verify_only:
             return None
         if self._transactions.shards.leader_of(asked.transactional_id) != self._identity.node_id:
@@ -88,7 +88,7 @@ class Verification:
         return None if isinstance(found, asyncio.Future) else _codes_of(found)
 
     async def verify(self, asked: AddPartitionsToTxnTransaction) -> Codes:
-        """Return an error code per partition. Adding is retried while the transaction before is ending."""
+        """Return an error code per partition. Adding is retried while the previous transaction is ending."""
         clock = self._clock
         deadline_ms = clock() + self._retry_ms_max
         backoff_ms = FIRST_BACKOFF_MS

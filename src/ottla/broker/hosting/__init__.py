@@ -6,10 +6,10 @@
 log: the metadata quorum and a replicated partition both provide it. `machine_clock` wakes a machine when a
 timer is due.
 
-One class serves both users, but not all of a host is the same for both. What differs is left to the owner:
+The two users of `host` differ in these points, which the owner implements:
 
-- `coordinators.hosted_shard` decides a request as soon as it comes, so that one with nothing to wait for,
-  such as a heartbeat, is answered on the spot. Its machine applies records while it decides: after a failed
+- `coordinators.hosted_shard` decides a request as soon as it arrives, so that one with nothing to write,
+  such as a heartbeat, is answered at once. Its machine applies records while it decides: after a failed
   append the machine is dropped and rebuilt from the log. A full disk is retried, because the records are
   still valid.
 - `metadata.controller_loop` decides right before the append, because the epoch of a broker is the offset of

@@ -45,9 +45,9 @@ class _Batch:
 
 
 class MachineHost:
-    """`on_append_error` decides what becomes of batches that could not be appended: it takes them out
+    """`on_append_error` handles batches that could not be appended: it removes them
     (`drop_unwritten`) or closes the host. With `disk_full_retry_ms` the host itself retries on a full disk.
-    `on_commit_error` is told why a batch will not be known as committed."""
+    `on_commit_error` gets the error if the commit of a batch cannot be confirmed."""
 
     __slots__ = (
         "_clock",
@@ -91,14 +91,14 @@ class MachineHost:
         self._end_offset = 0  # after the last append of this host
         self._pending: deque[_Batch] = deque()  # decided and not yet committed, in order
         self._unwritten: deque[_Batch] = deque()  # the newest of them, not yet in the log
-        self._open_batch: _Batch | None = None  # the newest, while it still grows
+        self._open_batch: _Batch | None = None  # the newest, while decisions are added to it
         self._flush_handle: asyncio.Handle | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Nothing decided waits for its commit."""
+        """Whether no decision waits for its commit."""
         return not self._pending
 
     @property
@@ -107,13 +107,13 @@ class MachineHost:
 
     @property
     def disk_is_full(self) -> bool:
-        """The last append found the disk full, and is to be retried."""
+        """Whether the last append failed on a full disk and will be retried."""
         return self._retry is not None
 
     # -- decided
 
     def add(self, outcome: Outcome, now_ms: int, request: PendingRequest | None = None) -> None:
-        """Take over what was decided; `flush` or `flush_soon` must follow."""
+        """Add a decision; `flush` or `flush_soon` must follow."""
         batch = self._open_batch
         if batch is None:
             timeout_ms = self._write_timeout_ms
@@ -154,7 +154,7 @@ class MachineHost:
             self._flush_handle = self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Append what was decided, in order."""
+        """Append the decisions in order."""
         for handle in (self._flush_handle, self._retry):
             if handle is not None:
                 handle.cancel()
@@ -179,7 +179,7 @@ class MachineHost:
             log.when_committed(self._end_offset, self.release, self._on_commit_error)
 
     def drop_unwritten(self) -> list[Any]:
-        """Forget what is not in the log; return the requests that had a reply in it."""
+        """Drop the batches that are not in the log; return their requests."""
         requests = [request for batch in self._unwritten for request, _ in batch.replies]
         for _ in range(len(self._unwritten)):
             self._pending.pop()

@@ -1,7 +1,7 @@
 """The time of a machine: the wall clock, and a wake-up when its next timer is due.
 
-Deadlines of machines are wall-clock times. Two things must not end a session early: a clock that was set, and
-an event loop that was held up, together with the heartbeats that it has not read yet.
+Deadlines of machines are wall-clock times. Neither of these may expire a session early: a clock that was set,
+or an event loop that was blocked and has not read pending heartbeats.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 log = logging.getLogger("ottla.hosting")
 
 NOT_ARMED_MS = 1 << 62
-# A timer that fires this late was held up with everything else: unread requests are read first.
+# A timer that fires this late was delayed with the whole event loop: read unread requests first.
 LATE_MS = 1000
 LATE_GRACE_MS = 500
 # Wall clock against monotonic time: a larger difference is a jump.
@@ -21,7 +21,7 @@ JUMP_MS = 50
 
 
 class MachineClock:
-    """`may_run` tells whether the machine can decide now; if not, the timer is retried."""
+    """`may_run` returns whether the machine can decide now; if not, the timer is retried."""
 
     __slots__ = (
         "_clock",
@@ -60,7 +60,7 @@ class MachineClock:
             self._handle.cancel()
 
     def now_ms(self) -> int:
-        """Return the wall-clock time, after the machine has been told of a jump."""
+        """Return the wall-clock time; report a jump to the machine first."""
         now_ms = self._clock()
         if self._clock_jumped is not None:
             offset_ms = now_ms - self._loop.time() * 1000

@@ -71,7 +71,7 @@ class MetadataApplier:
             await asyncio.wait([self._next_apply()])  # one cancelled waiter must not cancel the others
 
     async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
-        """Wait until applied metadata make the condition true; False if that takes longer."""
+        """Wait until the applied metadata satisfy the condition; False on a timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while not condition():
@@ -97,7 +97,7 @@ class MetadataApplier:
         self._work.set()
 
     def wake(self) -> None:
-        """Report again to the controller host: this node has become the leader of the quorum."""
+        """Repeat the reports to the controller host: this node has become the leader of the quorum."""
         self._work.set()
 
     # -- applying
@@ -121,7 +121,7 @@ class MetadataApplier:
             self._on_fatal(error)
 
     async def _apply_some(self, raft_log: RaftLog) -> None:
-        """Apply a bounded number of batches; they are read before anything else can move the log."""
+        """Apply a bounded number of batches; they are read before the log can change."""
         records: list[Message] = []
         end_offset = self.applied_offset
         for next_offset, messages in raft_log.committed(self.applied_offset, self._committed_offset):
@@ -133,7 +133,7 @@ class MetadataApplier:
         if not self._is_live:
             for record in records:
                 self._publisher.replay(record, end_offset - 1)
-            await asyncio.sleep(0)  # a long log must not keep this node from answering the other voters
+            await asyncio.sleep(0)  # a long log must not delay responses to the other voters
         elif records:
             await self._publisher.publish(records, end_offset - 1)
         self._moved_to(end_offset)

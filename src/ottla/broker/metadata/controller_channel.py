@@ -1,7 +1,7 @@
 """Requests to the active controller: in this process, or over the wire to the leader of the quorum.
 
 Heartbeats have a connection of their own: a long request before them must not make a broker look dead, and
-the loss of that connection shows the controller that the broker is gone.
+the loss of that connection signals to the controller that the broker is gone.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class ControllerChannel:
 
 
 def _is_refused(response: Message) -> bool:
-    """Whether the node was not the controller. CreateTopics says so topic by topic."""
+    """Whether the node was not the controller. CreateTopics reports it per topic."""
     items = (response, *getattr(response, "topics", ()))
     return any(getattr(item, "error_code", 0) == ErrorCode.NOT_CONTROLLER for item in items)
 
@@ -126,7 +126,7 @@ async def _forward(
 
 
 async def _unless(change: asyncio.Future[None], call: asyncio.Future[Any]) -> Any:
-    """The result of the call; NotController if the controller moves first (the call may hang for long)."""
+    """The result of the call; NotController if the controller moves first."""
     try:
         await asyncio.wait([change, call], return_when=asyncio.FIRST_COMPLETED)
     finally:

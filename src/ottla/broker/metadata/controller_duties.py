@@ -1,4 +1,4 @@
-"""What the active controller does by itself: fence lost brokers, balance leaders, elect unclean leaders.
+"""Periodic duties of the active controller: fence lost brokers, balance leaders, elect unclean leaders.
 
 The connection of a broker's heartbeats is watched. When it ends and no new heartbeat comes within
 `broker.disconnect.grace.ms`, the broker is fenced, long before `broker.session.timeout.ms`. A new controller
@@ -126,7 +126,7 @@ class ControllerDuties:
         except (NotController, StorageError) as error:
             log.info("not decided: %s", error)
         except Exception:
-            log.exception("a duty of the controller failed, it will run again")
+            log.exception("a periodic duty of the controller failed, it will be repeated")
         return None
 
     async def _probe_silent(self) -> None:

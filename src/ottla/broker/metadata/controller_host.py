@@ -79,7 +79,7 @@ class ControllerHost:
         return await self.active.submit(decide)
 
     def _has_lost(self, broker_id: int) -> bool:
-        """Whether the heartbeat connection of this broker is closed, and it has not come back."""
+        """Whether the heartbeat connection of this broker is closed and was not reopened."""
         return self._duties is not None and self._duties.has_lost(broker_id)
 
     def heartbeat_received(self, broker_id: int, broker_epoch: int, connection: object) -> None:
@@ -115,11 +115,11 @@ class ControllerHost:
             self.active.applied(end_offset)
 
     def caught_up(self, end_offset: int) -> None:
-        """Everything that is committed, up to `end_offset`, is applied on this node."""
+        """All committed records, up to `end_offset`, are applied on this node."""
         if self._raft is not None and self.active is None and end_offset > self._start_offset:
             self._activate(self._raft)
 
-    # -- inside
+    # -- internal
 
     def _activate(self, raft: RaftDriver) -> None:
         from ottla.broker.metadata.controller_duties import ControllerDuties
@@ -144,7 +144,7 @@ class ControllerHost:
         self._notify()
 
     def _submit(self, decide: Decide) -> None:
-        """Submit a decision that has no waiter; if the controller moves first, the next one repeats it."""
+        """Submit a decision without a waiter; if the controller moves first, the next one repeats it."""
         assert self.active is not None
         future = self.active.submit(decide)
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)

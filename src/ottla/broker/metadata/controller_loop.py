@@ -1,9 +1,9 @@
 """Hosts the active controller: commands in, replies out when they are committed and applied on this node.
 
-Commands queue up. Those that wait are decided and appended together, right before the append: the epoch of a
+Commands are queued, then decided as a group right before their append: the epoch of a
 broker is the offset of its registration record, so a decision must know its offset. The next group is decided
 while this one is in flight: the controller's own image is ahead of the committed one. A reply is sent when
-its records are committed and applied on this node, so that a client that hears "created" can produce.
+its records are committed and applied on this node, so that a client can use a topic once it is created.
 
 When the leadership of the quorum ends, the next leader may or may not commit what was appended. Waiting
 commands fail with NotController, and their senders retry there.
@@ -177,7 +177,7 @@ class ControllerLoop:
         self._host.flush()
 
     def _report_unclean(self, outcome: Outcome) -> None:
-        """At once, not at the commit: the next controller may commit it, and would not know."""
+        """Log at the append, not at the commit: the next controller may commit it and would not log it."""
         effects, outcome.effects = outcome.effects, []
         for election in effects:
             self.unclean_elections += 1
@@ -185,11 +185,11 @@ class ControllerLoop:
             log.error(text, *election)
 
     def _append_failed(self, error: Exception) -> None:
-        """Nothing of the group is in the log, but the controller's image has it."""
+        """Handle a failed append: the group is in the controller's image, but not in the log."""
         for command in self._host.drop_unwritten():
             command.fail(error if isinstance(error, StorageError) else NotController(str(error)))
         if isinstance(error, DiskFull):
-            # Later commands may find room again, and build on what is committed then.
+            # Later commands may succeed, and build on the committed image.
             log.error("metadata not written: %s", error)
             self._rolling_back = True
             if self._host.is_idle:

@@ -1,4 +1,4 @@
-"""The difference between two images, as if records had changed one into the other."""
+"""The difference between two images, as a delta of records."""
 
 from __future__ import annotations
 

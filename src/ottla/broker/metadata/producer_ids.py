@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_channel import ControllerChannel
 
-# A broker that cannot reach the controller soon may be partitioned off: the client should try another one.
+# A broker that cannot reach the controller may be partitioned off: the client should try another one.
 WAIT_MS = 2000
 
 log = logging.getLogger("ottla.producer_ids")
@@ -37,7 +37,7 @@ class ProducerIds:
         return self._next - 1
 
     async def allocate(self) -> int | None:
-        """An id, from a new block if needed; None if the controller does not give one."""
+        """An id, from a new block if needed; None if the controller does not allocate one."""
         async with self._refill:
             producer_id = self.next()
             if producer_id is None and await self._allocate_block():

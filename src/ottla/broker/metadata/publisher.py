@@ -40,7 +40,7 @@ class MetadataPublisher:
         self._metadata.offset = offset
 
     def reset(self) -> None:
-        """Drop what was replayed: a snapshot replaces it."""
+        """Drop the replayed image: a snapshot replaces it."""
         self._metadata.image = ClusterImage()
 
     # -- changes
@@ -54,7 +54,7 @@ class MetadataPublisher:
         await self._follow(delta)
 
     async def publish_snapshot(self, records: Iterable[Message], last_offset: int) -> None:
-        """Replace the image by the one that these records make, and make the partitions follow."""
+        """Replace the image by that of a snapshot, and make the partitions follow."""
         from ottla.broker.metadata.image_diff import difference
 
         image = ClusterImage()

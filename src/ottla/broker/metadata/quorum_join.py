@@ -102,7 +102,7 @@ class QuorumJoin:
     # -- joining
 
     async def _join(self) -> None:
-        """Return when this node is a voter. An operator who removes it later is not overruled until the next
+        """Return when this node is a voter. A later removal by an operator is respected until the next
         start."""
         machine = self._quorum.raft.machine
         while not machine.is_voter:

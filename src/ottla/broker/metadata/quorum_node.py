@@ -85,8 +85,8 @@ class QuorumNode(RaftListener):
             await self._applier.stop()
 
     async def wait_for_departures(self, node_id: int) -> None:
-        """Stay while other brokers shut down: they need the quorum for it. Without a leader they cannot be
-        heard, and may be gone already."""
+        """Stay while other brokers shut down: they need the quorum for it. Without a leader their state is
+        unknown, so do not wait."""
         leaderless_ms = 0
         for _ in range(DEPARTURES_MS // DEPARTURE_CHECK_MS):
             if await self._applier.wait_until(lambda: not self._others_leave(node_id), DEPARTURE_CHECK_MS):

@@ -95,7 +95,7 @@ def raft_config(
 
 
 def _static_voters(config: BrokerConfig, listener_name: str) -> VoterSet:
-    """controller.quorum.voters; a controller without any is a quorum of its own."""
+    """controller.quorum.voters; without it, the controller is a quorum of one."""
     if config.voters:
         return VoterSet(
             Voter(each.node_id, endpoints=(Endpoint(listener_name, each.host, each.port),))

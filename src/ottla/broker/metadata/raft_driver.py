@@ -195,7 +195,7 @@ class RaftDriver:
             self._full_disk = None
 
     async def _wait_for_space(self, effect: do.Effect, error: DiskFull) -> None:
-        """Retry an effect of which nothing has happened until there is space. Until then this node sends and
+        """Retry an effect that failed without a partial result until there is space. Until then it sends and
         acknowledges nothing, as if it were partitioned off; it continues to serve clients."""
         if self._full_disk is None:
             log.error("metadata waits for disk space: effect=%s error=%s", type(effect).__name__, error)
@@ -335,5 +335,5 @@ def _perform_table() -> dict[type[do.Effect], Callable[[RaftDriver, Any], None]]
 
 
 _PERFORM = _perform_table()
-# Effects that leave nothing behind when they fail. After a failure of the others only a restart is safe.
+# Effects without partial results when they fail. After a failure of any other, only a restart is safe.
 _RETRIED = (do.Persist, do.AppendControl, do.AppendFetched, do.WriteSnapshot)

@@ -1,4 +1,4 @@
-"""Brokers that were alive a moment ago.
+"""Brokers that were alive until recently.
 
 A client that finds a broker missing from Metadata responses discards its state, and librdkafka then waits a
 second before it looks for the new leaders. Most fenced brokers come back soon, so those that shut down
@@ -42,7 +42,7 @@ class RecentBrokers:
                 self._until_ms[broker_id] = self._clock() + SHOWN_MS
 
     def is_recent(self, broker_id: int) -> bool:
-        """Whether the broker was alive a moment ago, and is not now."""
+        """Whether the broker is fenced, but was alive until recently."""
         until_ms = self._until_ms.get(broker_id)
         if until_ms is None or self._clock() >= until_ms:
             return False

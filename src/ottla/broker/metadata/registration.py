@@ -96,7 +96,7 @@ class Registration:
             await asyncio.sleep(RETRY_MS / 1000)
 
     async def become_active(self) -> None:
-        """Heartbeat until the controller lets this broker lead."""
+        """Send heartbeats until the controller unfences this broker."""
         while True:
             response = await self._heartbeat(timeout_ms=self._session_ms)
             if response is not None and not response.is_fenced and not response.error_code:
@@ -134,7 +134,7 @@ class Registration:
     async def _refused(self, code: ErrorCode) -> None:
         log.error("heartbeat refused: %s", code.name)
         if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-            await self.register()  # it was unregistered while it was silent
+            await self.register()  # it was unregistered while it sent no heartbeats
             self._due.set()
 
     # -- shutdown
@@ -152,7 +152,7 @@ class Registration:
             if response.should_shut_down:
                 return
             await asyncio.sleep(RETRY_MS / 1000)
-        log.warning("the controller has not let this broker go")
+        log.warning("the controller has not confirmed the shutdown of this broker")
 
     async def _heartbeat(
         self, *, want_shut_down: bool = False, timeout_ms: int

@@ -34,7 +34,7 @@ class MetadataSnapshots:
     async def maybe_write(self) -> None:
         """Write a snapshot if one is due: the applied metadata, with the voters at that offset."""
         raft = self._raft()
-        # The image may be ahead of what counts as applied, while partitions follow the change.
+        # The image may be ahead of the applied offset while partitions follow a change.
         end_offset = self._metadata.offset + 1
         version, voters = raft.machine.history.at(end_offset)
         job = raft.log.maybe_snapshot(

@@ -27,8 +27,8 @@ GROUP_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 BROKER_DEFAULT = -1
 KNOWN_WITHIN_MS = 2000
-# Other requests of a connection, fetches too, wait behind FindCoordinator: without a controller they must not
-# wait long, and not each time.
+# Later requests of a connection wait for FindCoordinator: without a controller the wait must be short, and
+# must not be repeated for each request.
 COORDINATOR_TIMEOUT_MS = 1000
 COORDINATOR_PAUSE_MS = 1000
 ALL_BROKERS_WITHIN_MS = 10_000
@@ -104,8 +104,8 @@ class TopicCreator:
         return CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
 
     def _brokers(self) -> int:
-        """The number of brokers, with those that are down or, in a cluster that is just starting, not yet
-        registered: an internal topic keeps the replicas that it is given now."""
+        """The number of brokers, including those that are down or, in a cluster that is starting, not yet
+        registered: an internal topic keeps its initial number of replicas."""
         registered = len(self._metadata.image.brokers)
         if self._fewer_from_ms is not None and self._clock() >= self._fewer_from_ms:
             return registered  # the others did not register in time

@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_outbox()
 
     def _is_held(self) -> bool:
-        """Must the next request wait?"""
+        """Whether the next request must wait."""
         waiting = self._exclusive or self._starved or self._sender.busy
         return self.closed or waiting or len(self._pending) >= PENDING_MAX
 
@@ -330,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._reading:
             self._process()
         elif self._outbox and not self._processing:
-            # While the socket is read no request was held back: there is none to continue with.
+            # While the socket is being read, no request is held back.
             self._flush_outbox()
             if self._is_held():
                 self._pause_or_resume_reading()
@@ -405,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.on_close is not None:
             self.on_close()
         for pending in self._pending:
-            # A long poll has no client any more; a coroutine may be changing state and continues.
+            # Cancel long polls; a coroutine may be changing state and continues.
             if pending.future is not None and not isinstance(pending.future, asyncio.Task):
                 pending.future.cancel()
         self._pending.clear()

@@ -107,7 +107,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Is a request in flight?"""
+        """Whether a request is in flight."""
         return bool(self._calls)
 
     def send(

@@ -32,7 +32,7 @@ class Promise(Generic[Result]):
         return self._result
 
     def exception(self) -> None:
-        """It is kept or cancelled, nothing else."""
+        """Return None: a promise is completed or cancelled, it never fails."""
 
     def set_result(self, result: Result) -> None:
         self._result = result
@@ -44,11 +44,11 @@ class Promise(Generic[Result]):
             self._settle()
 
     def add_done_callback(self, callback: Callable[[Promise[Result]], Any]) -> None:
-        assert self._callbacks is not None, "it is kept already"
+        assert self._callbacks is not None, "the promise is already done"
         self._callbacks.append(callback)
 
     def _settle(self) -> None:
         callbacks, self._callbacks = self._callbacks, None
-        assert callbacks is not None, "it is kept already"
+        assert callbacks is not None, "the promise is already done"
         for callback in callbacks:
             callback(self)

@@ -22,7 +22,7 @@ class ReceiveBudget:
 
     @property
     def is_wanted(self) -> bool:
-        """Does a connection wait for memory? Buffers that are kept for reuse should be released."""
+        """Whether a connection waits for memory: buffers kept for reuse should then be released."""
         return bool(self._waiting)
 
     def take(self, nbytes: int) -> bool:

@@ -108,7 +108,7 @@ class ReceiveBuffer:
             if frame_bytes > capacity:
                 return self._make_room(frame_bytes)
         capacity = len(self._view)
-        # Read a large frame only to its end: the next one starts at zero and nothing is moved.
+        # Read a large frame only to its end, so that the next one starts at position zero without a copy.
         large = frame_bytes > COMFORT_BYTES
         self._limit = min(self._start + frame_bytes, capacity) if large else capacity
         return True

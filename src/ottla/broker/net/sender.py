@@ -23,7 +23,7 @@ Part = Any  # bytes-like or FileRegion
 
 SENDFILE_MIN_BYTES = 64 * 1024  # below this one pread and a gathered send are cheaper than a sendfile
 SENDFILE_MAX_BYTES = 1024 * 1024
-PASS_MAX_BYTES = 4 * 1024 * 1024  # then other connections get their share of the loop
+PASS_MAX_BYTES = 4 * 1024 * 1024  # per pass, so that other connections are served
 JOIN_MAX_BYTES = 16 * 1024  # up to this size one copy is cheaper than a gathered send
 GATHER_MAX_PARTS = 512  # below the kernel's IOV_MAX of 1024
 OS_DEFAULT = -1
@@ -218,7 +218,7 @@ class TransportSender:
                     part = FileRegion(part.file, part.position, SENDFILE_MIN_BYTES)
                 try:
                     part = part.read()
-                except StorageError:  # the announced bytes are gone: the connection cannot continue
+                except StorageError:  # the announced bytes cannot be sent: close the connection
                     self.close()
                     self._transport.abort()
                     return

@@ -138,7 +138,7 @@ class Cleaner:
     # -- cleaning
 
     async def _clean(self, partition_log: PartitionLog, plan: CleanPlan) -> bool:
-        """Clean one log; returns whether the dirty part got smaller."""
+        """Clean one log; returns whether its dirty part has shrunk."""
         from ottla.storage.cleaning.job import CleaningAborted, CleanJob, CleanSettings
 
         settings = CleanSettings(

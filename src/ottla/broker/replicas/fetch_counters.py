@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FetchCounters:
-    """What all fetchers together have done."""
+    """Totals over all fetchers."""
 
     __slots__ = ("bytes_in", "truncations")
 

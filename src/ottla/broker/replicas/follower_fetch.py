@@ -3,8 +3,8 @@
 Rules:
 - A requested partition is checked in this order: leader, leader epoch, log start, divergence, log end. Only
   then does the leader count everything below the fetch offset as replicated to the follower.
-- A partition for which records, an error or a divergence were sent is silent until the follower fetches it
-  again.
+- After records, an error or a divergence were sent for a partition, nothing more is sent until the follower
+  fetches it again.
 - Appends are sent at once. A high watermark that moved alone is delayed for a moment: the next records carry
   it.
 - The next fetch of a session ends the wait of the one before.
@@ -96,8 +96,8 @@ class FollowerFetchService:
         return response or FetchResponse(session_id=session.id)
 
     def is_connected(self, node_id: int) -> bool:
-        """Whether the connection of the follower's last fetch is open. A process that dies closes it long
-        before it is fenced."""
+        """Whether the connection of the follower's last fetch is open. When a process dies it closes long
+        before the broker is fenced."""
         session = self._sessions.get(node_id)
         return session is not None and session.connection is not None and not session.connection.closed
 
@@ -259,7 +259,7 @@ class FollowerFetch:
     def _examine(
         self, followed: FollowedPartition, left_bytes: int, min_one_batch: bool, now_ms: int
     ) -> PartitionData | None:
-        """What to send for a partition, None if nothing; it leaves `moving` unless it has to wait."""
+        """What to send for a partition, or None; it leaves `moving` unless it has to wait."""
         session = self._session
         partition = followed.partition
         if partition is None or partition.deleted:
@@ -332,7 +332,7 @@ class FollowerFetch:
     def _record_progress(
         self, followed: FollowedPartition, partition: Partition, now_ms: int
     ) -> PartitionData | None:
-        """Record how far the follower's log reaches, unless it diverges from ours."""
+        """Record the end of the follower's log, unless the log diverges from this one."""
         plog, offset, leader = partition.log, followed.fetch_offset, partition.leader
         assert leader is not None
         diverging = find_divergence(plog, followed.last_fetched_epoch, offset)
@@ -354,13 +354,13 @@ class FollowerFetch:
             self._session.clock,
         )
         if flags & REFUSED:
-            # Its metadata may be newer than ours.
+            # The follower's metadata may be newer.
             known = followed.leader_epoch < 0
             return self._error(
                 followed, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
         if flags == HIGH_WATERMARK_MOVED:
-            partition.commit(leader.high_watermark)  # the common case, without a detour
+            partition.commit(leader.high_watermark)  # the common case
         elif flags:
             partition.react(flags)
         return None

@@ -1,7 +1,7 @@
 """Fetch sessions of followers (KIP-227), as the leader keeps them.
 
 A session knows its partitions, and each partition knows the sessions that watch it. Only partitions that
-moved are examined, so a follower of a thousand idle partitions costs one parked request and one clock.
+moved are examined, so a follower of a thousand idle partitions costs one parked request and one timer.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class IsrChanges:
             await asyncio.wait([task])
 
     def propose(self, partition: Partition) -> None:
-        """Send the change that the leader wants, if it still does."""
+        """Send the leader's pending change, if there still is one."""
         leader = partition.leader
         if leader is None:
             return
@@ -141,7 +141,7 @@ class IsrChanges:
         partition.react(flags)
 
     def changed(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-        """Count and log a change that the controller has made."""
+        """Count and log a change that the controller has committed."""
         lost, won = len([n for n in before if n not in after]), len([n for n in after if n not in before])
         self.shrinks += bool(lost)
         self.expands += bool(won)

@@ -72,7 +72,7 @@ class LogMaintenance:
     async def write_checkpoints(self) -> None:
         positions = self._positions()
         if positions == self._checkpointed:
-            return  # idle partitions cost nothing
+            return  # nothing has changed
         job = self._logs.checkpoint(self._partitions.high_watermarks())
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         self._logs.finish_checkpoint(job)
@@ -87,7 +87,7 @@ class LogMaintenance:
                 self._flusher.flush(partition)
 
     def _positions(self) -> tuple[int, ...]:
-        """A value that differs whenever a checkpoint does: offsets only rise unless a log comes or goes."""
+        """A value that changes with every checkpoint: offsets only rise unless logs are added or removed."""
         logs = self._logs.logs.values()
         return (
             len(logs),

@@ -116,7 +116,7 @@ class ReplicaManager:
             partition.make_leaderless(state.leader_epoch)
 
     def drop(self, partition: Partition) -> None:
-        """The partition leaves this broker."""
+        """Drop the role of a partition that leaves this broker."""
         self._fetchers.unfollow(partition)
         self._leaders.pop(partition, None)
 
@@ -186,7 +186,7 @@ class ReplicaManager:
         self._fetchers.follow(partition, self._throttles.limits_follower(partition))
 
     def follower_may_fetch(self, partition: Partition) -> None:
-        """The disk has caught up with what the follower waits for."""
+        """Continue to fetch: the flush that the follower waited for is done."""
         self._fetchers.touch(partition)
 
     # -- leading

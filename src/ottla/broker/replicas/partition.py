@@ -44,13 +44,13 @@ if TYPE_CHECKING:
         def set_exception(self, error: BaseException, /) -> None: ...
 
     class ReplicaEvents(Protocol):
-        """What a partition asks of the replica manager."""
+        """The part of the replica manager that a partition uses."""
 
         def isr_change_wanted(self, partition: Partition, /) -> None:
             """The leader wants to add or remove a replica of the ISR."""
 
         def follower_may_fetch(self, partition: Partition, /) -> None:
-            """The disk has caught up: the follower may fetch the next records."""
+            """The flush is done: the follower may fetch the next records."""
 
     # End offset, whether the local log is enough, the waiter.
     _Waiting = tuple[int, bool, CommitWaiter]
@@ -260,7 +260,7 @@ class Partition:
     # -- the high watermark
 
     def react(self, flags: int) -> None:
-        """Do what an event of `leader` asks for."""
+        """Carry out the outcome of an event of `leader`."""
         leader = self.leader
         if leader is None:
             return
@@ -287,7 +287,7 @@ class Partition:
                 waiter()
 
     def follow_high_watermark(self) -> None:
-        """Take the follower's high watermark after its log was truncated; it may go back."""
+        """Set the follower's high watermark after a truncation; it may decrease."""
         if self.follower is not None:
             self.high_watermark = self.follower.high_watermark
 
@@ -329,7 +329,7 @@ class Partition:
             self._commit_waiters = still
 
     def commit_failed(self, error: BaseException) -> None:
-        """Fail all commit waiters: the disk refused, or another broker leads."""
+        """Fail all commit waiters: a write failed, or another broker leads."""
         waiting, self._commit_waiters = self._commit_waiters or [], None
         for _, _, waiter in waiting:
             if not waiter.done():
@@ -403,7 +403,7 @@ class Partition:
         return leader.low_watermark(is_alive)
 
     def when_low_watermark_moves(self, waiter: Waiter) -> None:
-        """Call `waiter` once, after the log start of a follower or the leadership has moved; followers learn
+        """Call `waiter` once, after the log start of a follower or the leadership has moved; followers get
         the leader's log start at once."""
         if self._low_watermark_waiters is None:
             self._low_watermark_waiters = {}

@@ -1,4 +1,4 @@
-"""From committed metadata to hosted partitions: the only code that creates, reconfigures or drops them."""
+"""Hosted partitions follow the committed metadata: only this module creates, reconfigures or drops them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class PartitionLifecycle:
                 yield
 
     def retry_pending_partitions(self) -> None:
-        """Try again to open new partitions for which the disk was full."""
+        """Retry new partitions for which the disk was full."""
         pending, self._pending = self._pending, {}
         for topic_id, index in pending:
             topic = self._metadata.image.topics_by_id.get(topic_id)

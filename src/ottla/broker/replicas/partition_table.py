@@ -45,7 +45,7 @@ class PartitionTable:
         return None if partitions is None else partitions.get(index)
 
     def find(self, topic: str | bytes, index: int) -> Partition | ErrorCode:
-        """The partition of a topic name or id, or the error to answer with."""
+        """The partition of a topic name or id, or the error to return."""
         partitions = self._by_id.get(topic) if isinstance(topic, bytes) else self._by_name.get(topic)
         partition = None if partitions is None else partitions.get(index)
         if partition is None:

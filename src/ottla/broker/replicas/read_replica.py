@@ -33,7 +33,7 @@ class ReadReplicaSelector:
     def nearest(self, partition: Partition, rack: str, fetch_offset: int) -> int:
         """The in-sync replica that should serve a consumer in that rack; this broker if none is nearer.
 
-        A replica that has just died is never chosen: librdkafka was seen to stay with it for 15 s and more.
+        A replica that has just died is never chosen: librdkafka may stay with it for 15 s and more.
         """
         node_id, brokers, leader = self._identity.node_id, self._metadata.image.brokers, partition.leader
         own = brokers.get(node_id)

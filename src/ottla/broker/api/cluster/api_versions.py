@@ -41,7 +41,7 @@ class ApiVersions:
         self._two_phase_commit = two_phase_commit
 
     def handle(self, request: Request, message: ApiVersionsRequest | None) -> ApiVersionsResponse:
-        """Without a message, its version is newer than ours: the response has version 0."""
+        """A request without a message has a version newer than the broker's: respond in version 0."""
         listener = CONTROLLER_LISTENER if request.on_controller_listener else BROKER_LISTENER
         versions = advertised_versions(listener, two_phase_commit=self._two_phase_commit)
         if message is None:
@@ -79,7 +79,7 @@ def advertised_versions(listener: str, *, two_phase_commit: bool) -> list[ApiVer
     return [
         ApiVersion(
             api_key=api.key,
-            # librdkafka derives features from Produce's minimum: advertise 0 as Kafka does, and refuse below.
+            # librdkafka derives features from Produce's minimum: advertise 0, as Kafka does.
             min_version=0 if api.key == ApiKey.PRODUCE else api.min_version,
             max_version=api.max_version,
         )

@@ -85,7 +85,7 @@ class DescribeConfigs:
         return []
 
     def _cluster_defaults(self, keys: list[str] | None) -> list[ConfigEntry]:
-        """Only what is set for all brokers: a broker's own description has the rest."""
+        """The cluster-wide dynamic values only; the description of a single broker has the rest."""
         wanted = set(self._metadata.image.cluster_config())
         return self._layers.describe_broker(wanted if keys is None else wanted & set(keys))
 

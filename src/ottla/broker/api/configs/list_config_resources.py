@@ -30,7 +30,7 @@ def create(parts: ApiParts) -> Handler:
 def list_resources(
     image: ClusterImage, request: Request, message: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    wanted: Iterable[int] = (CLIENT_METRICS,)  # version 0 is about client metrics alone
+    wanted: Iterable[int] = (CLIENT_METRICS,)  # version 0 lists client metrics only
     if request.version >= LIST_CONFIG_RESOURCES_TYPES_SINCE:
         wanted = message.resource_types or ALL_TYPES
     if not set(wanted) <= set(ALL_TYPES):

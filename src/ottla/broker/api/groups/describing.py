@@ -1,4 +1,4 @@
-"""The common part of DescribeGroups and ConsumerGroupDescribe."""
+"""Code shared by DescribeGroups and ConsumerGroupDescribe."""
 
 from __future__ import annotations
 

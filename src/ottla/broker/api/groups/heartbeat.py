@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refuse(message: HeartbeatRequest, code: int, reason: str) -> HeartbeatResponse:
-    """While a group is loaded its members stay alive, as in Kafka: some clients end on an error here."""
+    """Succeeds while the group is loading, as in Kafka: some clients fail on an error here."""
     loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
 

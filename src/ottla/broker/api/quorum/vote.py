@@ -1,4 +1,4 @@
-"""Vote (52): a candidate asks a voter for its vote."""
+"""Vote (52): a candidate requests the vote of a voter."""
 
 from __future__ import annotations
 

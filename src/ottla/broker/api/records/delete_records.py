@@ -85,7 +85,7 @@ class _Deletion:
             return result
         offset = partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset
         if not partition.log.config.cleanup_delete:
-            # The start of a compacted log belongs to the cleaner.
+            # Only the cleaner moves the start of a compacted log.
             result.error_code = ErrorCode.POLICY_VIOLATION
         elif not 0 <= offset <= partition.high_watermark:
             result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE

@@ -198,10 +198,10 @@ class _Fetch:
             known_end < state.fetch_offset <= partition.log.log_end_offset
             and not partition.offsets_are_settled
         ):
-            # The reader has the offset from a broker that knew more: an end before it would be wrong.
+            # The reader got the offset from a broker with a higher high watermark: do not report a lower end.
             data = PartitionData(partition_index=index, high_watermark=-1, records=b"")
             data.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
-            return data  # unless the high watermark moves before the wait is over
+            return data  # unless the high watermark advances before max_wait_ms
         try:
             data.records = region = partition.log.read(
                 state.fetch_offset, min(state.max_bytes, left_bytes), upper, min_one_batch=self._bytes == 0
@@ -219,17 +219,17 @@ class _Fetch:
         return data
 
     def _diverges(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
-        """Does the reader's log end in an epoch that ended earlier here? Then return that end."""
+        """Whether the reader's last epoch ended earlier in this log; if so, respond with that end."""
         diverging = find_divergence(partition.log, state.last_fetched_epoch, state.fetch_offset)
         if diverging is None or diverging[0] < 0:
-            return False  # a reader whose epoch is older than the log gets what is there
+            return False  # the reader's epoch is older than the log: there is nothing to compare
         data.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         data.records = b""
         self._failed = True
         return True
 
     def _is_redirected(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
-        """Is a replica nearer to the consumer? Then return which one, and no records (KIP-392)."""
+        """Whether a replica is nearer to the consumer; if so, respond with its id only (KIP-392)."""
         fetch = self._fetch
         near = fetch.read_replicas.nearest(partition, self._message.rack_id, state.fetch_offset)
         if near == fetch.identity.node_id:
@@ -263,7 +263,7 @@ class _Fetch:
         return self._promise
 
     def _moved(self) -> None:
-        """A partition moved. Read again once per iteration of the loop, however many batches it appends."""
+        """Reread when a partition has advanced, at most once per iteration of the event loop."""
         if not self._read_again:
             self._read_again = True
             asyncio.get_running_loop().call_soon(self._reread)
@@ -308,7 +308,7 @@ class _Fetch:
                 response.responses.append(topic_response)
             topic_response.partitions.append(data)
             if context.session is not None and data.records and state.key in context.session.partitions:
-                # A partition that was served goes last, so that a small max_bytes starves no partition.
+                # A served partition moves to the end, so that a small max_bytes starves no partition.
                 context.session.partitions.move_to_end(state.key)
         if self._failed and self._request.version >= FETCH_CURRENT_LEADER_SINCE:
             self._add_leaders(response)

@@ -30,7 +30,7 @@ class PartitionKey(NamedTuple):
 
 
 class FetchPartitionState:
-    """What the client wants of one partition, and what it was sent last."""
+    """What the client requests of one partition, and what it was last sent."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -82,7 +82,7 @@ class SessionError(Exception):
 
 
 class FetchSessionCache:
-    """Bounded: a new session replaces sessions that are idle for long, or is not created."""
+    """A bounded cache: a new session evicts long-idle sessions, or is not created."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class FetchSessionCache:
         count_before = len(session.partitions)
         for state in _requested(request, uses_topic_ids):
             known = session.partitions.get(state.key)
-            if known is not None:  # keep what was sent, replace what is wanted
+            if known is not None:  # keep the state that was sent, replace the requested one
                 state.high_watermark, state.log_start_offset = known.high_watermark, known.log_start_offset
             session.partitions[state.key] = state
         for topic in request.forgotten_topics_data:
@@ -156,7 +156,7 @@ class FetchSessionCache:
             self._partitions_count -= len(session.partitions)
 
     def _make_room(self, partitions_count: int, now_ms: int) -> bool:
-        """Make room for a session with that number of partitions; False if there is none."""
+        """Evict idle sessions for one with that number of partitions; False if that is not enough."""
         if partitions_count > self._partitions_max or not self._slots_max:
             return False
         while (

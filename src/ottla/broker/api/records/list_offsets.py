@@ -94,7 +94,7 @@ class ListOffsets:
         is_client = message.replica_id < 0
         unsettled = is_client and leader is not None and not leader.offsets_are_settled
         if unsettled and _needs_settled(wanted.timestamp):
-            # A former leader may have returned more than this one knows to be committed: the client retries.
+            # A former leader may have returned an offset above this high watermark: the client retries.
             new_error = version >= LIST_OFFSETS_OFFSET_NOT_AVAILABLE_SINCE
             code = ErrorCode.OFFSET_NOT_AVAILABLE if new_error else ErrorCode.LEADER_NOT_AVAILABLE
             return _error(wanted, code)

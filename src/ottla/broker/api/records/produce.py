@@ -103,7 +103,7 @@ class _Appends:
         response = self.response
         if self._message.acks == 0:
             if self.first_error is not None:
-                # There is no response to carry the error: the producer refreshes its metadata on a close.
+                # acks=0 has no response for the error: closing makes the producer refresh its metadata.
                 raise CloseConnection(f"produce with acks=0 failed: {self.first_error}")
             return None
         has_leaders = self._request.version >= PRODUCE_CURRENT_LEADER_SINCE
@@ -188,7 +188,7 @@ class _Appends:
         return response
 
     def _check_features(self, partition: Partition, records: memoryview) -> bool:
-        """Check what depends on the request, not on the partition. Is the batch part of a transaction?"""
+        """Check what depends on the request alone; return whether the batch is transactional."""
         if len(records) < HEADER_BYTES:
             return False  # too short for a batch: the validation of the records reports it
         attributes = records[_ATTRIBUTES_LOW_BYTE]

@@ -1,4 +1,4 @@
-"""The fast path of Produce for the most common request: one partition, one batch, nothing unusual.
+"""The fast path of Produce for the most common request: one partition, one batch, no tagged fields.
 
 Between two such requests of a producer only the correlation id and the records differ. Everything else, from
 the client id to the partition's index, is one key. The first request is decoded and handled by `produce.py`
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FIRST_VERSION = PRODUCE_ZSTD_SINCE  # the handler refuses zstd in older versions
 FIRST_FLEXIBLE_VERSION = API_BY_KEY[ApiKey.PRODUCE].flexible_from
 ROUTES_MAX = 10_000
-KEY_BYTES_MAX = 1000  # clients choose their ids: keys with long ones would fill the memory
+KEY_BYTES_MAX = 1000  # clients choose their ids: long ones would make the keys large
 TOPIC_ID_BYTES = 16
 ACKS_ALL = -1
 _PRODUCE = int(ApiKey.PRODUCE)
@@ -200,7 +200,7 @@ class ProduceFastPath:
             routes.clear()
 
     def accept(self, frame: memoryview) -> ProduceFrame | None:
-        """A request whose route is known and whose records can be appended; None: the handler decides."""
+        """Return a request whose route is known and whose records can be appended, else None."""
         try:
             api_key, version, correlation_id, client_id_bytes = _head(frame)
             if api_key != _PRODUCE or version < FIRST_VERSION:
@@ -230,7 +230,7 @@ class ProduceFastPath:
         except (RecordsError, StorageError):
             return []
         responses: list[ResponseFrame] = []
-        # The maximum, not the last: that may repeat an old batch, which says nothing of those before it.
+        # The maximum, not the last: the last may be a duplicate of an old batch.
         if max(result[1] for result in results) >= partition.high_watermark:
             for request, result in zip(requests, results, strict=False):
                 waiting = _Waiting(self._metadata, request, result)
@@ -285,7 +285,7 @@ class ProduceFastPath:
 
 
 def _continues_transaction(route: _Route, records: memoryview) -> bool:
-    """Is the batch part of a transaction that is open in the partition? The handler decides all other batches
+    """Whether the batch belongs to a transaction open in the partition. The handler decides all other batches
     of transactional producers."""
     if not (route.is_transactional and records[_LOW_ATTRIBUTES_POS] & TRANSACTIONAL_BIT):
         return False
@@ -312,7 +312,7 @@ def _records_length_pos(frame: memoryview, version: int, client_id_bytes: int) -
 
 
 def _records(frame: memoryview, version: int, pos: int) -> memoryview | None:
-    """The records, if they fill the rest of the frame but for empty tags."""
+    """Return the records if only empty tag sections follow them in the frame."""
     if version < FIRST_FLEXIBLE_VERSION:
         length = _int32(frame, pos)[0]
         records = frame[pos + 4 :]

@@ -36,7 +36,7 @@ def refuse(message: ElectLeadersRequest, code: int, reason: str) -> ElectLeaders
 
 
 def adapt(response: ElectLeadersResponse, version: int) -> None:
-    """Version 0 has no error for the whole request: it reports, as Kafka does, that none was held."""
+    """Version 0 has no top-level error: it is dropped, as in Kafka."""
     if version < ELECT_LEADERS_ERROR_CODE_SINCE:
         response.error_code = 0
 

@@ -72,7 +72,7 @@ class Metadata:
         missing = self._creatable(message)
         if missing:
             return self._create_then_respond(request, message, missing)
-        # An earlier request of the connection may wait for a fail-over: only then are the leaders known.
+        # An earlier request of the connection may be waiting for a fail-over: build the response after it.
         return DeferredResponse(lambda: self._respond(request, message, {}))
 
     def _creatable(self, message: MetadataRequest) -> list[str]:
@@ -89,7 +89,7 @@ class Metadata:
     async def _create_then_respond(
         self, request: Request, message: MetadataRequest, missing: list[str]
     ) -> Message:
-        """Unlike Kafka, create first and respond then, so that the first try of a producer succeeds."""
+        """Unlike Kafka, respond after the creation, so that the first attempt of a producer succeeds."""
         refused = await self._topic_creator.create(missing)
         return self._respond(request, message, refused)
 
@@ -175,7 +175,7 @@ def create(parts: ApiParts) -> Handler:
 
 
 def _is_large(image: ClusterImage, message: MetadataRequest) -> bool:
-    """Could the response be worth caching? Most requests name a few topics with a few partitions."""
+    """Whether the response may be large enough to cache. Most requests name few partitions."""
     if not message.topics:
         return len(image.topics_by_id) >= LARGE_RESPONSE
     total = 0

@@ -1,7 +1,7 @@
 """A cache of large encoded Metadata responses.
 
 A response with ten thousand partitions takes tens of milliseconds to build, and after a change of the cluster
-all of its clients request the same one. The bytes are kept until the metadata changes; small responses are
+all clients request the same one. The bytes are kept until the metadata changes; small responses are
 not worth it.
 """
 
@@ -38,7 +38,7 @@ class MetadataResponseCache:
         self._bytes = 0
 
     def find(self, state: Any, key: Hashable) -> EncodedResponse | None:
-        """`state` is everything that responses are built from: those of another state are dropped."""
+        """`state` is everything that responses depend on: those for another state are dropped."""
         if state != self._state:
             self._state = state
             self._responses.clear()

@@ -63,7 +63,7 @@ def create(parts: ApiParts) -> Handler:
 
 
 def _selection(pattern: str | None) -> Callable[[list[str]], list[bool]]:
-    """A function that selects the ids which match, in time linear in their length for any pattern. To a
+    """Return a filter for ids, which takes time linear in their length for any pattern. To a
     pattern, all characters beyond ASCII are the same."""
     if not pattern:
         return lambda ids: [True] * len(ids)
