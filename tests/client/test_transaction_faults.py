@@ -125,6 +125,31 @@ def test_what_is_not_delivered_in_time_fails_the_transaction(shell, with_stub, v
 
 
 @BOTH_VERSIONS
+def test_an_aborted_batch_that_may_have_been_written_keeps_its_sequence_number(shell, with_stub, version):
+    """It waits for its retry. If its sequence number were reused, the next batch would be a duplicate."""
+
+    async def scenario(stub, coordinator, writer):
+        def write_and_time_out(request):
+            response = stub.produce(request)
+            response.responses[0].partition_responses[0].error_code = ErrorCode.REQUEST_TIMED_OUT
+            return response
+
+        await transact(writer, b"before")
+        stub.plans["Produce"].append(write_and_time_out)
+        await writer.begin()
+        await writer.write([b"aborted"], partition=0)
+        await writer.send_and_receive(lambda: len(stub.asked("Produce")) == 2)
+        coordinator.log.clear()
+        await writer.abort()
+        assert coordinator.log == (["EndTxn", "InitProducerId"] if version == 1 else ["EndTxn"])
+        await transact(writer, b"after")
+        assert coordinator.epochs()[-1] == (coordinator.epoch - (version == 2), 0)
+
+    slow = {"retry_backoff_ms": 5_000, "retry_backoff_max_ms": 5_000}
+    run_both(shell, with_stub, version, scenario, connection=slow)
+
+
+@BOTH_VERSIONS
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 def test_a_fenced_producer_stays_fenced(shell, with_stub, version, code):
     async def scenario(stub, coordinator, writer):

@@ -39,6 +39,9 @@ class Writer(Protocol):
 
     async def flush(self) -> None: ...
 
+    async def send_and_receive(self, is_sent: Callable[[], bool]) -> None:
+        """Send what is queued, and return when all requests are answered and `is_sent` is true."""
+
     async def begin(self) -> None: ...
 
     async def commit(self) -> None: ...
@@ -69,6 +72,10 @@ class AsyncioWriter:
         futures, self._futures = self._futures, []
         for future in futures:
             future.result()
+
+    async def send_and_receive(self, is_sent: Callable[[], bool]) -> None:
+        while not is_sent() or self.producer._delivery.in_flight_bytes:
+            await asyncio.sleep(0.002)
 
     async def begin(self) -> None:
         await self.producer.begin_transaction()
@@ -106,6 +113,11 @@ class BlockingWriter:
 
     async def flush(self) -> None:
         await asyncio.to_thread(self.writer.flush)
+
+    async def send_and_receive(self, is_sent: Callable[[], bool]) -> None:
+        delivery = self.writer._delivery
+        while not is_sent() or delivery.unsent_bytes < delivery.queued_bytes:
+            await asyncio.to_thread(delivery.advance, waits=False)
 
     async def begin(self) -> None:
         await asyncio.to_thread(self.writer.begin)

@@ -131,7 +131,18 @@ class Delivery:
         """Fail everything that is not in flight."""
         for queue in self._queues.values():
             while len(queue.batches) > queue.in_flight:
-                self._drop(queue.batches.pop(), error)
+                batch = queue.batches.pop()
+                if batch.data is not None:
+                    self._lose_sequence(batch, error)
+                self._drop(batch, error)
+
+    def _lose_sequence(self, batch: Batch, error: Exception) -> None:
+        """A sealed batch is dropped that may have been written: its sequence number must not be reused."""
+        if self.transactions is not None:
+            failure = error if isinstance(error, ClientError) else ClientError(str(error))
+            self.transactions.fail(failure, sequence_is_lost=True)
+        elif batch.producer == self._producer:
+            self._replace_producer_id()
 
     # Output.
 
