@@ -136,6 +136,13 @@ def test_a_lost_sequence_reseals_only_the_refused_batch(shell, with_stub):
     assert old != new and producer_ids(stub, 1)[-1] == new
 
 
+def test_metadata_that_expires_at_once_still_names_the_leader(shell, with_stub):
+    connection = {"metadata_max_age_ms": 0}
+    stub = deliver(shell, with_stub, lambda stub: None, partitions=3, connection=connection)
+    for partition in range(3):
+        assert values_in(stub, partition) == VALUES[partition::3]
+
+
 def test_acks_0_has_no_response_and_no_producer_id(shell, with_stub):
     async def scenario(stub):
         stub.add_topic("t")

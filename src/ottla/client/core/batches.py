@@ -72,6 +72,7 @@ class PartitionQueue:
     __slots__ = (
         "backoff",
         "batches",
+        "found_leader",
         "in_flight",
         "next_sequence",
         "not_before_s",
@@ -85,6 +86,8 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight = False
+        # The leader that was just looked up, for the next request: metadata may expire at once.
+        self.found_leader = -1
         self.not_before_s = 0.0
         self.backoff = backoff
         self.producer: ProducerId | None = None

@@ -222,6 +222,8 @@ class Delivery:
         for queue in ready:
             leader = self.cluster.known_leader(*queue.key)
             if leader < 0:
+                leader = queue.found_leader
+            if leader < 0:
                 queue.in_flight = True
                 jobs.append(self._find_leader(queue))
             else:
@@ -261,13 +263,14 @@ class Delivery:
         size_bytes = 0
         for queue in queues:
             queue.in_flight = True
+            queue.found_leader = -1
             size_bytes += queue.batches[0].payload.size_bytes
         self.in_flight_bytes += size_bytes
         return size_bytes
 
     def _find_leader(self, queue: PartitionQueue) -> Steps[None]:
         try:
-            yield from self.cluster.partition(*queue.key)
+            queue.found_leader = (yield from self.cluster.partition(*queue.key)).leader
         except ClientError as error:
             self._retry_or_fail(queue, error)
         finally:
