@@ -180,3 +180,12 @@ def test_a_given_producer_id_is_never_replaced(with_stub):
         assert stub.asked("InitProducerId") == []
 
     with_stub(scenario)
+
+
+def test_a_shared_cluster_has_no_write_options_of_its_first_user():
+    """Writers of other options share its connections; what they do not set has the default."""
+    given = ClusterOptions("127.0.0.1:9", client_id="first", acks=1, compression="zstd")
+    cluster = shared_cluster(given)
+    assert shared_cluster(ClusterOptions("127.0.0.1:9", client_id="first")) is cluster
+    assert cluster.options == ClusterOptions("127.0.0.1:9", client_id="first")
+    assert ArrowWriter(cluster, "t").options.acks == "all"

@@ -25,6 +25,16 @@ _ABOVE_ZERO = (
     "batch_bytes",
     "buffer_bytes_max",
 )
+_CONNECTION = (
+    "bootstrap_servers",
+    "client_id",
+    "connect_timeout_ms",
+    "request_timeout_ms",
+    "retry_timeout_ms",
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "metadata_max_age_ms",
+)
 _NOT_NEGATIVE = ("retry_timeout_ms", "metadata_max_age_ms", "linger_ms")
 
 
@@ -147,16 +157,12 @@ class ClientOptions:
     @property
     def connection_key(self) -> tuple[object, ...]:
         """Equal for options that may share connections and metadata."""
-        return (
-            self.bootstrap_servers,
-            self.client_id,
-            self.connect_timeout_ms,
-            self.request_timeout_ms,
-            self.retry_timeout_ms,
-            self.retry_backoff_ms,
-            self.retry_backoff_max_ms,
-            self.metadata_max_age_ms,
-        )
+        return tuple(getattr(self, name) for name in _CONNECTION)
+
+    @property
+    def connection_only(self) -> ClientOptions:
+        """Those of `connection_key`; the defaults of all others."""
+        return ClientOptions(**{name: getattr(self, name) for name in _CONNECTION})
 
     def changed(self, **given: Any) -> Self:
         """These options with those of `given` that are not None."""

@@ -243,7 +243,8 @@ def shared_cluster(options: ClientOptions | str | Sequence[str]) -> SyncCluster:
     with _shared_lock:
         cluster = _shared.get(options.connection_key)
         if cluster is None:
-            cluster = _shared[options.connection_key] = SyncCluster(options)
+            cluster = SyncCluster(options.connection_only)
+            _shared[options.connection_key] = cluster
         return cluster
 
 
