@@ -254,3 +254,18 @@ def test_a_cancelled_producer_drops_what_is_left(with_stub):
         assert futures[0].cancelled()
 
     with_stub(scenario)
+
+
+@pytest.mark.parametrize("batch_bytes", [60, 1000])
+def test_flush_also_waits_for_records_whose_futures_were_cancelled(with_stub, batch_bytes):
+    """As `wait_for` cancels them: the records are sent all the same."""
+
+    async def scenario(stub):
+        stub.add_topic("t")
+        async with Producer(stub.bootstrap, linger_ms=50, batch_bytes=batch_bytes) as producer:
+            await producer.send("t", b"first")
+            (await producer.send("t", b"last")).cancel()
+            await producer.flush()
+            assert [record.value for record in stub.records("t")] == [b"first", b"last"]
+
+    with_stub(scenario)

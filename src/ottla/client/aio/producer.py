@@ -225,17 +225,17 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until everything sent so far is delivered or has failed; the futures say which."""
-        last = [
-            payload.last_future
-            for payload in self._delivery.last_payloads()
-            if isinstance(payload, RecordBatch)
+        pending = [
+            batch.payload.ended()
+            for batch in self._delivery.batches()
+            if isinstance(batch.payload, RecordBatch)
         ]
-        if not last:
+        if not pending:
             return
         self._delivery.flushing += 1
         self._wake.set()
         try:
-            await asyncio.wait(last)
+            await asyncio.wait(pending)
         finally:
             self._delivery.flushing -= 1
 

@@ -46,7 +46,7 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 class RecordBatch:
     """Records of one partition; a `Payload` of the core."""
 
-    __slots__ = ("_format", "_futures", "_partition", "_records", "_topic", "size_bytes")
+    __slots__ = ("_format", "_futures", "_partition", "_records", "_topic", "_waiter", "size_bytes")
 
     def __init__(self, topic: str, partition: int, record_format: RecordFormat) -> None:
         self._topic = topic
@@ -54,16 +54,22 @@ class RecordBatch:
         self._format = record_format
         self._records: list[RecordFields] = []
         self._futures: list[asyncio.Future[Delivery]] = []
+        self._waiter: asyncio.Future[None] | None = None
         self.size_bytes = 0
 
     @property
     def count(self) -> int:
         return len(self._records)
 
-    @property
-    def last_future(self) -> asyncio.Future[Delivery]:
-        """Done when all others are."""
-        return self._futures[-1]
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the batch is delivered or has failed, also if the user cancelled futures of records."""
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
+
+    def _end(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def add(self, record: RecordFields, size_bytes: int, future: asyncio.Future[Delivery]) -> None:
         self._records.append(record)
@@ -92,6 +98,7 @@ class RecordBatch:
             for record, future in zip(self._records[part], self._futures[part], strict=True):
                 half.add(record, size_of(*record[1:]), future)
             halves.append(half)
+        halves[-1]._waiter = self._waiter
         return halves
 
     def without_refused(self, row: PartitionProduceResponse) -> None:
@@ -103,6 +110,7 @@ class RecordBatch:
                 offset = base_offset + delta if base_offset >= 0 else -1
                 timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else record[0]
                 future.set_result(Delivery(self._topic, self._partition, offset, timestamp_ms))
+        self._end()
 
     def failed(self, error: Exception) -> None:
         for future in self._futures:
@@ -110,7 +118,9 @@ class RecordBatch:
                 future.set_exception(error)
             if self._format.quiet and not future.cancelled():
                 future.exception()  # the commit reports it: no future needs to be awaited
+        self._end()
 
     def cancel(self) -> None:
         for future in self._futures:
             future.cancel()
+        self._end()

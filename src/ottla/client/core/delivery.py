@@ -123,10 +123,6 @@ class Delivery:
         for queue in self._queues.values():
             yield from queue.batches
 
-    def last_payloads(self) -> list[Payload]:
-        """The last payload of each partition that has any: when these are done, all are."""
-        return [queue.batches[-1].payload for queue in self._queues.values() if queue.batches]
-
     def drop_queued(self, error: Exception) -> None:
         """Fail everything that is not in flight."""
         for queue in self._queues.values():
