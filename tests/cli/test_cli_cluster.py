@@ -43,7 +43,7 @@ def properties_of(brokers, **settings):
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (100, 5)])
-def test_an_odd_number_of_members_votes(brokers, voters):
+def test_the_number_of_voters_is_odd(brokers, voters):
     assert voter_count(brokers) == voters
     found = [row["process.roles"] for row in properties_of(brokers)]
     assert found == ["broker,controller"] * voters + ["broker"] * (brokers - voters)
@@ -68,7 +68,7 @@ def test_every_plan_is_a_valid_configuration_without_collisions(brokers):
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (9, 3, 2)])
-def test_topics_are_replicated_as_far_as_there_are_brokers(brokers, replicas, in_sync):
+def test_replication_defaults_by_number_of_brokers(brokers, replicas, in_sync):
     config = load_broker_config(None, properties_of(brokers)[0])
     for name in ("default", "offsets.topic", "transaction.state.log"):
         assert config.get(f"{name}.replication.factor") == replicas
@@ -97,14 +97,14 @@ def test_cluster_ids_are_uuids():
         (["--set", "oops"], "expected KEY=VALUE"),
     ],
 )
-def test_wrong_arguments_are_named(arguments, said, capsys):
+def test_invalid_arguments_are_reported(arguments, said, capsys):
     with pytest.raises(UsageError, match=said.replace(".", r"\.")):
         checked_settings(build_parser().parse_args(arguments))
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_wrong_setting_is_told_before_anything_starts(tmp_path, capsys):
+def test_an_invalid_setting_is_reported_before_the_start(tmp_path, capsys):
     port = free_port()
     assert main(["--data", str(tmp_path), "--base-port", str(port), "--set", "num.partitions=many"]) == 2
     captured = capsys.readouterr()
@@ -112,14 +112,14 @@ def test_a_wrong_setting_is_told_before_anything_starts(tmp_path, capsys):
     assert captured.err.startswith("ottla cluster: num.partitions=many: ")
 
 
-def test_an_unknown_command_is_told(capsys):
+def test_an_unknown_command_is_reported(capsys):
     with pytest.raises(SystemExit) as end:
         main(["stats"])
     assert end.value.code == 2
     assert "unknown command 'stats'" in capsys.readouterr().err
 
 
-def test_a_port_in_the_way_is_named():
+def test_a_port_in_use_is_reported():
     members = planned_members(2, free_port())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", members[1].controller_port))
@@ -131,7 +131,7 @@ def test_a_port_in_the_way_is_named():
     assert members[1].controller_port == members[1].client_port + CONTROLLER_PORT_GAP
 
 
-def test_the_properties_file_says_what_was_planned(tmp_path):
+def test_properties_files_match_the_plan(tmp_path):
     path = tmp_path / "broker-0" / "server.properties"
     given = {"a": "x\\y", "b": "1=2, #3", "c": ""}
     write_properties(str(path), given)
@@ -162,7 +162,7 @@ def test_a_directory_keeps_its_cluster(tmp_path):
         opened(tmp_path / "new", 5)
 
 
-def test_a_directory_of_something_else_is_refused(tmp_path):
+def test_a_directory_with_other_data_is_rejected(tmp_path):
     (tmp_path / "meta.properties").write_text("node.id=1\n")
     with pytest.raises(ClusterDirError, match="contains the data of a single `ottla serve`"):
         opened(tmp_path, 3)
@@ -183,7 +183,7 @@ def test_one_supervisor_at_a_time(tmp_path):
     assert opened(tmp_path, 3) == directory.cluster_id
 
 
-def test_a_large_log_is_set_aside(tmp_path, monkeypatch):
+def test_a_large_log_is_rotated(tmp_path, monkeypatch):
     monkeypatch.setattr("ottla.cli.cluster.directory.LOG_BYTES_MAX", 10)
     directory = ClusterDir(str(tmp_path), 1)
     directory.prepare(0)
@@ -262,7 +262,7 @@ def stop_now():
 STOP_ON_TERM = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n" + SERVE
 
 
-def test_all_are_started_told_ready_and_stopped(supervise):
+def test_brokers_are_started_reported_ready_and_stopped(supervise):
     async def story(events):
         ready = await events.wait_for("ready")
         assert ready["bootstrap_servers"] == "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
@@ -294,7 +294,7 @@ def test_a_member_that_dies_is_restarted(supervise):
     assert events.names(0).count("broker-ready") == 1
 
 
-def test_a_member_that_keeps_dying_is_restarted_ever_more_slowly(supervise):
+def test_restarts_of_a_crashing_member_back_off(supervise):
     async def story(events):
         for _ in range(4):
             died = await events.wait_for("died")
@@ -315,7 +315,7 @@ def test_a_member_that_keeps_dying_is_restarted_ever_more_slowly(supervise):
     assert starts[3] - starts[2] > 0.2
 
 
-def test_no_restart_leaves_it_down_and_ends_with_the_last(supervise):
+def test_no_restart_ends_when_the_last_broker_has_died(supervise):
     async def story(events):
         await events.wait_for("died")
 
@@ -325,7 +325,7 @@ def test_no_restart_leaves_it_down_and_ends_with_the_last(supervise):
     assert events.names().count("died") == 2
 
 
-def test_a_configuration_that_is_refused_ends_everything(supervise):
+def test_an_invalid_broker_configuration_stops_the_cluster(supervise):
     async def story(events):
         died = await events.wait_for("died")
         assert died["log_tail"] == ["ottla serve: no.such=1"]
@@ -336,7 +336,7 @@ def test_a_configuration_that_is_refused_ends_everything(supervise):
     assert events.names(1).count("broker-starting") == 1
 
 
-def test_who_dies_of_the_stop_does_not_hide_its_reason(supervise):
+def test_exits_during_a_stop_do_not_hide_its_reason(supervise):
     async def story(events):
         await events.wait_for("died")
 
@@ -351,7 +351,7 @@ def test_who_dies_of_the_stop_does_not_hide_its_reason(supervise):
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)\n"
 
 
-def test_who_does_not_stop_is_killed_in_the_end(supervise):
+def test_a_broker_that_does_not_stop_is_killed(supervise):
     async def story(events):
         await events.wait_for("ready")
         stop_now()
@@ -376,7 +376,7 @@ def test_a_second_signal_does_not_wait(supervise):
     assert events.names().count("killing") == 2
 
 
-def test_a_paused_member_hears_the_stop(supervise):
+def test_a_paused_member_is_resumed_to_stop(supervise):
     async def story(events):
         await events.wait_for("ready")
         pid = next(event["pid"] for event in events.all if event.get("broker") == 0)
@@ -386,7 +386,7 @@ def test_a_paused_member_hears_the_stop(supervise):
     assert supervise([STOP_ON_TERM], story)[0] == 0
 
 
-def test_text_for_people(capsys, tmp_path):
+def test_text_output(capsys, tmp_path):
     log = tmp_path / "log"
     log.write_text("".join(f"line {n}\n" for n in range(50)))
     events = Events(as_json=False)

@@ -58,7 +58,7 @@ def test_status_of_a_healthy_cluster(ottla, three):
     assert f"active controller {found['controller']}" in out
 
 
-def test_status_tells_what_is_wrong(ottla, three):
+def test_status_names_the_problems(ottla, three):
     three.create_topic("status-ill", 3)
     wait_until(lambda: status(ottla)["healthy"])
     three.kill(2)
@@ -81,7 +81,7 @@ def test_status_tells_what_is_wrong(ottla, three):
     wait_until(lambda: status(ottla)["healthy"])
 
 
-def test_status_of_nothing_fails(ottla):
+def test_status_without_a_cluster_fails(ottla):
     code, _, err = ottla("cluster", "status", "-b", f"127.0.0.1:{free_port()}")
     assert code == 1
     assert "cannot connect" in err
@@ -110,7 +110,7 @@ def test_describe_shows_epochs_and_eligible_leaders(ottla, three):
     assert code == 0
 
 
-def test_a_reassignment_from_options_to_its_end(ottla, three):
+def test_reassignment_by_options(ottla, three):
     three.create_topic("moved", 2, replication_factor=1)
     before = {row["partition"]: row["replicas"] for row in partitions_of(ottla, "moved")}
     move = ("partition", "reassign", "--topic", "moved", "--replicas", "0,1,2")
@@ -139,7 +139,7 @@ def test_a_reassignment_from_options_to_its_end(ottla, three):
     assert ottla("partition", "reassign", "--list") == (0, "No partition is moving\n", "")
 
 
-def test_a_reassignment_from_a_file_and_one_that_cannot_be(ottla, three, tmp_path):
+def test_reassignment_from_a_file_and_an_impossible_one(ottla, three, tmp_path):
     three.create_topic("filed", 1, replication_factor=1)
     plan = tmp_path / "plan.json"
     rows = [{"topic": "filed", "partition": 0, "replicas": [2, 0], "log_dirs": ["any", "any"]}]
@@ -161,7 +161,7 @@ def test_a_reassignment_from_a_file_and_one_that_cannot_be(ottla, three, tmp_pat
 # The supervisor.
 
 
-def test_three_brokers_from_start_to_stop_and_again(tmp_path):
+def test_start_stop_and_restart_of_three_brokers(tmp_path):
     base_port = free_port()
     command = [sys.executable, "-m", "ottla", "cluster", "--brokers", "3", "--json"]
     command += ["--data", str(tmp_path / "data"), "--base-port", str(base_port)]
@@ -183,7 +183,7 @@ def test_three_brokers_from_start_to_stop_and_again(tmp_path):
     assert len(cluster_ids) == 1
 
 
-def test_members_do_not_outlive_a_killed_supervisor(tmp_path):
+def test_brokers_stop_when_the_supervisor_is_killed(tmp_path):
     command = [sys.executable, "-m", "ottla", "cluster", "--brokers", "3", "--json", "--data", str(tmp_path)]
     command += ["--base-port", str(free_port())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

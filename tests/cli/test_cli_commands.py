@@ -32,7 +32,7 @@ def shell(ottla_cluster):
     return run
 
 
-def test_a_topic_from_its_creation_to_its_end(ottla):
+def test_topic_create_list_alter_delete(ottla):
     code, out, _ = ottla(
         "topic", "create", "life", "-p", "3", "-c", "retention.ms=9000", "-c", "segment.bytes=1048576"
     )
@@ -66,7 +66,7 @@ def test_a_topic_from_its_creation_to_its_end(ottla):
     assert (code, out) == (0, "Topic life does not exist\n")
 
 
-def test_json_everywhere(ottla):
+def test_json_output_of_all_commands(ottla):
     code, out, _ = ottla("topic", "create", "json-a", "json-b", "--json")
     created = json.loads(out)
     assert [row["name"] for row in created["created"]] == ["json-a", "json-b"]
@@ -101,7 +101,7 @@ def test_a_dry_run_creates_nothing(ottla):
         (["consume", "nowhere"], "'nowhere'"),
     ],
 )
-def test_errors_name_the_thing(ottla, arguments, said):
+def test_errors_name_the_topic_or_option(ottla, arguments, said):
     code, out, err = ottla(*arguments)
     assert (code, out) == (1, "")
     assert said in err
@@ -128,7 +128,7 @@ def test_describe_shows_offsets_and_sizes(ottla, shell, ottla_topic):
     assert "cleanup.policy = delete" in out
 
 
-def test_lines_in_lines_out(shell, ottla_topic):
+def test_produced_lines_are_consumed(shell, ottla_topic):
     shell("produce", ottla_topic, stdin=b"first\n\nlast without line end")
     assert shell("consume", ottla_topic, "--until-end") == b"first\n\nlast without line end\n"
     assert shell("consume", ottla_topic, "--max", "1") == b"first\n"
@@ -170,14 +170,14 @@ def test_keys_headers_partitions_and_binary(shell, ottla_topic):
     assert out == b"0 k\xff=v\xfe h=x\n1 gone=null \n"
 
 
-def test_bad_lines_are_numbered(shell, ottla_topic):
+def test_errors_name_the_input_line(shell, ottla_topic):
     err = shell("produce", ottla_topic, "--key-separator", ":", stdin=b"a:b\nnokey\n", expect=1)
     assert b"line 2 of stdin: it does not contain the key separator ':'" in err
     err = shell("produce", ottla_topic, "--format", "json", stdin=b'{"value": "v"}\n[]\n', expect=1)
     assert b"line 2 of stdin: expected an object" in err
 
 
-def test_a_closed_pipe_is_no_failure(shell, ottla_cluster, ottla_topic):
+def test_a_closed_output_pipe_is_not_an_error(shell, ottla_cluster, ottla_topic):
     shell("produce", ottla_topic, stdin=b"x" * 100 + b"\n" + b"y\n" * 100_000)
     command = f"{sys.executable} -m ottla consume {ottla_topic} --until-end | head -n 1"
     env = {**os.environ, "OTTLA_BOOTSTRAP": ottla_cluster.bootstrap_servers}
@@ -186,7 +186,7 @@ def test_a_closed_pipe_is_no_failure(shell, ottla_cluster, ottla_topic):
     assert result.stderr == b""
 
 
-def test_ctrl_c_ends_consume_well(ottla_cluster, shell, ottla_topic):
+def test_consume_exits_cleanly_on_ctrl_c(ottla_cluster, shell, ottla_topic):
     shell("produce", ottla_topic, stdin=b"x\n")
     command = [sys.executable, "-m", "ottla", "consume", ottla_topic, "-b", ottla_cluster.bootstrap_servers]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -197,7 +197,7 @@ def test_ctrl_c_ends_consume_well(ottla_cluster, shell, ottla_topic):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_serve_says_one_line_and_stops_cleanly(tmp_path, how):
+def test_serve_prints_a_ready_line_and_stops_cleanly(tmp_path, how):
     port = free_port()
     command = [sys.executable, "-m", "ottla", "serve", "--listen", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
@@ -210,7 +210,7 @@ def test_serve_says_one_line_and_stops_cleanly(tmp_path, how):
     assert (tmp_path / "ottla-data").is_dir()
 
 
-def test_serve_on_a_taken_port_says_so(ottla_cluster, tmp_path):
+def test_serve_reports_a_port_in_use(ottla_cluster, tmp_path):
     command = [sys.executable, "-m", "ottla", "serve", "--listen", ottla_cluster.bootstrap_servers]
     result = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=30, check=False, text=True)
     assert result.returncode == 1
@@ -222,7 +222,7 @@ def test_serve_on_a_taken_port_says_so(ottla_cluster, tmp_path):
 
 
 @pytest.mark.parametrize("trouble", ["in use", "a file"])
-def test_serve_on_impossible_data_says_so(ottla_cluster, tmp_path, trouble):
+def test_serve_reports_an_unusable_data_directory(ottla_cluster, tmp_path, trouble):
     data = tmp_path / "file"
     data.write_text("not a directory")
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data"]
@@ -233,7 +233,7 @@ def test_serve_on_impossible_data_says_so(ottla_cluster, tmp_path, trouble):
     assert "Traceback" not in result.stderr
 
 
-def test_serve_takes_a_free_port_and_a_properties_file(tmp_path):
+def test_serve_with_port_0_and_a_properties_file(tmp_path):
     properties = tmp_path / "server.properties"
     properties.write_text(f"node.id=7\nlog.dirs={tmp_path / 'one'},{tmp_path / 'two'}\nno.such.property=1\n")
     command = [sys.executable, "-m", "ottla", "serve", "--config", str(properties), "--listen", "127.0.0.1:0"]

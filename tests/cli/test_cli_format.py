@@ -35,7 +35,7 @@ def test_a_standalone_controller(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert read_meta_properties(OsFiles(), str(tmp_path)) == meta
 
 
-def test_one_of_several_and_one_that_comes_later(tmp_path: Path) -> None:
+def test_initial_and_later_controllers(tmp_path: Path) -> None:
     directory = uuid_to_text(b"first directory.")
     listed = ["--initial-controllers", f"1@127.0.0.1:9093:{directory}", "--cluster-id", CLUSTER]
     assert run(["format", *listed, "--set", f"log.dirs={tmp_path}/1", *ALONE]) == 0

@@ -105,7 +105,7 @@ def committed(ottla, group):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_list_and_describe_tell_members_lag_and_why_it_rebalanced(ottla, groups_broker, topic, protocol):
+def test_list_and_describe_show_members_lag_and_rebalance_causes(ottla, groups_broker, topic, protocol):
     group = f"{topic}-group"
     settings = {"group.protocol": protocol}
     with member(groups_broker, group, topic, client_id="alpha", **settings):
@@ -165,7 +165,7 @@ def test_a_member_that_dies_is_named_as_the_cause(ottla, groups_broker, topic):
     assert "member's session timed out: doomed on 127.0.0.1" in out
 
 
-def test_reset_shows_first_and_does_it_when_told(ottla, groups_broker, topic):
+def test_reset_is_a_dry_run_without_execute(ottla, groups_broker, topic):
     left_group = topic
     with member(groups_broker, topic, topic, client_id="reader"):
         groups_broker.wait_for_lag(topic)
@@ -198,7 +198,7 @@ def test_reset_shows_first_and_does_it_when_told(ottla, groups_broker, topic):
         (["--to", "4", "--topic", "TOPIC", "--partition", "1"], {0: 10, 1: 4, 2: 10}),
     ],
 )
-def test_reset_knows_many_ways_to_say_where(ottla, left_group, arguments, expected):
+def test_reset_target_forms(ottla, left_group, arguments, expected):
     arguments = [left_group if each == "TOPIC" else each for each in arguments]
     code, out, err = ottla("group", "reset", left_group, *arguments, "--execute", "--json")
     assert code == 0, err
@@ -218,7 +218,7 @@ def test_seek_moves_one_partition(ottla, left_group):
     assert (code, err) == (1, f"ottla: topic '{left_group}' has partitions 0 to 2, not 7\n")
 
 
-def test_a_reset_can_make_a_group(ottla, topic):
+def test_reset_creates_a_missing_group(ottla, topic):
     group = f"{topic}-new"
     code, _, err = ottla("group", "reset", group, "--to", "earliest")
     assert (code, "has no committed offsets: select partitions with --topic" in err) == (1, True)
@@ -229,7 +229,7 @@ def test_a_reset_can_make_a_group(ottla, topic):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_active_group_is_left_alone(ottla, groups_broker, topic, protocol):
+def test_reset_rejects_an_active_group(ottla, groups_broker, topic, protocol):
     with member(groups_broker, topic, topic, client_id="busy", **{"group.protocol": protocol}):
         groups_broker.wait_for_lag(topic)
         for arguments in (
@@ -272,13 +272,13 @@ def test_delete_and_unknown_groups(ottla, left_group):
         (["consume", "t", "--group", "g", "--from=-5"], "the group assigns"),
     ],
 )
-def test_wrong_arguments_are_explained(ottla, arguments, complaint):
+def test_invalid_arguments_are_reported(ottla, arguments, complaint):
     code, _, err = ottla(*arguments)
     assert code == 2
     assert complaint in " ".join(re.sub(r"[│╭╮╰╯─]", " ", err).split())
 
 
-def test_consume_in_a_group_goes_on_where_it_was(ottla, groups_broker, topic):
+def test_consume_in_a_group_continues_at_committed_offsets(ottla, groups_broker, topic):
     group = f"{topic}-cli"
     code, out, _ = ottla("consume", topic, "--group", group, "--max", "7")
     assert (code, len(out.splitlines())) == (0, 7)
@@ -290,7 +290,7 @@ def test_consume_in_a_group_goes_on_where_it_was(ottla, groups_broker, topic):
     assert described(ottla, group)["lag"] == 0
 
 
-def test_consume_in_a_group_commits_what_it_printed_before_ctrl_c(groups_broker, topic, ottla):
+def test_consume_in_a_group_commits_printed_records_on_ctrl_c(groups_broker, topic, ottla):
     group = f"{topic}-interrupted"
     process = subprocess.Popen(
         [sys.executable, "-m", "ottla", "consume", topic, "--group", group],
@@ -308,7 +308,7 @@ def test_consume_in_a_group_commits_what_it_printed_before_ctrl_c(groups_broker,
     assert (found["state"], found["lag"]) == ("Empty", 0)
 
 
-def test_steps_outside_of_a_partition_are_noted():
+def test_offsets_out_of_range_have_a_note():
     key = ("t", 0)
     assert _step(key, 5, 2, 3, 9, 2)[3:] == (3, 3, 9, "2 was deleted: set to the beginning")
     assert _step(key, 5, 11, 3, 9, 11)[3:] == (9, 3, 9, "11 does not exist yet: set to the end")
@@ -317,7 +317,7 @@ def test_steps_outside_of_a_partition_are_noted():
 
 
 @pytest.mark.parametrize("command", ["list", "describe", "reset", "seek", "delete"])
-def test_help_teaches_by_example(ottla, command):
+def test_help_has_examples(ottla, command):
     code, out, _ = ottla("group", command, "--help")
     assert code == 0
     assert f"ottla group {command} " in out or f"ottla group {command}\n" in out

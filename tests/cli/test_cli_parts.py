@@ -33,7 +33,7 @@ def test_json_lines_survive_the_round_trip(key, value, headers, timestamp_ms):
     assert line == (key, value, tuple(headers), 3, timestamp_ms)
 
 
-def test_json_lines_people_write():
+def test_handwritten_json_lines():
     assert record_from_json(b'{"value": "v"}') == (None, b"v", (), None, None)
     assert record_from_json(b'{"value": {"a": [1]}, "key": 7}') == (b"7", b'{"a": [1]}', (), None, None)
     assert record_from_json(b'{"value": null, "headers": {"h": "x"}}').headers == (("h", b"x"),)
@@ -89,7 +89,7 @@ def test_the_last_records_are_not_an_offset():
 
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "5w", "@", "2026-13-01"])
-def test_bad_starting_points_say_what_is_possible(text):
+def test_invalid_starting_points_list_valid_forms(text):
     with pytest.raises(ValueError, match="expected beginning, end"):
         parse_start(text, NOW)
 
@@ -131,7 +131,7 @@ def test_nulls_and_missing_times_are_shown():
 @pytest.mark.parametrize(
     ("count", "text"), [(-1, "?"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**40, "5.0 TiB")]
 )
-def test_bytes_for_people(count, text):
+def test_human_readable_sizes(count, text):
     assert human_bytes(count) == text
 
 
@@ -158,7 +158,7 @@ def test_plurals():
         ["--nonsense"],
     ],
 )
-def test_wrong_arguments_are_exit_code_2(arguments, capsys):
+def test_invalid_arguments_exit_with_code_2(arguments, capsys):
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -169,7 +169,7 @@ def test_wrong_arguments_are_exit_code_2(arguments, capsys):
     "arguments",
     [["--help"], ["topic", "--help"], ["produce", "-h"], ["consume", "-h"], ["topic", "describe", "-h"]],
 )
-def test_help_teaches(arguments, capsys):
+def test_help_has_examples(arguments, capsys):
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "serve" in shown if arguments == ["--help"] else "xample" in shown or "describe" in shown

@@ -34,7 +34,7 @@ def test_a_valid_file(file, capsys):
     assert capsys.readouterr().out == "shop.yaml: valid, 1 source, 0 steps, 1 sink\n"
 
 
-def test_errors_have_an_exit_code_and_a_place(file, capsys):
+def test_errors_have_an_exit_code_and_a_position(file, capsys):
     file.write_text(VALID.replace("console: true", "consol: true").replace("topic:", "topics:"))
     assert main(["pipeline", "validate", str(file)]) == 1
     out = capsys.readouterr().out
@@ -52,13 +52,13 @@ def test_errors_as_json(file, capsys):
     assert (problem["line"], problem["column"]) == (6, 15)
 
 
-def test_a_variable_that_is_not_there(file, capsys):
+def test_an_unset_variable(file, capsys):
     assert main(["pipeline", "validate", str(file), "--set", "topik=x"]) == 1
     assert "did you mean 'topic'?" in capsys.readouterr().out
     assert main(["pipeline", "validate", str(file), "--set", "topik"]) == 2
 
 
-def test_run_and_state_refuse_what_is_not_valid(file, capsys):
+def test_run_and_state_reject_an_invalid_file(file, capsys):
     assert main(["pipeline", "state", str(file), "nothing"]) == 1
     assert "there is no step 'nothing'; the steps are none" in capsys.readouterr().err
     file.write_text(VALID.replace("sinks", "snks"))
@@ -67,7 +67,7 @@ def test_run_and_state_refuse_what_is_not_valid(file, capsys):
     assert main(["pipeline", "state", str(file), "nothing"]) == 1
 
 
-def test_run_says_at_once_what_is_missing(file, ottla_cluster, capsys):
+def test_run_reports_missing_requirements_at_once(file, ottla_cluster, capsys):
     servers = ottla_cluster.bootstrap_servers
     assert main(["pipeline", "run", str(file), "-b", servers, "--set", "topic=no-such-topic"]) == 1
     assert "topic 'no-such-topic' does not exist" in capsys.readouterr().err
@@ -123,7 +123,7 @@ def test_lines_and_tables(file, capsys):
     assert second["rows"] == [{"a": 1}]
 
 
-def test_what_a_terminal_shows(file):
+def test_terminal_view(file):
     from rich.console import Console
 
     from ottla.cli.pipelines.view import LiveView

@@ -20,7 +20,7 @@ def overrides(*arguments):
     return overrides_of(build_parser().parse_args(arguments))
 
 
-def test_no_argument_is_enough():
+def test_defaults_without_arguments():
     assert overrides() == {"log.dirs": "ottla-data", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 
 
@@ -33,7 +33,7 @@ def test_options_become_properties():
     }
 
 
-def test_a_file_is_not_overruled_by_defaults(tmp_path):
+def test_defaults_do_not_override_the_file(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("# comment\nlisteners = PLAINTEXT://:9999\nlog.dirs:/data\nnum.partitions=4\n")
     assert overrides("--config", str(file)) == {}
@@ -42,7 +42,7 @@ def test_a_file_is_not_overruled_by_defaults(tmp_path):
     assert overrides("--config", str(file)) == {"listeners": "PLAINTEXT://127.0.0.1:9092"}
 
 
-def test_set_may_give_what_options_would():
+def test_set_may_replace_options():
     assert overrides("--set", "log.dirs=/a", "--set", "listeners=PLAINTEXT://:1") == {
         "log.dirs": "/a",
         "listeners": "PLAINTEXT://:1",
@@ -65,13 +65,13 @@ def test_addresses(text, expected):
 @pytest.mark.parametrize(
     "text", ["", "localhost", "localhost:", "localhost:x", "h:65536", "h:-1", "::1:9092", "h:٣"]
 )
-def test_bad_addresses_are_named(text):
+def test_invalid_addresses_are_reported(text):
     with pytest.raises(UsageError, match="--listen"):
         split_address(text)
 
 
 @pytest.mark.parametrize("text", ["novalue", "=x", " =x"])
-def test_bad_settings_are_named(text):
+def test_invalid_settings_are_reported(text):
     with pytest.raises(UsageError, match="expected KEY=VALUE"):
         parse_settings([text])
 
@@ -85,7 +85,7 @@ def test_bad_settings_are_named(text):
         (["--config", "missing.properties"], "missing.properties"),
     ],
 )
-def test_wrong_configuration_is_one_line_and_exit_code_2(capsys, arguments, said):
+def test_invalid_configuration_is_one_line_and_exit_code_2(capsys, arguments, said):
     assert main(["serve", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -106,7 +106,7 @@ def test_the_version_is_the_packages():
     assert project["project"]["version"] == __version__
 
 
-def test_serve_stays_clear_of_what_is_slow():
+def test_serve_imports_no_slow_modules():
     """typer and rich cost more than half of what start-up may take, the others do not belong here at all."""
     code = (
         "import sys; from ottla.cli.main import main\n"

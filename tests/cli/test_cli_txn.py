@@ -104,7 +104,7 @@ def readable(servers, topic):
     return asyncio.run(read())
 
 
-def test_lists_what_is_there(ottla, txn_broker, topic):
+def test_list_and_filters(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic):
         code, out, _ = ottla("txn", "list", "--pattern", f"{topic}.*")
         assert code == 0 and "Ongoing" in out and topic in out
@@ -117,7 +117,7 @@ def test_lists_what_is_there(ottla, txn_broker, topic):
         assert "No transactions" in ottla("txn", "list", "--pattern", "nobody")[1]
 
 
-def test_describes_who_holds_up_readers(ottla, txn_broker, topic):
+def test_describe_shows_where_readers_wait(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic):
         code, out, _ = ottla("txn", "describe", topic)
         assert code == 0
@@ -128,7 +128,7 @@ def test_describes_who_holds_up_readers(ottla, txn_broker, topic):
         assert readable(txn_broker.bootstrap_servers, topic) == [b"committed"]
 
 
-def test_aborts_by_id(ottla, txn_broker, topic):
+def test_abort_by_transactional_id(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic) as producer:
         code, out, _ = ottla("txn", "abort", topic)
         assert code == 0 and f"Aborted {topic} in 2 partitions; its producer is fenced" in out
@@ -140,7 +140,7 @@ def test_aborts_by_id(ottla, txn_broker, topic):
         assert "had no open transaction" in ottla("txn", "abort", topic)[1]
 
 
-def test_what_may_be_prepared_is_not_aborted_by_the_way(ottla, txn_broker, topic):
+def test_abort_of_a_prepared_transaction_needs_force(ottla, txn_broker, topic):
     servers = txn_broker.bootstrap_servers
 
     async def prepare():
@@ -159,13 +159,13 @@ def test_what_may_be_prepared_is_not_aborted_by_the_way(ottla, txn_broker, topic
     assert json.loads(ottla("txn", "describe", topic, "--json")[1])["transactions"][0]["state"] != "Ongoing"
 
 
-def test_consume_reads_what_is_committed(ottla, txn_broker, topic):
+def test_consume_read_committed(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic):
         assert ottla("consume", topic, "--until-end", "--partition", "0")[1] == "committed\nopen\n"
         assert ottla("consume", topic, "--until-end", "--read-committed")[1] == "committed\n"
 
 
-def test_finds_and_ends_what_hangs(ottla, txn_broker, topic):
+def test_hanging_transactions_are_found_and_aborted(ottla, txn_broker, topic):
     servers = txn_broker.bootstrap_servers
     before = write_without_asking(servers, topic, producer_id=990_001)
     assert readable(servers, topic) == []
@@ -184,7 +184,7 @@ def test_finds_and_ends_what_hangs(ottla, txn_broker, topic):
     assert code == 1 and "no transaction begins at offset" in err
 
 
-def test_a_partition_that_its_transaction_does_not_have_hangs(ottla, txn_broker, topic):
+def test_a_partition_missing_from_its_transaction_is_hanging(ottla, txn_broker, topic):
     """The producer id is somebody's, but not with this partition: as after a late write of the one before."""
     servers = txn_broker.bootstrap_servers
     other = topic + "-other"
@@ -198,7 +198,7 @@ def test_a_partition_that_its_transaction_does_not_have_hangs(ottla, txn_broker,
         assert json.loads(ottla("txn", "hanging", "-t", other, "--json")[1])["hanging"] == []
 
 
-def test_what_a_coordinator_knows_does_not_hang(ottla, txn_broker, topic):
+def test_a_transaction_known_to_a_coordinator_is_not_hanging(ottla, txn_broker, topic):
     servers = txn_broker.bootstrap_servers
     with open_transaction(servers, topic, topic):
         time.sleep(0.05)
@@ -210,7 +210,7 @@ def test_what_a_coordinator_knows_does_not_hang(ottla, txn_broker, topic):
         assert ottla("txn", "abort", *place, "--force")[0] == 0
 
 
-def test_young_ones_are_left_alone(ottla, txn_broker, topic):
+def test_recent_transactions_are_not_hanging(ottla, txn_broker, topic):
     write_without_asking(txn_broker.bootstrap_servers, topic, producer_id=990_002, age_ms=0)
     assert "No hanging transactions" in ottla("txn", "hanging", "-t", topic)[1]
 
@@ -225,7 +225,7 @@ def test_young_ones_are_left_alone(ottla, txn_broker, topic):
     asyncio.run(end())
 
 
-def test_mistakes_are_told(ottla, txn_broker, topic):
+def test_invalid_arguments_are_reported(ottla, txn_broker, topic):
     with open_transaction(txn_broker.bootstrap_servers, topic, topic):
         code, _, err = ottla("txn", "describe", topic[:-1])
         assert code == 1 and f"did you mean {topic!r}?" in err
@@ -243,6 +243,6 @@ def test_mistakes_are_told(ottla, txn_broker, topic):
 
 
 @pytest.mark.parametrize("command", ["list", "describe", "abort", "hanging"])
-def test_help_teaches(ottla, command):
+def test_help_has_examples(ottla, command):
     code, out, _ = ottla("txn", command, "--help")
     assert code == 0 and f"ottla txn {command}" in out and "Examples" in out

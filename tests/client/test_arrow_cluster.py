@@ -14,7 +14,7 @@ PARTS = 12
 ROWS_PER_PART = 4_000
 
 
-def test_every_row_once_while_brokers_die():
+def test_every_row_is_written_once_while_brokers_die():
     with Cluster(brokers=3, proxied="none") as cluster:
         servers = cluster.bootstrap_servers
         cluster.create_topic("rows", 6)

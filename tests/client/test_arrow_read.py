@@ -67,7 +67,7 @@ def test_all_columns_of_a_record(ottla_cluster, ottla_topic):
     ]
 
 
-def test_places(ottla_cluster, ottla_topic):
+def test_start_and_end_positions(ottla_cluster, ottla_topic):
     for first in range(0, 100, 10):
         write_arrow(rows(first, 10), ottla_topic, bootstrap_servers=ottla_cluster.bootstrap_servers)
     everything = list(range(100))
@@ -109,7 +109,7 @@ def test_batches_have_about_the_requested_size(ottla_cluster, ottla_topic):
         assert max(sizes) <= 1.6 * asked
 
 
-def test_what_does_not_exist(ottla_cluster, ottla_topic):
+def test_missing_topics_and_partitions(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     with pytest.raises(UnknownTopicError, match="no-such-topic"):
         read_arrow("no-such-topic", bootstrap_servers=servers)
@@ -120,7 +120,7 @@ def test_what_does_not_exist(ottla_cluster, ottla_topic):
             read_arrow("t", options=ClusterOptions(address, retry_timeout_ms=100))
 
 
-def test_an_offset_that_never_comes(ottla_cluster, ottla_topic):
+def test_an_offset_that_is_never_written(ottla_cluster, ottla_topic):
     cluster = shared_cluster(ottla_cluster.bootstrap_servers)
     write_arrow(rows(0, 5), ottla_topic, bootstrap_servers=ottla_cluster.bootstrap_servers)
     fetch = FetchOptions(max_wait_ms=20, poll_timeout_ms=100)
@@ -131,7 +131,7 @@ def test_an_offset_that_never_comes(ottla_cluster, ottla_topic):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_has_connections_of_its_own(ottla_cluster, ottla_topic):
+def test_a_forked_child_opens_new_connections(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     write_arrow(rows(0, 50), ottla_topic, bootstrap_servers=servers)
     under_way = iter(read_arrow(ottla_topic, bootstrap_servers=servers, rows_per_batch=10))
@@ -192,7 +192,7 @@ def answer_with_error(stub, request, code: int):
     return answer
 
 
-def test_offsets_that_compaction_left_out(with_stub):
+def test_gaps_of_compaction(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         append(stub, b"a", b"b", b"c")
@@ -215,7 +215,7 @@ def test_offsets_that_compaction_left_out(with_stub):
     with_stub(scenario)
 
 
-def test_a_cluster_of_years_ago(with_stub):
+def test_an_old_cluster(with_stub):
     """Kafka 0.11, the first with today's record batches: no topic ids, no flexible versions."""
 
     async def scenario(stub):
@@ -232,7 +232,7 @@ def test_a_cluster_of_years_ago(with_stub):
     with_stub(scenario)
 
 
-def test_a_flipped_bit_is_noticed(with_stub):
+def test_a_flipped_bit_is_detected(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         append(stub, b"good")
@@ -264,7 +264,7 @@ def test_a_deleted_topic_is_not_waited_for_long(with_stub, monkeypatch):
     with_stub(scenario)
 
 
-def test_aborted_transactions_are_hidden_and_committed_ones_seen():
+def test_aborted_transactions_are_hidden_and_committed_ones_returned():
     def batch(offset: int, producer: int) -> bytearray:
         return build_batch(
             [(0, None, b"x", ())],

@@ -95,7 +95,7 @@ def finish(servers: str, pickled: bytes, commit: bool) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_another_process_ends_it(brokers, topic, version, commit):
+def test_another_process_ends_the_transaction(brokers, topic, version, commit):
     cluster = SyncCluster(brokers.bootstrap_servers)
     with ArrowWriter(cluster, topic, transactional_id=f"{topic}-elsewhere") as writer:
         writer.begin()
@@ -119,7 +119,7 @@ def test_another_process_ends_it(brokers, topic, version, commit):
     cluster.close()
 
 
-def test_prepared_transactions_outlive_their_time_only_in_two_phases(brokers, topic):
+def test_prepared_transactions_time_out_without_two_phase_commit(brokers, topic):
     cluster = SyncCluster(brokers.bootstrap_servers)
     prefix = f"{topic}-late"
     with ArrowWriter(cluster, topic, transactional_id=f"{prefix}/1", transaction_timeout_ms=400) as writer:
@@ -207,7 +207,7 @@ def test_open_transactions_are_found_while_a_broker_is_down(ottla_cluster_of_thr
     cluster.close()
 
 
-def test_rows_that_no_broker_takes_are_named_or_dead_lettered(brokers, topic):
+def test_rows_that_cannot_be_written_are_reported_or_dead_lettered(brokers, topic):
     cluster = SyncCluster(brokers.bootstrap_servers)
     letters = f"{topic}-letters"
     brokers.create_topic(letters, 1)

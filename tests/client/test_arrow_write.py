@@ -51,7 +51,7 @@ def test_every_codec_round_trips(ottla_cluster, ottla_topic, compression):
 
 
 @pytest.mark.ottla_topic(partitions=4)
-def test_rows_without_a_key_fill_batches_and_then_move_on(ottla_cluster, ottla_topic):
+def test_rows_without_a_key_fill_a_batch_per_partition(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     with ArrowWriter(shared_cluster(servers), ottla_topic, batch_bytes=20_000) as writer:
         writer.write(pa.record_batch({"value": [b"x" * 100] * 2_000}))
@@ -85,7 +85,7 @@ def test_the_topic_and_partition_of_each_row(ottla_cluster, ottla_topic):
         write_arrow(pa.table({"value": [b"x"], "partition": [7]}), ottla_topic, bootstrap_servers=servers)
 
 
-def test_what_cannot_be_written_says_why(ottla_cluster, ottla_topic):
+def test_errors_name_the_reason(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     for table, error, text in [
         (pa.table({"key": [b"k"]}), ValueError, "no column 'value'"),
@@ -106,7 +106,7 @@ def test_what_cannot_be_written_says_why(ottla_cluster, ottla_topic):
 
 
 @pytest.mark.ottla_topic(config={"max.message.bytes": 3000})
-def test_batches_that_a_topic_finds_too_large_are_split(ottla_cluster, ottla_topic):
+def test_batches_too_large_for_a_topic_are_split(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     values = [b"%04d" % n * 10 for n in range(500)]
     written = write_arrow(pa.table({"value": values}), ottla_topic, bootstrap_servers=servers)
@@ -115,7 +115,7 @@ def test_batches_that_a_topic_finds_too_large_are_split(ottla_cluster, ottla_top
 
 
 @pytest.mark.ottla_topic(partitions=6, config={"max.message.bytes": 3000})
-def test_rows_that_a_broker_refuses_are_dead_lettered_between_others(ottla_cluster, ottla_topic):
+def test_rows_refused_by_a_broker_are_dead_lettered(ottla_cluster, ottla_topic):
     """Each of them is a batch of its own for another topic, to be sent while answers are being read."""
     servers = ottla_cluster.bootstrap_servers
     letters = f"{ottla_topic}-letters"

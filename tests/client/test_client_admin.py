@@ -36,7 +36,7 @@ def with_admin(ottla_cluster):
     return run
 
 
-def test_topics_live_and_die(with_admin):
+def test_topic_create_describe_delete(with_admin):
     async def scenario(admin):
         new = [NewTopic("adm-a", partitions=2, configs={"retention.ms": "5000"}), NewTopic("adm-b")]
         created = await admin.create_topics(new)
@@ -73,7 +73,7 @@ def test_topics_live_and_die(with_admin):
         (NewTopic("adm-key", configs={"no.such.key": "1"}), "INVALID_CONFIG"),
     ],
 )
-def test_topics_that_cannot_be(with_admin, topic, error):
+def test_invalid_topics(with_admin, topic, error):
     async def scenario(admin):
         with pytest.raises(BrokerError, match=f"'{topic.name}': {error}"):
             await admin.create_topics([topic])
@@ -90,7 +90,7 @@ def test_validation_alone_changes_nothing(with_admin):
     with_admin(scenario)
 
 
-def test_configs_are_set_and_given_back(with_admin, ottla_topic):
+def test_configs_are_set_and_reset(with_admin, ottla_topic):
     async def scenario(admin):
         async def now():
             entries = (await admin.describe_topic_configs([ottla_topic]))[ottla_topic]
@@ -114,7 +114,7 @@ def test_configs_are_set_and_given_back(with_admin, ottla_topic):
     with_admin(scenario)
 
 
-def test_offsets_by_place_and_by_time(with_admin, ottla_topic):
+def test_offsets_by_position_and_by_time(with_admin, ottla_topic):
     async def scenario(admin):
         base_ms = 1_700_000_000_000
         async with Producer(admin.cluster) as producer:

@@ -64,7 +64,7 @@ def test_the_quorum_with_its_lag_is_retried_until_there_is_a_leader(with_stub):
     assert [(row.node_id, row.lag, row.last_caught_up_ms) for row in quorum.observers] == [(4, 3, 99)]
 
 
-def test_partitions_are_gathered_page_by_page(with_stub):
+def test_partitions_are_collected_page_by_page(with_stub):
     wire = describe_topic_partitions_response
 
     def page(numbers, cursor=None):
@@ -103,7 +103,7 @@ def test_partitions_are_gathered_page_by_page(with_stub):
     }
 
 
-def test_elections_tell_partition_by_partition(with_stub):
+def test_elections_report_each_partition(with_stub):
     wire = elect_leaders_response
 
     async def scenario(stub):
@@ -168,7 +168,7 @@ def test_reassignments_are_started_cancelled_and_listed(with_stub):
     assert moves["t", 0].target == (2, 3)
 
 
-def test_features_and_brokers_that_go(with_stub):
+def test_update_features_and_unregister_brokers(with_stub):
     async def scenario(stub):
         stub.plans["UpdateFeatures"] += [
             update_features_response.UpdateFeaturesResponse(error_message=None),
@@ -216,7 +216,7 @@ def test_fenced_brokers_are_requested_only_where_brokers_report_them(with_stub):
     with_stub(scenario)
 
 
-def test_a_leader_that_cannot_be_reached_makes_its_topics_old(with_stub):
+def test_an_unreachable_leader_expires_its_topics(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         async with ClusterClient(stub.bootstrap) as cluster:

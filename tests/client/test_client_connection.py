@@ -63,7 +63,7 @@ def test_api_versions_is_retried_in_a_version_both_know(with_stub, highest):
     with_stub(scenario)
 
 
-def test_a_refusal_to_tell_versions_may_have_nothing_but_its_code(with_stub):
+def test_a_refused_api_versions_response_may_have_only_its_code(with_stub):
     async def scenario(stub):
         first_id, code = (1).to_bytes(4, "big"), (35).to_bytes(2, "big")
         refusal = (len(first_id) + len(code)).to_bytes(4, "big") + first_id + code
@@ -94,7 +94,7 @@ def test_missing_api_and_no_common_version_are_named(with_stub):
     with_stub(scenario)
 
 
-def test_many_requests_may_be_on_their_way(with_stub):
+def test_many_requests_may_be_in_flight(with_stub):
     async def scenario(stub):
         stub.add_topic("a", 3)
         connection = await Connection.open("127.0.0.1", stub.port)
@@ -145,7 +145,7 @@ def test_refused_connection_names_the_address(with_stub):
         b"\0\0\0\x0a\0\0\0\x01\0\0\x7f\xff\xff\xff",
     ],
 )
-def test_garbage_is_not_taken_for_an_answer(with_stub, garbage):
+def test_an_invalid_response_closes_the_connection(with_stub, garbage):
     async def scenario(stub):
         stub.plans["ApiVersions"].append(garbage)
         with pytest.raises(NotKafkaError, match="is it a Kafka broker"):
@@ -182,7 +182,7 @@ def test_the_cluster_client_reconnects(with_stub):
     with_stub(scenario)
 
 
-def test_a_dead_bootstrap_server_does_not_matter_while_another_lives(with_stub):
+def test_a_dead_bootstrap_server_is_skipped(with_stub):
     async def scenario(stub):
         async with ClusterClient(["127.0.0.1:1", stub.bootstrap]) as cluster:
             await cluster.refresh(None)
@@ -214,7 +214,7 @@ def test_bad_bootstrap_addresses_are_refused(text):
     sizes=st.lists(st.sampled_from([4, 5, 100, 5_000, 40_000, 70_000, 200_000]), min_size=1, max_size=8),
     chunks=st.lists(st.sampled_from([1, 3, 4, 5, 7, 1_000, BUFFER_BYTES, 300_000]), min_size=1, max_size=12),
 )
-def test_frames_come_out_however_the_bytes_come_in(sizes, chunks):
+def test_frames_do_not_depend_on_the_split_of_the_bytes(sizes, chunks):
     frames = [bytes([index]) * size for index, size in enumerate(sizes)]
     stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
     receiver = FrameReceiver(1_000_000)

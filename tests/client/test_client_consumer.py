@@ -110,7 +110,7 @@ def test_iteration_waits_for_more(with_stub):
     with_stub(scenario)
 
 
-def test_seek_forgets_what_was_fetched(with_stub):
+def test_seek_drops_fetched_records(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         fill(stub)
@@ -125,7 +125,7 @@ def test_seek_forgets_what_was_fetched(with_stub):
     with_stub(scenario)
 
 
-def test_control_batches_and_a_cut_off_tail_are_stepped_over(with_stub):
+def test_control_batches_and_an_incomplete_tail_are_skipped(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         fill(stub, count=1)
@@ -146,7 +146,7 @@ def test_control_batches_and_a_cut_off_tail_are_stepped_over(with_stub):
     with_stub(scenario)
 
 
-def test_damage_is_reported_after_the_good_records(with_stub):
+def test_corruption_is_reported_after_the_valid_records(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         fill(stub, count=6)
@@ -209,7 +209,7 @@ def test_retriable_faults_are_survived(with_stub, fault):
     with_stub(scenario)
 
 
-def test_a_topic_that_stays_away_is_reported(with_stub):
+def test_a_topic_that_does_not_appear_is_reported(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         cluster = ClusterClient(stub.bootstrap, retry_timeout_ms=100)
@@ -255,7 +255,7 @@ def test_a_long_poll_does_not_hold_up_other_requests(with_stub):
     with_stub(scenario)
 
 
-def test_wrong_use_is_refused(with_stub):
+def test_invalid_use_is_rejected(with_stub):
     with pytest.raises(ValueError, match="out_of_range='middle'"):
         Consumer("localhost", out_of_range="middle")
 

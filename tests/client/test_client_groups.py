@@ -119,7 +119,7 @@ def shared(members):
 
 
 @BOTH
-def test_members_share_and_nothing_is_read_twice(groups_broker, topic, protocol):
+def test_members_share_partitions_without_duplicates(groups_broker, topic, protocol):
     servers = groups_broker.bootstrap_servers
 
     async def scenario():
@@ -205,7 +205,7 @@ def test_auto_chooses_what_the_cluster_and_the_group_support(groups_broker, topi
     assert refused.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_auto_falls_back_where_the_protocol_is_switched_off(request):
+def test_auto_falls_back_where_the_protocol_is_disabled(request):
     async def scenario(servers):
         member = Member(servers, "old", "t", "ours")
         await wait_until_async(lambda: len(member.partitions) == PARTITIONS)
@@ -221,7 +221,7 @@ def test_auto_falls_back_where_the_protocol_is_switched_off(request):
 
 
 @BOTH
-def test_what_was_handed_out_is_committed_and_no_more(groups_broker, topic, protocol):
+def test_only_offsets_of_returned_records_are_committed(groups_broker, topic, protocol):
     servers = groups_broker.bootstrap_servers
     options = {"group_protocol": protocol}
 
@@ -295,7 +295,7 @@ def test_a_consumer_that_does_not_poll_leaves_until_it_does(groups_broker, topic
 
 
 @BOTH
-def test_a_static_member_may_come_back_without_a_rebalance(groups_broker, topic, protocol):
+def test_a_static_member_rejoins_without_a_rebalance(groups_broker, topic, protocol):
     servers = groups_broker.bootstrap_servers
 
     async def scenario():
@@ -325,7 +325,7 @@ def test_a_static_member_may_come_back_without_a_rebalance(groups_broker, topic,
 
 
 @BOTH
-def test_patterns_and_changes_of_mind(groups_broker, topic, protocol):
+def test_patterns_and_changed_subscriptions(groups_broker, topic, protocol):
     servers = groups_broker.bootstrap_servers
     second = f"{topic}-b"
     groups_broker.create_topic(second, 2)
@@ -350,7 +350,7 @@ def test_patterns_and_changes_of_mind(groups_broker, topic, protocol):
     run(scenario())
 
 
-def test_a_lone_consumer_may_keep_offsets_in_a_group(groups_broker, topic):
+def test_a_standalone_consumer_may_commit_to_a_group(groups_broker, topic):
     servers = groups_broker.bootstrap_servers
 
     async def scenario():
@@ -372,7 +372,7 @@ def test_a_lone_consumer_may_keep_offsets_in_a_group(groups_broker, topic):
     assert refused.group == topic
 
 
-def test_misuse_is_explained(groups_broker, topic):
+def test_invalid_use_is_reported(groups_broker, topic):
     servers = groups_broker.bootstrap_servers
 
     async def scenario():
@@ -477,7 +477,7 @@ def test_the_coordinator_dies_and_no_record_is_lost(ottla_cluster_of_three, prot
     assert [(row.committed, row.lag) for row in lags] == [(20, 0)] * PARTITIONS
 
 
-def test_range_gives_neighbours_and_the_rest_to_the_first():
+def test_range_assignment():
     wanted = {"a": ["t", "u"], "b": ["t"], "c": ["t", "u"]}
     assert assign_range(wanted, {"t": 7, "u": 1, "gone": 0}) == {
         "a": [("t", 0), ("t", 1), ("t", 2), ("u", 0)],

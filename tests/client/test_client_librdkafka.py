@@ -31,7 +31,7 @@ async def read_all(consumer, count):
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_we_send_they_read(mock_cluster, compression):
+def test_librdkafka_reads_what_the_client_sends(mock_cluster, compression):
     topic = f"ours-{compression}"
 
     async def send():
@@ -63,7 +63,7 @@ def test_what_we_send_they_read(mock_cluster, compression):
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_they_send_we_read(mock_cluster, compression):
+def test_the_client_reads_what_librdkafka_sends(mock_cluster, compression):
     topic = f"theirs-{compression}"
     producer = OtherProducer(
         {"bootstrap.servers": mock_cluster, "compression.type": compression, "linger.ms": 20, "log_level": 0}

@@ -103,7 +103,7 @@ def test_a_partition_revoked_before_its_topic_is_known_is_reported() -> None:
     assert reported_by_a_member({STRANGE: [0]}, {}) == [{}, None, {}, *[None] * 7]
 
 
-def test_the_same_next_to_partitions_that_are_kept() -> None:
+def test_a_revoked_partition_is_reported_while_others_are_kept() -> None:
     reported = reported_by_a_member({KNOWN: [0], STRANGE: [0]}, None, None, {KNOWN: [0]})
     assert reported.count({KNOWN: [0]}) == 2 and reported[-1] is None
     assert {KNOWN: [0]} in reported[4:]

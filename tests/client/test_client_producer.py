@@ -155,7 +155,7 @@ def test_an_unanswered_batch_fails_after_the_delivery_timeout(with_stub):
     with_stub(scenario)
 
 
-def test_acks_0_asks_for_no_answer(with_stub):
+def test_acks_0_has_no_response(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         async with Producer(stub.bootstrap, acks=0) as producer:
@@ -204,7 +204,7 @@ def test_errors_have_the_broker_s_message(with_stub):
     with_stub(scenario)
 
 
-def test_wrong_use_is_refused_at_once(with_stub):
+def test_invalid_use_is_rejected_at_once(with_stub):
     with pytest.raises(ValueError, match="acks='most'"):
         Producer("localhost", acks="most")
     with pytest.raises(ValueError, match="needs acks='all'"):

@@ -11,7 +11,7 @@ from ottla.testing import Cluster
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_producer_and_consumer_live_through_a_restart(how):
+def test_producer_and_consumer_survive_a_restart(how):
     async def work(cluster: Cluster) -> None:
         seen: list[int] = []
 

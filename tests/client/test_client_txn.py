@@ -80,7 +80,7 @@ async def values_of(servers, topic, level="read_committed"):
         return sorted(found)
 
 
-def test_speaks_the_version_of_the_cluster(servers, topic, txn_version):
+def test_uses_the_transaction_version_of_the_cluster(servers, topic, txn_version):
     async def scenario():
         async with Producer(servers, transactional_id=topic) as producer:
             pairs = []
@@ -96,7 +96,7 @@ def test_speaks_the_version_of_the_cluster(servers, topic, txn_version):
     run(scenario)
 
 
-def test_committed_is_seen_and_aborted_never(servers, topic):
+def test_committed_records_are_visible_and_aborted_ones_are_not(servers, topic):
     async def scenario():
         async with Producer(servers, transactional_id=topic) as producer:
             expected = []
@@ -119,7 +119,7 @@ def test_committed_is_seen_and_aborted_never(servers, topic):
     run(scenario)
 
 
-def test_readers_of_committed_data_wait_for_the_end(servers, topic):
+def test_read_committed_consumers_wait_for_the_end(servers, topic):
     async def scenario():
         async with (
             Producer(servers, transactional_id=topic) as producer,
@@ -155,7 +155,7 @@ def test_an_exception_aborts_and_an_empty_transaction_ends(servers, topic):
     run(scenario)
 
 
-def test_leaving_aborts_what_is_open(servers, topic):
+def test_closing_aborts_an_open_transaction(servers, topic):
     async def scenario():
         async with Producer(servers, transactional_id=topic) as producer:
             await producer.begin_transaction()
@@ -206,7 +206,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(servers, topic):
     run(scenario)
 
 
-def test_offsets_count_with_the_transaction(servers, topic):
+def test_offsets_are_committed_with_the_transaction(servers, topic):
     async def scenario():
         async with Producer(servers) as plain:
             for number in range(6):
@@ -265,7 +265,7 @@ def test_a_removed_member_commits_nothing(servers, topic):
     run(scenario)
 
 
-def test_librdkafka_sees_the_same(servers, topic):
+def test_librdkafka_reads_the_same_records(servers, topic):
     async def scenario():
         async with Producer(servers, transactional_id=topic, compression="zstd") as producer:
             for number in range(20):
@@ -293,7 +293,7 @@ def test_librdkafka_sees_the_same(servers, topic):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_two_phases(servers, topic, committed):
+def test_two_phase_commit(servers, topic, committed):
     async def scenario():
         options = {"transactional_id": topic, "two_phase_commit": True}
         crashed = Producer(servers, **options)
@@ -315,7 +315,7 @@ def test_two_phases(servers, topic, committed):
     run(scenario)
 
 
-def test_wrong_use_is_refused(servers, topic):
+def test_invalid_use_is_rejected(servers, topic):
     async def scenario():
         with pytest.raises(ValueError, match="transactional_id"):
             Producer(servers, transactional_id=topic, acks=1)

@@ -204,7 +204,7 @@ def test_a_batch_too_large_is_split_and_a_record_too_large_is_named(shell, with_
     with_stub(scenario)
 
 
-def test_what_is_not_delivered_in_time_fails(shell, with_stub):
+def test_a_batch_fails_after_the_delivery_time_out(shell, with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         stub.plans["Produce"].extend([stub.CLOSE] * 1000)

@@ -116,7 +116,7 @@ def test_a_partition_that_was_added_is_found(shell, with_stub):
     with_stub(scenario)
 
 
-def test_a_topic_about_to_exist_is_waited_for_only_by_its_creator(shell, with_stub):
+def test_only_a_creating_client_waits_for_a_missing_topic(shell, with_stub):
     async def scenario(stub):
         def appear(request):
             stub.add_topic("new")
@@ -136,7 +136,7 @@ def test_a_topic_about_to_exist_is_waited_for_only_by_its_creator(shell, with_st
     with_stub(scenario)
 
 
-def test_any_broker_will_do(shell, with_stub):
+def test_requests_for_any_broker_try_the_next_one(shell, with_stub):
     """The first address does not listen; the second closes the connection; the third answers."""
 
     async def scenario(stub):
@@ -310,6 +310,6 @@ def test_wrong_options_are_refused_at_once(shell, options, message):
         ({"two_phase_commit": True}, "two_phase_commit needs a transactional_id"),
     ],
 )
-def test_options_are_checked_wherever_they_are_made(options, message):
+def test_invalid_client_options(options, message):
     with pytest.raises(ValueError, match=message):
         ClientOptions("localhost:1", **options)

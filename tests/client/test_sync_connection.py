@@ -40,7 +40,7 @@ def on_connection(with_stub, work, *, piece_bytes: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 5, 64, 5_000])
-def test_answers_in_pieces(with_stub, piece_bytes):
+def test_responses_in_pieces(with_stub, piece_bytes):
     def work(stub, connection):
         for _ in range(2):
             assert names_in(connection.request(metadata_of("small"), MetadataResponse)) == ["small"]
@@ -49,7 +49,7 @@ def test_answers_in_pieces(with_stub, piece_bytes):
     on_connection(with_stub, work, piece_bytes=piece_bytes)
 
 
-def test_answers_that_arrive_together(with_stub):
+def test_responses_that_arrive_together(with_stub):
     asked = [("small",), ("large",), ("small", "large"), ("small",), ("small", "small")]
 
     def work(stub, connection):
@@ -71,7 +71,7 @@ def test_answers_that_arrive_together(with_stub):
     on_connection(with_stub, work)
 
 
-def test_no_answer_in_time_ends_the_connection(with_stub):
+def test_a_timed_out_request_closes_the_connection(with_stub):
     def work(stub, connection):
         assert names_in(connection.request(metadata_of("small"), MetadataResponse)) == ["small"]
         stub.plans["Metadata"].append(stub.SILENCE)

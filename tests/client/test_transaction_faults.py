@@ -200,7 +200,7 @@ def test_a_commit_without_an_answer_is_not_aborted_but_repeated(shell, with_stub
     run_both(shell, with_stub, version, scenario)
 
 
-def test_an_abort_that_the_coordinator_knows_nothing_of(shell, with_stub):
+def test_an_abort_unknown_to_the_coordinator(shell, with_stub):
     async def scenario(stub, coordinator, writer):
         stub.plans["AddPartitionsToTxn"].extend([stub.CLOSE] * 1000)
         shorten_retries(writer)

@@ -14,7 +14,7 @@ ALL = {**broker_properties(), **TOPIC_PROPERTIES}
 
 
 @pytest.mark.parametrize("prop", ALL.values(), ids=lambda prop: prop.name)
-def test_every_default_is_a_value_that_is_allowed(prop: Property) -> None:
+def test_every_default_is_valid(prop: Property) -> None:
     text = prop.show(prop.default)
     assert prop.doc
     if text is not None:
@@ -74,7 +74,7 @@ def test_values(name: str, text: str, value: object) -> None:
         ("leader.replication.throttled.replicas", "1", "partition:broker"),
     ],
 )
-def test_wrong_values_say_what_is_allowed(name: str, text: str, allowed: str) -> None:
+def test_invalid_values_name_the_valid_ones(name: str, text: str, allowed: str) -> None:
     with pytest.raises(ConfigError, match=allowed) as caught:
         TOPIC_PROPERTIES[name].parse(text)
     assert caught.value.key == name

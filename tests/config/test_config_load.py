@@ -32,7 +32,7 @@ log.segment.bytes=1073741824
 """
 
 
-def test_defaults_make_a_node_of_its_own() -> None:
+def test_defaults_form_a_cluster_of_one_node() -> None:
     config = load_broker_config()
     assert config.node_id == 1
     assert config.is_broker
@@ -61,7 +61,7 @@ def test_a_server_properties_of_kafka(tmp_path: Path) -> None:
     assert not config.is_set("log.retention.ms")
 
 
-def test_internal_topics_fit_the_cluster_unless_they_are_set() -> None:
+def test_internal_topics_are_reduced_to_the_cluster_unless_set() -> None:
     name = "offsets.topic.replication.factor"
     assert broker_config({}).internal_replication_factor(name, 1) == 1
     assert broker_config({}).internal_replication_factor(name, 2) == 2
@@ -72,7 +72,7 @@ def test_internal_topics_fit_the_cluster_unless_they_are_set() -> None:
     assert broker_config({isr: "1"}).internal_min_isr(isr, 3) == 1
 
 
-def test_unknown_keys_warn_with_the_name_that_was_meant() -> None:
+def test_warnings_for_unknown_keys_suggest_a_name() -> None:
     config = broker_config({"num.partition": "3", "zookeeper.connect": "x", "rsm.config.bucket": "b"})
     assert config.warnings[0] == "unknown property num.partition, did you mean num.partitions?"
     assert config.warnings[1] == "unknown property zookeeper.connect"
@@ -117,7 +117,7 @@ def test_unknown_keys_warn_with_the_name_that_was_meant() -> None:
         ({"metadata.log.segment.bytes": "1"}, "at least 8388608"),
     ],
 )
-def test_wrong_values_fail_with_the_key_and_what_is_allowed(given: dict[str, str], problem: str) -> None:
+def test_errors_name_the_key_and_valid_values(given: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         broker_config(given)
     assert problem in str(caught.value)

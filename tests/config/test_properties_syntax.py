@@ -61,6 +61,6 @@ _texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_fro
 
 
 @given(st.dictionaries(_texts.filter(bool), _texts))
-def test_what_is_written_is_read(values: dict[str, str]) -> None:
+def test_round_trip(values: dict[str, str]) -> None:
     text = "\n".join(f"{_escape(key, True)}={_escape(value, False)}" for key, value in values.items())
     assert parse_properties(text) == values

@@ -44,7 +44,7 @@ def test_the_finest_unit_that_is_set_wins(given: dict[str, str], retention_ms: i
     assert ConfigLayers(broker_config(given)).topic_defaults()["retention.ms"] == retention_ms
 
 
-def test_layers_in_their_order() -> None:
+def test_precedence_of_sources() -> None:
     broker = broker_config({"log.segment.bytes": "2000000"})
     assert ConfigLayers(broker).topic_values({})["segment.bytes"] == 2000000
     cluster = {"log.segment.bytes": "3000000"}
@@ -65,7 +65,7 @@ def test_layers_in_their_order() -> None:
     ]
 
 
-def test_describe_of_a_topic_without_anything_set() -> None:
+def test_describe_of_a_topic_without_overrides() -> None:
     entries = {entry.name: entry for entry in ConfigLayers(broker_config({})).describe_topic({})}
     assert set(entries) == set(TOPIC_PROPERTIES)
     assert all(entry.source == 5 and entry.is_default for entry in entries.values())
@@ -101,7 +101,7 @@ def test_describe_of_a_broker() -> None:
     assert layers.broker_value("num.io.threads") == 4
 
 
-def test_an_override_that_is_no_longer_allowed_does_not_keep_a_topic_from_opening() -> None:
+def test_an_override_that_became_invalid_is_ignored() -> None:
     layers = ConfigLayers(broker_config({}))
     assert layers.topic_values({"retention.ms": "never", "gone.property": "1"}) == layers.topic_defaults()
 
@@ -115,7 +115,7 @@ def test_an_override_that_is_no_longer_allowed_does_not_keep_a_topic_from_openin
         ({"remote.storage.enable": "true"}, "not supported"),
     ],
 )
-def test_topic_configs_that_are_refused(overrides: dict[str, str], problem: str) -> None:
+def test_invalid_topic_configs(overrides: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         check_topic_configs(overrides)
 

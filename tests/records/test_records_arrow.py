@@ -47,7 +47,7 @@ def rows_in(buf: bytearray) -> list[tuple]:
 
 @both_kernels
 @given(st.lists(st.tuples(records_strategy, st.integers(0, 4), st.booleans()), max_size=4))
-def test_columns_hold_the_records(each_kernel, batches):
+def test_columns_contain_the_records(each_kernel, batches):
     buf = bytearray()
     for records, codec, append_time in batches:
         stamped = NOW if append_time else None
@@ -61,7 +61,7 @@ def test_columns_hold_the_records(each_kernel, batches):
 
 @both_kernels
 @given(records_strategy, st.integers(0, 4), st.integers(0, 5), st.integers(0, 5))
-def test_there_and_back(each_kernel, records, codec, front, back):
+def test_round_trip(each_kernel, records, codec, front, back):
     rows = batches_to_arrow([build_batch(records)])
     rows = rows.slice(front, max(rows.num_rows - front - back, 0))
     if rows.num_rows == 0:
@@ -78,7 +78,7 @@ def test_no_batches(each_kernel):
     assert list(arrow_to_batches(batches_to_arrow([]), NOW)) == []
 
 
-def test_control_batches_cut_tails_and_refused_batches_are_left_out(each_kernel):
+def test_control_incomplete_and_filtered_batches_are_skipped(each_kernel):
     first = build_batch([(1, None, b"a", ())], producer_id=1, producer_epoch=0, base_sequence=0)
     marker = build_batch([(1, b"\0\0\0\1", b"", ())], control=True)
     last = build_batch([(1, None, b"b", ())], base_offset=2)
@@ -122,7 +122,7 @@ def test_header_keys_that_are_not_text_are_replaced(each_kernel):
     assert [row[4] for row in rows_of(batches_to_arrow([good]))] == [(("Größe", b"2"),)]
 
 
-def test_batches_are_cut_by_size_and_sequences_follow(each_kernel):
+def test_rows_are_split_into_batches_by_size_with_consecutive_sequences(each_kernel):
     rows = batches_to_arrow([build_batch([(NOW + n, b"k", bytes(100), ()) for n in range(50)])])
     parts = list(
         arrow_to_batches(
@@ -180,7 +180,7 @@ def test_only_values_are_needed(each_kernel):
         arrow_to_batch(pa.record_batch({"key": pa.array([b"x"])}), 42)
 
 
-def test_null_header_keys_are_refused(each_kernel):
+def test_null_header_keys_are_rejected(each_kernel):
     rows = pa.record_batch(
         {
             "value": pa.array([b"x"]),

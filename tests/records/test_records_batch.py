@@ -38,7 +38,7 @@ def test_checksum_is_castagnoli():
     assert crc32c(b"6789", crc32c(b"12345")) == 0xE3069283
 
 
-def test_import_of_the_room_stays_light():
+def test_importing_the_package_is_cheap():
     code = (
         "import sys, ottla.records.validate, ottla.records.control\n"
         "print([m for m in ('importlib.metadata', 'pyarrow', 'cramjam', 'crc32c') if m in sys.modules])"
@@ -47,7 +47,7 @@ def test_import_of_the_room_stays_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_build_writes_what_is_laid_out_by_hand(each_kernel):
+def test_build_writes_the_documented_layout(each_kernel):
     assert build_batch([(1000, None, b"v", ())], base_offset=7, leader_epoch=3) == by_hand()
 
 
@@ -90,7 +90,7 @@ def test_sequences_wrap_to_zero(sequence, by):
     assert increment_sequence(sequence, by) == expected
 
 
-def test_stamping_leaves_the_checksum_alone():
+def test_leader_fields_are_not_in_the_checksum():
     buf = by_hand()
     stamp(buf, 0, 1 << 40, 77)
     header = read_header(buf)
@@ -98,7 +98,7 @@ def test_stamping_leaves_the_checksum_alone():
     assert crc_ok(buf, 0, header)
 
 
-def test_every_flipped_bit_under_the_checksum_is_seen():
+def test_every_flipped_bit_under_the_checksum_is_detected():
     good = by_hand()
     for bit in range(batch_module.CRC_POS * 8, len(good) * 8):
         bad = bytearray(good)
@@ -106,7 +106,7 @@ def test_every_flipped_bit_under_the_checksum_is_seen():
         assert not crc_ok(bad, 0, read_header(bad))
 
 
-def test_checksum_of_a_batch_that_is_not_all_there():
+def test_checksum_of_an_incomplete_batch():
     buf = by_hand()
     assert not crc_ok(buf[:-1], 0, read_header(buf))
 
@@ -131,18 +131,18 @@ def test_append_time_in_place():
         lambda buf: buf[:8] + struct.pack(">i", -1) + buf[12:],
     ],
 )
-def test_impossible_headers(change):
+def test_invalid_headers(change):
     with pytest.raises(CorruptBatch):
         read_header(change(bytes(by_hand())))
 
 
-def test_header_alone_can_be_read():
+def test_header_can_be_read_without_records():
     assert read_header(by_hand()[:HEADER_BYTES]).records_count == 1
     with pytest.raises(CorruptBatch):
         read_header(by_hand(), -1)
 
 
-def test_iterating_headers_stops_at_a_cut_batch():
+def test_iterating_headers_stops_at_an_incomplete_batch():
     one = by_hand()
     size = len(one)
     assert [pos for pos, _ in iter_headers(one * 3)] == [0, size, 2 * size]
@@ -166,7 +166,7 @@ new_records = st.lists(
 
 
 @given(new_records, st.integers(0, 4), st.integers(0, 1 << 50), st.booleans())
-def test_what_is_built_is_read_back(records, codec, base_offset, append_time):
+def test_build_round_trip(records, codec, base_offset, append_time):
     stamped = 12345 if append_time else None
     buf = build_batch(records, base_offset=base_offset, codec=codec, log_append_time_ms=stamped)
     header = read_header(buf)
@@ -178,7 +178,7 @@ def test_what_is_built_is_read_back(records, codec, base_offset, append_time):
     ]
 
 
-def test_reading_a_faulty_record_gives_what_is_before_it(each_kernel):
+def test_records_before_a_faulty_one_are_returned(each_kernel):
     buf = build_batch([(1, None, b"a", ()), (2, None, b"b", ())])
     header = read_header(buf)._replace(records_count=3)
     read = []

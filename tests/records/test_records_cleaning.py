@@ -71,7 +71,7 @@ def test_the_checksum_is_that_of_batches() -> None:
             assert status == pure.DAMAGED
 
 
-def test_a_map_that_is_full_says_where(loops: Any) -> None:
+def test_a_full_map_returns_the_offset(loops: Any) -> None:
     data = joined([[(1, b"k%d" % n, b"v", ()) for n in range(10)]])
     keys = loops.KeyMap(100, SECRET)
     assert loops.map_batches(keys, data, 0, len(data), 0, 4) == (pure.FULL, 0, 104)
@@ -92,7 +92,7 @@ def test_a_map_of_many_keys_finds_them_all(loops: Any) -> None:
     assert [keys.get(b"key%d" % n) for n in range(count)] == list(range(count))
 
 
-def test_what_is_not_plain_is_for_the_caller(loops: Any) -> None:
+def test_batches_that_are_not_plain_are_left_to_the_caller(loops: Any) -> None:
     plain = joined([[(1, b"a", b"1", ())]])
     for options in ({"codec": 1}, {"transactional": True}, {"transactional": True, "control": True}):
         other = bytes(build_batch([(1, b"a", b"2", ())], base_offset=101, **options))  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_what_is_not_plain_is_for_the_caller(loops: Any) -> None:
     assert found[:3] == (pure.LOOK, 0, 0)
 
 
-def test_an_output_without_room_says_so(loops: Any) -> None:
+def test_a_full_output_buffer_is_reported(loops: Any) -> None:
     data = joined([[(1, b"a", b"1", ())], [(1, b"b", b"1", ())]])
     keys = loops.KeyMap(10, SECRET)
     out = bytearray(len(data) - 1)
@@ -115,7 +115,7 @@ def test_an_output_without_room_says_so(loops: Any) -> None:
     assert found == (pure.NO_ROOM, len(data) // 2, len(data) // 2, 1, 1, 0)
 
 
-def test_a_batch_that_is_cut_short_ends_it(loops: Any) -> None:
+def test_an_incomplete_batch_ends_the_loop(loops: Any) -> None:
     data = joined([[(1, b"a", b"1", ())], [(1, b"b", b"1", ())]])
     half = len(data) // 2
     keys = loops.KeyMap(10, SECRET)
@@ -129,7 +129,7 @@ def test_a_batch_that_is_cut_short_ends_it(loops: Any) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, st.integers(0, 2**64 - 1), st.integers(-3, 10), st.integers(100, 130))
-def test_both_filter_alike(batches: list[Any], shift: int, latest: int, start: int) -> None:
+def test_kernels_filter_alike(batches: list[Any], shift: int, latest: int, start: int) -> None:
     kernel: Any = compiled_loops()
     data = joined(batches)
     results = []
@@ -153,7 +153,7 @@ def test_both_filter_alike(batches: list[Any], shift: int, latest: int, start: i
 
 @settings(max_examples=100, deadline=None)
 @given(BATCHES, st.data())
-def test_broken_bytes_are_reported_alike(batches: list[Any], data: Any) -> None:
+def test_kernels_report_invalid_bytes_alike(batches: list[Any], data: Any) -> None:
     kernel: Any = compiled_loops()
     broken = bytearray(joined(batches))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -175,7 +175,7 @@ def test_broken_bytes_are_reported_alike(batches: list[Any], data: Any) -> None:
     assert results[0] == results[1]
 
 
-def test_records_are_moved_to_another_base(loops: Any) -> None:
+def test_records_are_rebased(loops: Any) -> None:
     rows = [(1000 + n, b"k", None if n % 2 else b"v", (("h", b"1"),)) for n in range(5)]
     batch = build_batch(rows)
     header = read_header(batch)

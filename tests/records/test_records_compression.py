@@ -59,7 +59,7 @@ def test_round_trip(codec, data):
 
 
 @given(st.lists(st.tuples(st.sampled_from(CODECS), st.integers(0, 400_000)), max_size=6))
-def test_what_is_inflated_into_one_scratch_stays_until_it_is_cleared(pieces):
+def test_scratch_data_is_valid_until_it_is_cleared(pieces):
     scratch = Scratch()
     for _ in range(2):
         scratch.clear()
@@ -68,7 +68,7 @@ def test_what_is_inflated_into_one_scratch_stays_until_it_is_cleared(pieces):
         assert [bytes(plain) for plain in found] == [text for _, text in texts]
 
 
-def test_a_cleared_scratch_is_used_again():
+def test_a_cleared_scratch_is_reused():
     scratch = Scratch()
     first = decompress(SNAPPY, compress(SNAPPY, TEXT), LIMIT, scratch)
     scratch.clear()
@@ -89,7 +89,7 @@ def test_unknown_codec():
     assert refused(5, b"") == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_snappy_is_framed_as_the_java_client_frames_it():
+def test_snappy_framing_is_that_of_the_java_client():
     packed = compress(SNAPPY, TEXT)
     assert packed.startswith(XERIAL)
     first = int.from_bytes(packed[16:20], "big")
@@ -122,7 +122,7 @@ def test_snappy_by_hand():
         b"\x80\x80\x40\x00a",
     ],
 )
-def test_snappy_garbage(data):
+def test_invalid_snappy_data(data):
     assert refused(SNAPPY, data) == ErrorCode.INVALID_RECORD
 
 
@@ -135,7 +135,7 @@ def test_lz4_blocks_do_not_depend_on_each_other():
     assert decompress(LZ4, compress(LZ4, incompressible), 3000) == incompressible
 
 
-def test_lz4_frames_of_others():
+def test_lz4_frames_of_other_clients():
     linked = bytes(cramjam.lz4.compress(TEXT))
     assert not linked[4] & 0x20
     assert decompress(LZ4, linked, len(TEXT)) == TEXT
@@ -150,7 +150,7 @@ def test_zstd_without_content_size():
     assert decompress(ZSTD, packed, len(TEXT)) == TEXT
 
 
-def test_joined_streams():
+def test_concatenated_streams():
     gz = gzip.compress(b"one ") + gzip.compress(b"two")
     assert decompress(GZIP, gz, 7) == b"one two"
     assert refused(GZIP, gz, 6) == ErrorCode.MESSAGE_TOO_LARGE
@@ -159,7 +159,7 @@ def test_joined_streams():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_cut_and_garbled_streams(codec):
+def test_truncated_and_corrupt_streams(codec):
     packed = compress(codec, TEXT)
     assert refused(codec, packed[:-3]) == ErrorCode.INVALID_RECORD
     assert refused(codec, packed[: len(packed) // 2]) == ErrorCode.INVALID_RECORD
@@ -169,7 +169,7 @@ def test_cut_and_garbled_streams(codec):
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=300))
-def test_random_bytes_raise_only_our_error(codec, data):
+def test_random_bytes_raise_only_records_error(codec, data):
     try:
         assert len(decompress(codec, data, 4096)) <= 4096
     except RecordsError as error:
@@ -177,7 +177,7 @@ def test_random_bytes_raise_only_our_error(codec, data):
 
 
 @given(st.sampled_from(CODECS), st.integers(0, 1 << 30), st.integers(0, 255))
-def test_mutated_streams_raise_only_our_error(codec, place, byte):
+def test_mutated_streams_raise_only_records_error(codec, place, byte):
     packed = bytearray(compress(codec, TEXT[:3000]))
     packed[place % len(packed)] = byte
     try:
@@ -206,7 +206,7 @@ def bomb(codec: int, inflated_bytes: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_bombs_are_what_they_seem(codec):
+def test_decompression_is_limited(codec):
     assert decompress(codec, bomb(codec, 2 << 20), 2 << 20) == bytes(2 << 20)
     assert refused(codec, bomb(codec, 2 << 20), (2 << 20) - 1) == ErrorCode.MESSAGE_TOO_LARGE
 
@@ -226,7 +226,7 @@ except RecordsError as error:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_bombs_do_not_take_memory(codec, tmp_path):
+def test_decompression_bombs_use_bounded_memory(codec, tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(bomb(codec, 256 << 20 if codec in (LZ4, ZSTD) else 64 << 20))
     done = subprocess.run(

@@ -134,6 +134,6 @@ def test_unknown_types_are_skipped_and_longer_keys_read():
         (b"\0\0\0\3", None),
     ],
 )
-def test_broken_control_records(key, value):
+def test_invalid_control_records(key, value):
     with pytest.raises((CorruptBatch, DecodeError)):
         parse_control_record(Record(0, 0, key, value))

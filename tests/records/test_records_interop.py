@@ -43,7 +43,7 @@ def plain(headers) -> list[tuple[str, bytes | None]]:
 @pytest.mark.parametrize(("library", "codec"), READERS)
 @settings(max_examples=20)
 @given(records_strategy, st.integers(0, 1 << 40))
-def test_they_read_ours(library, codec, records, base_offset):
+def test_other_clients_read_our_batches(library, codec, records, base_offset):
     reader, _ = library
     buf = build_batch(
         records, codec=codec, base_offset=base_offset, producer_id=8, producer_epoch=1, base_sequence=2
@@ -58,7 +58,7 @@ def test_they_read_ours(library, codec, records, base_offset):
 @pytest.mark.parametrize(("library", "codec"), READERS)
 @settings(max_examples=20)
 @given(records_strategy)
-def test_we_read_theirs(library, codec, records):
+def test_we_read_batches_of_other_clients(library, codec, records):
     _, builder_class = library
     builder = builder_class(
         magic=2,
@@ -82,7 +82,7 @@ def test_we_read_theirs(library, codec, records):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_large_batches_are_read_by_others(codec):
+def test_other_clients_read_large_batches(codec):
     """Several snappy and lz4 blocks, and records that reach across them."""
     records = [(NOW, b"%d" % n, bytes([n % 251]) * (n * 37 % 5000), []) for n in range(200)]
     theirs = aio.DefaultRecordBatch(bytes(build_batch(records, codec=codec)))
@@ -91,7 +91,7 @@ def test_large_batches_are_read_by_others(codec):
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_recompressed_batches_are_read_by_others(codec):
+def test_other_clients_read_recompressed_batches(codec):
     records = [(NOW, b"%d" % n, b"value" * n, []) for n in range(300)]
     name = ("uncompressed", "gzip", "snappy", "lz4", "zstd")[codec]
     checked = check_produce(build_batch(records), AppendRules(compression_type=name), NOW)

@@ -62,7 +62,7 @@ for name in ("none", "gzip", "snappy", "lz4", "zstd"):
 
 @pytest.mark.java
 @pytest.mark.skipif(not JARS or shutil.which("java") is None, reason="needs java and the kafka-clients jar")
-def test_java_reads_ours_and_we_read_java():
+def test_java_reads_our_batches_and_we_read_javas():
     done = subprocess.run([sys.executable, "-c", PROGRAM, *JARS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -41,7 +41,7 @@ def test_kernels_are_complete():
 
 @needs_compiled
 @pytest.mark.parametrize("pure", [True, False])
-def test_environment_forces_the_plain_kernel(pure):
+def test_environment_selects_the_pure_kernel(pure):
     environment = {**os.environ, "OTTLA_PURE": "1" if pure else "0"}
     code = "from ottla.records import kernel; print(kernel.COMPILED, kernel.walk.__module__)"
     done = subprocess.run(
@@ -52,7 +52,7 @@ def test_environment_forces_the_plain_kernel(pure):
     )
 
 
-def test_walk_of_a_good_record(each_kernel):
+def test_walk_of_a_valid_record(each_kernel):
     found = each_kernel.walk(GOOD, 0, len(GOOD), 1, 5000)
     assert found == (faults.OK, -1, 5000, 5000, 0, 0, 0, None)
     padded = b"xx" + GOOD + b"yy"
@@ -73,7 +73,7 @@ def test_walk_finds_minimum_maximum_and_null_keys(each_kernel):
     ]
 
 
-def test_walk_lets_records_without_timestamp_pass(each_kernel):
+def test_walk_accepts_records_without_timestamp(each_kernel):
     buf, base, _ = each_kernel.pack([(-1, None, b"v", ()), (-2, None, b"v", ())], 0)
     found = each_kernel.walk(buf, 0, len(buf), 2, base, 0, INT64_MAX)
     assert found[6:] == (1, [(1, faults.TIMESTAMP_OUT_OF_RANGE, -2)])
@@ -123,7 +123,7 @@ BROKEN = [
 @pytest.mark.parametrize(
     ("buf", "count", "reason", "index"), [case[1:] for case in BROKEN], ids=[c[0] for c in BROKEN]
 )
-def test_broken_records(each_kernel, buf, count, reason, index):
+def test_invalid_records(each_kernel, buf, count, reason, index):
     assert each_kernel.walk(buf, 0, len(buf), count, 0)[:2] == (reason, index)
     if reason != faults.BAD_OFFSET_DELTA:  # a compacted batch has gaps, so only produced ones are held to it
         assert each_kernel.split(buf, 0, len(buf), count, 0, 0, None)[:2] == (reason, index)
@@ -149,7 +149,7 @@ def test_largest_numbers(each_kernel):
         assert found[:4] == (0, -1, min(low, high), max(low, high))
 
 
-def test_ranges_outside_of_the_buffer(each_kernel):
+def test_ranges_outside_the_buffer(each_kernel):
     for pos, end in ((-1, 3), (0, len(GOOD) + 1), (4, 3), (1 << 40, 1 << 41)):
         with pytest.raises(ValueError, match="range"):
             each_kernel.walk(GOOD, pos, end, 1, 0)
@@ -159,12 +159,12 @@ def test_ranges_outside_of_the_buffer(each_kernel):
             each_kernel.measure(GOOD, pos, end, 1)
 
 
-def test_header_keys_that_are_not_text(each_kernel):
+def test_header_keys_that_are_not_utf_8(each_kernel):
     buf = record(bytes([0, 0, 0, 1, 1, 2, 4, 0x41, 0xFF, 1]))
     assert each_kernel.split(buf, 0, len(buf), 1, 0, 0, None)[2] == [(0, 0, None, None, (("A�", None),))]
 
 
-def test_pack_takes_any_bytes(each_kernel):
+def test_pack_accepts_any_buffer(each_kernel):
     expected = each_kernel.pack([(1, b"key", b"value", (("h", b"x"),))], 5)
     taken = each_kernel.pack([(1, bytearray(b"key"), memoryview(b"value"), [("h", bytearray(b"x"))])], 5)
     assert taken == expected
@@ -219,7 +219,7 @@ def decoded(module, buf, pos, end, count, base, measured):
 @given(
     rows_strategy, st.integers(0, 9), st.integers(INT64_MIN, INT64_MAX), st.integers(0, 5000), st.booleans()
 )
-def test_same_on_good_records(rows, prefix, base, high, keys):
+def test_kernels_agree_on_valid_records(rows, prefix, base, high, keys):
     packed = compiled.pack(rows, prefix)
     assert packed == _pure.pack(rows, prefix)
     buf = packed[0]
@@ -234,7 +234,7 @@ def test_same_on_good_records(rows, prefix, base, high, keys):
     st.integers(-2, 2),
     st.integers(0, 10),
 )
-def test_same_on_mutated_records(rows, changes, count_change, cut):
+def test_kernels_agree_on_mutated_records(rows, changes, count_change, cut):
     buf = compiled.pack(rows, 0)[0]
     for place, byte in changes:
         if buf:
@@ -245,7 +245,7 @@ def test_same_on_mutated_records(rows, changes, count_change, cut):
 @needs_compiled
 @given(st.binary(max_size=200), st.integers(-1, 20))
 @example(b"\xff" * 30, 3)
-def test_same_on_random_bytes(buf, count):
+def test_kernels_agree_on_random_bytes(buf, count):
     same_everywhere(buf, 0, len(buf), count, 1000, 0, 5000, False)
 
 
@@ -254,7 +254,7 @@ small_numbers = st.lists(st.integers(0, 24), max_size=120).map(bytes)
 
 @needs_compiled
 @given(small_numbers, st.integers(0, 8))
-def test_same_on_bytes_that_look_like_records(buf, count):
+def test_kernels_agree_on_bytes_that_look_like_records(buf, count):
     """Small numbers make lengths that fit more often, so the walk gets further than on random bytes."""
     same_everywhere(buf, 0, len(buf), count, 0, 0, 5, True)
 
@@ -300,7 +300,7 @@ def longs(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(8, sys.byteorder, signed=True) for number in numbers)
 
 
-def test_encode_lays_out_what_pack_does(each_kernel):
+def test_encode_and_pack_agree(each_kernel):
     keys = (b"\x05", ints(0, 1, 1, 3), b"abc", 0, 3)
     values = (None, ints(0, 0, 2, 4), b"wxyz", 0, 3)
     lists = (None, ints(0, 1, 1, 2), None, 0, 3)

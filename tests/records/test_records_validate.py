@@ -51,7 +51,7 @@ def values_of(checked) -> list[bytes | None]:
     return [record.value for record in iter_records(checked.buffer, 0, checked.header)]
 
 
-def test_good_batch_passes_untouched(each_kernel):
+def test_a_valid_batch_is_unchanged(each_kernel):
     for codec in range(5):
         buf = build_batch(ROWS, codec=codec, producer_id=5, producer_epoch=0, base_sequence=0)
         before = bytes(buf)
@@ -138,7 +138,7 @@ def test_producers_do_not_set_append_time():
         assert refused(buf, rules).code == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_malformed_records_are_named(each_kernel):
+def test_errors_name_malformed_records(each_kernel):
     good = bytes(build_batch(ROWS[:1])[HEADER_BYTES:])
     error = refused(with_records(good + good, 2))
     assert error.code == ErrorCode.INVALID_RECORD
@@ -194,7 +194,7 @@ def test_timestamp_window(each_kernel, codec):
     assert [index for index, _ in error.record_errors] == [1, 2]
 
 
-def test_timestamp_beats_missing_key(each_kernel):
+def test_timestamp_errors_take_precedence_over_missing_keys(each_kernel):
     rows = [(NOW, None, b"v", ()), (NOW + 2 * HOUR, b"k", b"v", ()), (NOW + 2 * HOUR, None, b"v", ())]
     error = refused(build_batch(rows), AppendRules(compacted=True))
     assert error.code == ErrorCode.INVALID_TIMESTAMP
@@ -205,7 +205,7 @@ def test_timestamp_beats_missing_key(each_kernel):
     ]
 
 
-def test_windows_without_end_do_not_overflow(each_kernel):
+def test_unbounded_timestamp_windows_do_not_overflow(each_kernel):
     rules = AppendRules(before_max_ms=INT64_MAX, after_max_ms=INT64_MAX)
     assert check_produce(build_batch([(INT64_MAX, None, None, ()), (-(1 << 63), None, None, ())]), rules, NOW)
     rules = AppendRules(before_max_ms=INT64_MAX - 1, after_max_ms=INT64_MAX - 1)
@@ -213,7 +213,7 @@ def test_windows_without_end_do_not_overflow(each_kernel):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_wrong_maximum_is_put_right_when_the_batch_is_opened(each_kernel, codec):
+def test_a_wrong_max_timestamp_is_corrected_when_records_are_read(each_kernel, codec):
     buf = changed(build_batch(ROWS, codec=codec), max_timestamp=NOW + 1)
     checked = check_produce(buf, AppendRules(compacted=True), NOW)
     assert checked.header.max_timestamp == NOW + 5
@@ -282,14 +282,14 @@ def test_size_is_checked_again_after_recompression():
     assert refused(buf, rules).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_opening_is_bounded(each_kernel):
+def test_decompression_is_bounded(each_kernel):
     buf = build_batch([(NOW, b"k", bytes(100_000), ())], codec=4)
     assert check_produce(buf, AppendRules(decompressed_bytes_max=50_000), NOW)
     rules = AppendRules(decompressed_bytes_max=50_000, compacted=True)
     assert refused(buf, rules).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_compressed_garbage_is_found_where_it_is_opened(each_kernel):
+def test_invalid_compressed_data_is_detected_when_records_are_read(each_kernel):
     buf = bytearray(HEADER_BYTES) + b"this is not gzip"
     seal(buf, read_header(build_batch(ROWS, codec=1)))
     assert check_produce(buf, RULES, NOW)
@@ -325,7 +325,7 @@ ALL_RULES = [
     st.booleans(),
     st.sampled_from(ALL_RULES),
 )
-def test_mutated_batches_pass_whole_or_are_refused(codec, changes, fix_checksum, rules):
+def test_mutated_batches_are_accepted_unchanged_or_rejected(codec, changes, fix_checksum, rules):
     buf = build_batch(ROWS, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
     for place, byte in changes:
         buf[place % len(buf)] = byte
@@ -345,7 +345,7 @@ def test_mutated_batches_pass_whole_or_are_refused(codec, changes, fix_checksum,
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_are_refused(data):
+def test_random_bytes_are_rejected(data):
     with pytest.raises(RecordsError):
         check_produce(data, RULES, NOW)
 
@@ -357,7 +357,7 @@ def test_random_bytes_are_refused(data):
     st.booleans(),
     st.sampled_from([RULES, AppendRules(compression_type="lz4"), AppendRules(max_message_bytes=120)]),
 )
-def test_the_quick_check_accepts_nothing_that_the_close_one_would_change_or_refuse(
+def test_the_quick_check_accepts_only_what_the_full_check_accepts_unchanged(
     codec, changes, fix_checksum, rules
 ):
     buf = build_batch(ROWS, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
@@ -376,7 +376,7 @@ def test_the_quick_check_accepts_nothing_that_the_close_one_would_change_or_refu
 
 
 @pytest.mark.skipif(not kernel.COMPILED, reason="the compiled kernel is not built")
-def test_the_quick_check_takes_the_common_case():
+def test_the_quick_check_accepts_the_common_case():
     for codec in range(5):
         buf = build_batch(ROWS, codec=codec, producer_id=1 << 40, producer_epoch=32767, base_sequence=7)
         fields = kernel.quick_check(buf, RULES.plain_bytes_max, -1, NOW + HOUR, crc32c)

@@ -25,7 +25,7 @@ def managed(path: Path) -> LogManager:
     return manager
 
 
-def test_what_was_gathered_before_a_cut_is_not_written_after_it(tmp_path: Path) -> None:
+def test_a_checkpoint_collected_before_a_truncation_is_not_written_after_it(tmp_path: Path) -> None:
     manager = managed(tmp_path)
     job = manager.checkpoint({("t", 0): 3})
     manager.logs["t", 0].truncate_to(4)
@@ -37,7 +37,7 @@ def test_what_was_gathered_before_a_cut_is_not_written_after_it(tmp_path: Path) 
     manager.close(NOW)
 
 
-def test_both_write_at_once_and_neither_fails(tmp_path: Path) -> None:
+def test_concurrent_checkpoint_writes(tmp_path: Path) -> None:
     manager = managed(tmp_path)
     ended = threading.Event()
     jobs = [manager.checkpoint() for _ in range(200)]

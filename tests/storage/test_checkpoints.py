@@ -33,7 +33,7 @@ def test_damaged_offsets(data: bytes) -> None:
         checkpoints.parse_offsets(data)
 
 
-def test_clean_shutdown_marker_is_taken_once(files: FaultyFiles) -> None:
+def test_clean_shutdown_marker_is_consumed(files: FaultyFiles) -> None:
     assert checkpoints.take_clean_shutdown(files, "/d") == (False, -1)
     checkpoints.write_clean_shutdown(files, "/d", 42)
     assert files.read_bytes("/d/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
@@ -43,7 +43,7 @@ def test_clean_shutdown_marker_is_taken_once(files: FaultyFiles) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"version":0}', b'"x"'])
-def test_a_marker_without_epoch_is_a_marker(files: FaultyFiles, data: bytes) -> None:
+def test_a_marker_without_epoch_is_valid(files: FaultyFiles, data: bytes) -> None:
     files.write_atomic("/d/.kafka_cleanshutdown", data)
     assert checkpoints.take_clean_shutdown(files, "/d") == (True, -1)
 
@@ -74,7 +74,7 @@ def test_meta_properties_as_java_writes_them(files: FaultyFiles) -> None:
 @pytest.mark.parametrize(
     "text", ["version=1\n", "version=9\ncluster.id=a\nnode.id=1\n", "version=1\ncluster.id=a\nnode.id=x\n"]
 )
-def test_wrong_meta_properties_are_named(files: FaultyFiles, text: str) -> None:
+def test_errors_in_meta_properties_name_the_file(files: FaultyFiles, text: str) -> None:
     files.write_atomic("/d/meta.properties", text.encode())
     with pytest.raises(ValueError, match=r"/d/meta\.properties"):
         checkpoints.read_meta_properties(files, "/d")

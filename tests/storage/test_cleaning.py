@@ -64,7 +64,7 @@ def left(log: PartitionLog) -> list[tuple[int, str | None, str | None]]:
     ]
 
 
-def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
+def test_the_last_record_of_each_key_keeps_its_offset() -> None:
     log = open_test_log()
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
     put(log, ("c", "1"), ("b", "2"))
@@ -76,7 +76,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
     assert not clean(log, NOW_MS)
 
 
-def test_the_active_segment_and_what_is_not_stable_stay_as_they_are() -> None:
+def test_the_active_segment_and_unstable_records_are_not_cleaned() -> None:
     log = open_test_log()
     for value in "123":
         put(log, ("a", value))
@@ -87,7 +87,7 @@ def test_the_active_segment_and_what_is_not_stable_stay_as_they_are() -> None:
     assert left(log) == [(1, "a", "2"), (2, "a", "3")]
 
 
-def test_what_is_not_on_the_disk_is_not_cleaned() -> None:
+def test_unsynced_segments_are_not_cleaned() -> None:
     log = open_test_log()
     put(log, ("a", "1"))
     roll(log)
@@ -96,7 +96,7 @@ def test_what_is_not_on_the_disk_is_not_cleaned() -> None:
     assert plan_clean(log, 2, NOW_MS).upper_offset == 1
 
 
-def test_ratio_and_lags_decide_when() -> None:
+def test_dirty_ratio_and_compaction_lags() -> None:
     log = open_test_log(min_compaction_lag_ms=1000, max_compaction_lag_ms=5000)
     put(log, ("a", "1"))
     roll(log)
@@ -112,7 +112,7 @@ def test_ratio_and_lags_decide_when() -> None:
     assert not plan.is_due(log.config) and plan_clean(log, 2, NOW_MS + 8001).is_due(log.config)
 
 
-def test_a_checkpoint_outside_of_the_log_begins_at_its_start() -> None:
+def test_a_cleaned_offset_outside_the_log_is_reset_to_its_start() -> None:
     log = open_test_log()
     for value in "1234":
         put(log, ("a", value))
@@ -124,7 +124,7 @@ def test_a_checkpoint_outside_of_the_log_begins_at_its_start() -> None:
     assert plan_clean(log, 4, NOW_MS).first_dirty == 2
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     log = open_test_log()
     put(log, (None, "1"), ("a", "1"))
     put(log, (None, "2"))
@@ -135,7 +135,7 @@ def test_records_without_a_key_go() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_tombstones_stay_for_delete_retention(codec: int) -> None:
+def test_tombstones_are_kept_for_delete_retention_ms(codec: int) -> None:
     log = open_test_log(delete_retention_ms=1000)
     put(log, ("a", "1"), ("b", "1"), codec=codec)
     put(log, ("a", None), ("c", "1"), now_ms=NOW_MS + 5, codec=codec)
@@ -177,7 +177,7 @@ def test_batches_keep_their_codec_offsets_and_headers(codec: int) -> None:
         assert all(record in were for record in records)
 
 
-def test_log_append_times_stay() -> None:
+def test_log_append_times_are_kept() -> None:
     log = open_test_log()
     rows = [(5, b"a", b"1", ()), (5, b"b", b"1", ())]
     log.append_internal(build_batch(rows, log_append_time_ms=NOW_MS), 0, NOW_MS)
@@ -187,7 +187,7 @@ def test_log_append_times_stay() -> None:
     assert data_of(log)[0].timestamp == NOW_MS
 
 
-def test_small_segments_become_one_and_large_ones_do_not() -> None:
+def test_small_segments_are_merged() -> None:
     log = open_test_log(segment_bytes=1000)
     counts = []
     for value in ("x" * 100, "y", "z"):
@@ -219,7 +219,7 @@ def test_a_full_map_ends_the_cleaning_early() -> None:
     assert [record.value for record in data_of(log).values()] == [b"%d" % i for i in range(1500, 3000)]
 
 
-def test_the_last_batches_of_a_known_producer_stay_as_headers() -> None:
+def test_headers_of_the_last_batches_of_a_producer_are_kept() -> None:
     log = open_test_log()
     for sequence in range(5):
         put(log, ("a", "1"), producer_id=7, producer_epoch=1, base_sequence=sequence)
@@ -255,7 +255,7 @@ def end(log: PartitionLog, producer_id: int, *, commit: bool, epoch: int = 0) ->
     return log.append_internal(batch, 0, NOW_MS).first_offset
 
 
-def test_aborted_records_go_and_do_not_count() -> None:
+def test_aborted_records_are_removed_and_make_nothing_obsolete() -> None:
     log = open_test_log(delete_retention_ms=1000)
     put(log, ("a", "1"))
     in_txn(log, 7, 0, ("a", "aborted"), ("b", "aborted"))
@@ -280,7 +280,7 @@ def test_aborted_records_go_and_do_not_count() -> None:
     assert left(log)[:3] == [(0, "a", "1"), (3, "b", "2"), (10, "c", "6")]
 
 
-def test_a_transaction_that_began_before_the_dirty_part_is_not_taken_for_its_producers_aborted_one() -> None:
+def test_a_transaction_open_before_the_dirty_part_is_not_confused_with_an_aborted_one() -> None:
     log = open_test_log()
     in_txn(log, 7, 0, ("a", "aborted"))
     end(log, 7, commit=False)
@@ -306,7 +306,7 @@ def test_a_marker_above_the_range_ends_a_transaction_in_it() -> None:
     assert [header.records_count for header, _ in batches_of(log)] == [1, 0, 1]
 
 
-def test_of_a_producer_without_data_the_newest_marker_stays_as_a_header() -> None:
+def test_the_newest_marker_of_a_producer_without_data_is_kept_as_a_header() -> None:
     """Its epoch fences; with version 2 of transactions each has one of its own."""
     log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
@@ -324,7 +324,7 @@ def test_of_a_producer_without_data_the_newest_marker_stays_as_a_header() -> Non
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_markers_of_commits_without_sequences_go(reopened: bool) -> None:
+def test_markers_without_sequences_are_removed(reopened: bool) -> None:
     """As coordinators write them: the last data batch is known all the same."""
     log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
@@ -342,7 +342,7 @@ def test_markers_of_commits_without_sequences_go(reopened: bool) -> None:
     assert kept == [(8, 1), (9, 1), (12, 1)]
 
 
-def test_readers_in_a_gap_get_what_comes_next() -> None:
+def test_a_read_in_a_gap_returns_the_next_batch() -> None:
     log = open_test_log(segment_bytes=300)
     for turn in range(30):
         put(log, ("a", str(turn)), now_ms=NOW_MS + turn)
@@ -368,7 +368,7 @@ def batches_of_region(data: bytes) -> list[int]:
     return [header.last_offset for _, header in iter_headers(data)]
 
 
-def test_the_largest_timestamp_of_an_emptied_batch_is_passed_over() -> None:
+def test_the_largest_timestamp_of_an_emptied_batch_is_skipped() -> None:
     log = open_test_log()
     put(log, ("a", "1"), now_ms=NOW_MS + 50, producer_id=7, producer_epoch=0, base_sequence=0)
     put(log, ("b", "1"), now_ms=NOW_MS + 20)
@@ -379,7 +379,7 @@ def test_the_largest_timestamp_of_an_emptied_batch_is_passed_over() -> None:
     assert found is not None and (found.timestamp, found.offset) == (NOW_MS + 20, 1)
 
 
-def test_a_follower_takes_over_batches_with_gaps() -> None:
+def test_a_follower_appends_batches_with_gaps() -> None:
     leader = open_test_log(segment_bytes=300)
     for turn in range(30):
         put(leader, (f"k{turn % 3}", str(turn)))
@@ -396,7 +396,7 @@ def test_a_follower_takes_over_batches_with_gaps() -> None:
     assert data_of(again) == data_of(leader)
 
 
-def test_an_epoch_that_began_in_a_gap_begins_where_the_follower_ended() -> None:
+def test_an_epoch_that_began_in_a_gap_starts_at_the_followers_log_end() -> None:
     """Else it would let a third one keep what that wrote under the older epoch."""
     leader = open_test_log()
     for epoch, value in ((0, "1"), (0, "2"), (1, "3"), (1, "4"), (1, "5")):
@@ -429,7 +429,7 @@ def test_a_followers_segment_begins_where_its_log_ends() -> None:
     assert again.log_end_offset == 1
 
 
-def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:
+def test_a_damaged_batch_stops_the_cleaning() -> None:
     files = FaultyFiles()
     files.mkdir("/data")
     log = open_test_log(files)
@@ -441,7 +441,7 @@ def test_a_damaged_batch_is_not_made_good_by_cleaning() -> None:
         clean(log, NOW_MS)
 
 
-def test_garbage_that_was_produced_stays() -> None:
+def test_unreadable_batches_with_valid_checksums_are_kept() -> None:
     log = open_test_log()
     batch = build_batch([(1, b"a", b"1", ())])
     from ottla.records.batch import read_header, seal
@@ -457,7 +457,7 @@ def test_garbage_that_was_produced_stays() -> None:
     assert b"no zstd" in region
 
 
-def test_the_age_of_a_segment_stays() -> None:
+def test_cleaning_keeps_the_modification_time() -> None:
     files = FaultyFiles()
     files.mkdir("/data")
     files.now_ms = 5000
@@ -469,7 +469,7 @@ def test_the_age_of_a_segment_stays() -> None:
     assert files.modified_ms(f"{DIRECTORY}/{0:020d}.log") == 5000
 
 
-def test_retention_deletes_what_was_cleaned() -> None:
+def test_retention_deletes_cleaned_segments() -> None:
     log = open_test_log(cleanup_policy="compact,delete", retention_ms=1000)
     put(log, ("a", "1"), ("a", "2"))
     roll(log)
@@ -479,7 +479,7 @@ def test_retention_deletes_what_was_cleaned() -> None:
     assert left(log) == [(2, "b", "1")]
 
 
-def test_a_region_of_an_old_segment_keeps_its_bytes() -> None:
+def test_a_region_of_a_replaced_segment_stays_readable() -> None:
     log = open_test_log()
     put(log, ("a", "1"), ("b", "1"))
     put(log, ("a", "2"))

@@ -101,7 +101,7 @@ def reopen(files: FaultyFiles, recovery_point: int, *, clean_stop: bool = False)
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power cut"])
-def test_whatever_is_interrupted_is_finished_or_undone(power: bool) -> None:
+def test_an_interrupted_swap_is_completed_or_undone(power: bool) -> None:
     after = 0
     for changes in range(10_000):
         files = DyingFiles()
@@ -159,7 +159,7 @@ def begun(log: PartitionLog) -> CleanJob:
 
 @pytest.mark.parametrize("steps", range(0, 12, 2))
 @pytest.mark.parametrize("what", ["truncate", "truncate fully", "retention", "delete", "close"])
-def test_a_change_of_the_log_ends_the_cleaning(steps: int, what: str) -> None:
+def test_a_change_of_the_log_aborts_the_cleaning(steps: int, what: str) -> None:
     files = FaultyFiles()
     log = filled(files)
     job = begun(log)
@@ -202,7 +202,7 @@ def clean_again_changes_nothing(log: PartitionLog) -> bool:
     return not clean(log, NOW_MS) and batches_of(log) == before
 
 
-def test_appends_go_on_while_a_log_is_cleaned() -> None:
+def test_appends_continue_during_a_cleaning() -> None:
     log = filled(FaultyFiles())
     job = begun(log)
     while (step := job.step()) is not DONE:
@@ -212,14 +212,14 @@ def test_appends_go_on_while_a_log_is_cleaned() -> None:
     assert values(log)[b"k1"] == b"new"
 
 
-def test_truncation_takes_back_what_counts_as_clean() -> None:
+def test_truncation_lowers_the_cleaned_offset() -> None:
     log = filled(FaultyFiles())
     assert clean(log, NOW_MS)
     log.truncate_to(log.cleaned_offset - 3)
     assert log.cleaned_offset == log.segments.active.base_offset
 
 
-def test_a_full_disk_leaves_the_log_as_it_is() -> None:
+def test_a_full_disk_leaves_the_log_unchanged() -> None:
     files = FaultyFiles()
     log = filled(files)
     before = batches_of(log)
@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_the_log_as_it_is() -> None:
     assert clean(log, NOW_MS)
 
 
-def test_what_was_cleaned_is_remembered_in_its_checkpoint() -> None:
+def test_the_cleaned_offset_is_checkpointed() -> None:
     files = FaultyFiles()
     manager = LogManager(files, ["/data"]).open()
     log = manager.open_or_create("topic", 0, bytes(range(16)), CONFIG, NOW_MS)

@@ -32,7 +32,7 @@ def test_only_synced_content_under_a_synced_name_survives(files: FaultyFiles) ->
     assert files.read_bytes("/d/name") == b""
 
 
-def test_a_rename_and_a_removal_need_a_sync_too(files: FaultyFiles) -> None:
+def test_renames_and_removals_need_a_sync(files: FaultyFiles) -> None:
     for name in ("a", "b"):
         files.write_atomic(f"/d/{name}", b"1")
     files.rename("/d/a", "/d/c")
@@ -46,7 +46,7 @@ def test_a_rename_and_a_removal_need_a_sync_too(files: FaultyFiles) -> None:
     assert files.listdir("/d") == ["c"]
 
 
-def test_a_directory_goes_with_its_unsynced_parent(files: FaultyFiles) -> None:
+def test_a_directory_is_lost_with_its_unsynced_parent(files: FaultyFiles) -> None:
     files.mkdir("/d/e/f")
     files.write_atomic("/d/e/f/file", b"1")
     files.sync_dir("/d/e")
@@ -54,7 +54,7 @@ def test_a_directory_goes_with_its_unsynced_parent(files: FaultyFiles) -> None:
     assert files.listdir("/d") == []
 
 
-def test_a_random_crash_keeps_a_beginning_or_zeros(files: FaultyFiles) -> None:
+def test_a_random_crash_keeps_a_prefix_or_zeros(files: FaultyFiles) -> None:
     seen = set()
     for seed in range(200):
         node_files = FaultyFiles()
@@ -70,7 +70,7 @@ def test_a_random_crash_keeps_a_beginning_or_zeros(files: FaultyFiles) -> None:
     assert {"torn", "short"} <= seen
 
 
-def test_faults_on_command(files: FaultyFiles) -> None:
+def test_injected_faults(files: FaultyFiles) -> None:
     file = files.open("/d/a")
     file.append(b"\0\0")
     files.flip_bit("/d/a", 1, bit=3)

@@ -16,7 +16,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
+def test_files_are_opened_on_first_use(tmp_path: Path) -> None:
     files = OsFiles()
     file = files.open(f"{tmp_path}/a")
     assert file.size == 0
@@ -28,7 +28,7 @@ def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
     assert file.read(0, 2) == b"ab"
 
 
-def test_descriptors_are_bounded_and_the_used_ones_stay(tmp_path: Path) -> None:
+def test_open_descriptors_are_bounded_and_recently_used_ones_kept(tmp_path: Path) -> None:
     files = OsFiles(open_max=4)
     before = open_descriptors()
     handles = [files.open(f"{tmp_path}/{i}") for i in range(20)]
@@ -47,7 +47,7 @@ def test_descriptors_are_bounded_and_the_used_ones_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_leaves_the_file_as_it_was(
+def test_a_full_disk_leaves_the_file_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     file = OsFiles().open(f"{tmp_path}/a")
@@ -98,7 +98,7 @@ def test_other_errors_name_the_path(tmp_path: Path) -> None:
     assert files.size(missing) == -1
 
 
-def test_atomic_write_replaces_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_atomic_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     files = OsFiles()
     for data in (b"one", b"x" * 200_000):
         files.write_atomic(f"{tmp_path}/c", data)
@@ -120,7 +120,7 @@ def test_a_sync_handle_outlives_its_file(tmp_path: Path) -> None:
     assert open_descriptors() <= before + 1
 
 
-def test_renamed_files_go_on(tmp_path: Path) -> None:
+def test_renamed_files_stay_usable(tmp_path: Path) -> None:
     files = OsFiles()
     file = files.open(f"{tmp_path}/a")
     file.append(b"x")
@@ -132,7 +132,7 @@ def test_renamed_files_go_on(tmp_path: Path) -> None:
     assert (tmp_path / "b").read_bytes() == b""
 
 
-def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+def test_a_directory_can_be_locked_once(tmp_path: Path) -> None:
     first, second = OsFiles(), OsFiles()
     lock = first.lock(f"{tmp_path}/.lock")
     with pytest.raises(DirectoryInUse, match="another process has locked the log directory"):

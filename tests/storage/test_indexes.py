@@ -98,7 +98,7 @@ Index = OffsetIndex | TimeIndex
 
 @pytest.mark.parametrize("make", [OffsetIndex, TimeIndex])
 @pytest.mark.parametrize("count", [0, 1, 3, 200])
-def test_preallocated_zeros_are_no_entries(make: Callable[[Files, str, int], Index], count: int) -> None:
+def test_preallocated_zeros_are_not_entries(make: Callable[[Files, str, int], Index], count: int) -> None:
     files = disk()
     index = make(files, "/d/i", 0)
     for i in range(count):
@@ -121,7 +121,7 @@ def test_preallocated_zeros_are_no_entries(make: Callable[[Files, str, int], Ind
         "00000009 00000020 00000003 00000030",
     ],
 )
-def test_damaged_offset_index_is_found(damaged: str) -> None:
+def test_damaged_offset_index_is_detected(damaged: str) -> None:
     files = disk()
     files.open("/d/i").append(bytes.fromhex(damaged))
     with pytest.raises(CorruptIndex):
@@ -136,7 +136,7 @@ def test_damaged_offset_index_is_found(damaged: str) -> None:
         "0000000000000009 00000001 0000000000000003 00000002",
     ],
 )
-def test_damaged_time_index_is_found(damaged: str) -> None:
+def test_damaged_time_index_is_detected(damaged: str) -> None:
     files = disk()
     files.open("/d/t").append(bytes.fromhex(damaged))
     with pytest.raises(CorruptIndex):

@@ -20,7 +20,7 @@ def test_an_epoch_is_assigned_once() -> None:
     assert made.entries() == [(1, 0), (3, 10)]
 
 
-def test_a_later_assignment_wins_over_what_contradicts_it() -> None:
+def test_a_later_assignment_replaces_contradicting_entries() -> None:
     assert epochs((1, 0), (2, 10), (3, 10)).entries() == [(1, 0), (3, 10)]
     assert epochs((1, 0), (4, 10), (3, 20)).entries() == [(1, 0), (3, 20)]
     assert epochs((1, 5), (1, 3)).entries() == [(1, 3)]
@@ -42,7 +42,7 @@ def test_end_offset_for(asked: int, answer: tuple[int, int]) -> None:
     assert epochs((1, 10), (3, 20), (5, 30)).end_offset_for(asked, 99) == answer
 
 
-def test_no_epochs_no_answer() -> None:
+def test_without_epochs_there_is_no_result() -> None:
     assert LeaderEpochs().end_offset_for(0, 10) == (-1, -1)
     assert LeaderEpochs().latest_epoch == -1
 
@@ -82,14 +82,14 @@ def test_the_file() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"0\n1\n", b"1\n0\n", b"0\n1\nx y\n", b"0\n2\n5 0\n3 10\n", b"0\n1\n1 2 3\n", b"\xff"]
 )
-def test_an_unusable_file_is_told(data: bytes) -> None:
+def test_an_invalid_file_is_reported(data: bytes) -> None:
     files = FaultyFiles()
     files.mkdir("/d")
     files.write_atomic("/d/leader-epoch-checkpoint", data)
     assert not LeaderEpochs().load(files, "/d")
 
 
-def test_an_epoch_that_wrote_nothing_gives_way_to_an_older_one() -> None:
+def test_an_epoch_without_records_is_replaced_by_an_older_one() -> None:
     """A leader of epoch 2 without a record follows the leader of epoch 1 again: epoch 1 still begins at 0."""
     made = epochs((1, 0), (2, 3), (1, 3))
     assert made.entries() == [(1, 0)]

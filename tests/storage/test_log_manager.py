@@ -36,7 +36,7 @@ def fill(manager: LogManager, count: int = 4) -> None:
         log.append_internal(batch(), 0, NOW)
 
 
-def test_new_partitions_go_where_there_are_fewest() -> None:
+def test_new_partitions_use_the_directory_with_the_fewest() -> None:
     manager = started(FaultyFiles())
     fill(manager, 5)
     counts = [log_dir.partition_count for log_dir in manager.dirs]
@@ -98,7 +98,7 @@ def test_a_directory_is_locked(tmp_path: Path) -> None:
     LogManager(OsFiles(), [f"{tmp_path}/other", f"{tmp_path}/d"]).open().close(NOW)
 
 
-def test_a_failing_directory_leaves_the_other_alone() -> None:
+def test_a_failed_directory_does_not_affect_the_other() -> None:
     files = FaultyFiles()
     manager = started(files)
     fill(manager)
@@ -127,7 +127,7 @@ def test_a_failing_directory_leaves_the_other_alone() -> None:
     assert len(manager.logs) == 5
 
 
-def test_a_directory_that_fails_at_the_start() -> None:
+def test_a_directory_that_fails_at_startup() -> None:
     files = FaultyFiles()
     files.fail_under("/a")
     manager = started(files)
@@ -138,7 +138,7 @@ def test_a_directory_that_fails_at_the_start() -> None:
         LogManager(files, ["/a", "/b"]).open()
 
 
-def test_a_full_disk_is_no_failure() -> None:
+def test_a_full_disk_does_not_take_a_directory_offline() -> None:
     files = FaultyFiles()
     manager = started(files, "/a")
     fill(manager)
@@ -154,7 +154,7 @@ def test_a_full_disk_is_no_failure() -> None:
     assert manager.logs["t", 0].append_internal(batch(), 0, NOW).first_offset == 1
 
 
-def test_a_damaged_partition_is_told_and_the_rest_is_served() -> None:
+def test_a_damaged_partition_is_reported_and_the_others_are_served() -> None:
     files = FaultyFiles()
     manager = started(files, "/a")
     fill(manager)
@@ -190,7 +190,7 @@ def test_deleting_a_partition() -> None:
     assert not files.is_dir(gone)
 
 
-def test_a_deletion_goes_on_after_a_restart() -> None:
+def test_a_deletion_continues_after_a_restart() -> None:
     files = FaultyFiles()
     manager = started(files, "/a")
     fill(manager)
@@ -203,7 +203,7 @@ def test_a_deletion_goes_on_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["killed", "no power"])
-def test_a_partition_that_comes_back_inherits_no_checkpoint(crash: bool) -> None:
+def test_a_recreated_partition_inherits_no_checkpoint(crash: bool) -> None:
     """It was deleted behind the last checkpoint, and its broker was killed before the next: twice."""
     files = FaultyFiles()
     manager = started(files, "/a")
@@ -244,7 +244,7 @@ def test_the_longest_topic_name_can_be_deleted(tmp_path: Path) -> None:
     manager.close(NOW)
 
 
-def test_strays_are_found_and_set_aside() -> None:
+def test_stray_logs_are_found_and_renamed() -> None:
     files = FaultyFiles()
     manager = started(files, "/a")
     fill(manager, 2)
@@ -272,7 +272,7 @@ def test_truncation_lowers_the_checkpoint_first() -> None:
     assert b"t 0 1" in (files.read_bytes("/a/recovery-point-offset-checkpoint") or b"")
 
 
-def test_an_unreadable_checkpoint_means_reading_everything() -> None:
+def test_an_unreadable_checkpoint_causes_a_full_recovery() -> None:
     files = FaultyFiles()
     manager = started(files, "/a")
     fill(manager)
@@ -283,7 +283,7 @@ def test_an_unreadable_checkpoint_means_reading_everything() -> None:
     assert [log.log_end_offset for log in manager.logs.values()] == [1] * 4
 
 
-def test_other_files_in_the_directory_are_left_alone() -> None:
+def test_unrelated_files_in_the_directory_are_ignored() -> None:
     files = FaultyFiles()
     files.mkdir("/a/lost+found")
     files.mkdir("/a/t-7-future")

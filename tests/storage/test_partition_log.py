@@ -52,14 +52,14 @@ def offsets(data: bytes) -> list[int]:
     return [header.base_offset for _, header in iter_headers(data)]
 
 
-def test_name_gives_topic_and_partition(files: FaultyFiles) -> None:
+def test_topic_and_partition_from_the_directory_name(files: FaultyFiles) -> None:
     log = open_test_log(files)
     assert (log.topic, log.partition) == ("some-topic", 3)
     log.set_topic_id(bytes(range(16)))
     assert open_test_log(files).topic_id == bytes(range(16))
 
 
-def test_the_leader_stamps_in_place(files: FaultyFiles) -> None:
+def test_the_leader_writes_offsets_in_place(files: FaultyFiles) -> None:
     log = open_test_log(files)
     produce(log, batch(3), epoch=4)
     data = batch(2)
@@ -91,7 +91,7 @@ def test_reads_outside_the_log(files: FaultyFiles) -> None:
         log.advance_log_start_offset(4)
 
 
-def test_a_place_remembered_before_a_truncation_is_forgotten(files: FaultyFiles) -> None:
+def test_a_truncation_drops_cached_positions(files: FaultyFiles) -> None:
     log = open_test_log(files)
     for _ in range(6):
         produce(log, batch(2))
@@ -118,7 +118,7 @@ def test_a_sequential_reader_does_not_search(files: FaultyFiles) -> None:
 # -- producers -----------------------------------------------------------------------------------------------
 
 
-def test_a_repeated_batch_gets_its_first_answer(files: FaultyFiles) -> None:
+def test_a_duplicate_gets_the_original_result(files: FaultyFiles) -> None:
     log = open_test_log(files)
     produce(log, batch(4))
     first = produce(log, batch(2, producer_id=9, producer_epoch=0, base_sequence=0))
@@ -132,7 +132,7 @@ def test_a_repeated_batch_gets_its_first_answer(files: FaultyFiles) -> None:
     assert log.log_end_offset == 6
 
 
-def test_an_unknown_producer_goes_on_where_others_were_but_not_in_a_new_log(files: FaultyFiles) -> None:
+def test_an_unknown_producer_may_start_at_any_sequence_except_in_a_new_log(files: FaultyFiles) -> None:
     log = open_test_log(files)
     later = batch(2, producer_id=9, producer_epoch=0, base_sequence=17)
     with pytest.raises(RecordsError, match="starts with sequence 17") as caught:
@@ -155,7 +155,7 @@ def test_two_batches_of_one_producer_in_one_append(files: FaultyFiles) -> None:
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash", "snapshot lost"])
-def test_producers_are_remembered_over_a_restart(files: FaultyFiles, stop: str) -> None:
+def test_producer_state_survives_a_restart(files: FaultyFiles, stop: str) -> None:
     log = open_test_log(files, {"segment.bytes": 400})
     for sequence in range(10):
         produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=sequence))
@@ -175,7 +175,7 @@ def test_producers_are_remembered_over_a_restart(files: FaultyFiles, stop: str) 
     assert produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=10)).first_offset == 10
 
 
-def test_truncation_takes_producers_back(files: FaultyFiles) -> None:
+def test_truncation_reverts_producer_state(files: FaultyFiles) -> None:
     log = open_test_log(files, {"segment.bytes": 400})
     for sequence in range(10):
         produce(log, batch(1, producer_id=9, producer_epoch=1, base_sequence=sequence))
@@ -262,7 +262,7 @@ def test_a_transaction_whose_beginning_was_deleted_is_open_from_the_log_start(fi
 # -- followers -----------------------------------------------------------------------------------------------
 
 
-def test_a_follower_copies_what_the_leader_has(files: FaultyFiles) -> None:
+def test_append_as_follower(files: FaultyFiles) -> None:
     leader = open_test_log(files)
     play_transactions(leader)
     produce(leader, batch(), epoch=3)
@@ -284,7 +284,7 @@ def test_a_follower_copies_what_the_leader_has(files: FaultyFiles) -> None:
     assert follower.log_end_offset == 51
 
 
-def test_offsets_beyond_an_int32_begin_a_segment(files: FaultyFiles) -> None:
+def test_relative_offsets_beyond_int32_roll_the_segment(files: FaultyFiles) -> None:
     follower = open_test_log(files)
     follower.append_as_follower(batch(base_offset=3 << 31), NOW)
     follower.append_as_follower(batch(base_offset=5 << 31), NOW)
@@ -325,7 +325,7 @@ def test_roll_by_a_full_index(files: FaultyFiles) -> None:
     assert all(len(segment.offset_index) * 8 <= 48 for segment in log.segments)
 
 
-def test_jitter_only_takes_away(files: FaultyFiles) -> None:
+def test_jitter_only_shortens_segment_ms(files: FaultyFiles) -> None:
     log = open_test_log(files, {"segment.ms": 1000, "segment.jitter.ms": 500})
     log.append_internal(batch(timestamp=NOW), 0, NOW)
     log.append_internal(batch(timestamp=NOW + 499), 0, NOW)
@@ -357,7 +357,7 @@ def test_retention_by_time(files: FaultyFiles) -> None:
     assert not [path for path in files.nodes if path.endswith(".deleted")]
 
 
-def test_retention_may_take_the_active_segment_too(files: FaultyFiles) -> None:
+def test_retention_may_delete_the_active_segment(files: FaultyFiles) -> None:
     log = segments_of(files, {"retention.ms": 1})
     assert log.delete_old_segments(NOW + (1 << 40), 10) == 5
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
@@ -377,7 +377,7 @@ def test_retention_by_size(files: FaultyFiles) -> None:
     assert log.delete_old_segments(NOW, 10) == 3
 
 
-def test_compacted_topics_only_lose_what_is_below_the_log_start(files: FaultyFiles) -> None:
+def test_retention_of_compacted_topics_deletes_only_below_the_log_start(files: FaultyFiles) -> None:
     log = segments_of(files, {"cleanup.policy": "compact", "retention.ms": 1, "retention.bytes": 1})
     assert log.delete_old_segments(NOW + (1 << 40), 10) == 0
     log.advance_log_start_offset(5)
@@ -395,7 +395,7 @@ def test_a_region_can_be_sent_after_its_segment_was_deleted(files: FaultyFiles) 
 # -- durability and failures ---------------------------------------------------------------------------------
 
 
-def test_flush_while_the_log_goes_on(files: FaultyFiles) -> None:
+def test_appends_during_a_flush(files: FaultyFiles) -> None:
     log = open_test_log(files)
     produce(log, batch(2))
     assert log.unflushed_messages == 2
@@ -407,7 +407,7 @@ def test_flush_while_the_log_goes_on(files: FaultyFiles) -> None:
     assert not files.handles[0].closed or all(handle.closed for handle in files.handles)
 
 
-def test_a_truncation_overtakes_a_flush(files: FaultyFiles) -> None:
+def test_a_truncation_during_a_flush(files: FaultyFiles) -> None:
     log = open_test_log(files)
     produce(log, batch(2))
     produce(log, batch(2))
@@ -433,7 +433,7 @@ def test_wants_flush(files: FaultyFiles) -> None:
     assert log.wants_flush(NOW), "a closed segment is flushed"
 
 
-def test_a_full_disk_refuses_and_later_goes_on(files: FaultyFiles) -> None:
+def test_appends_fail_on_a_full_disk_and_resume(files: FaultyFiles) -> None:
     log = open_test_log(files, {"segment.bytes": 400})
     produce(log, batch())
     for room in range(0, 140, 7):
@@ -482,7 +482,7 @@ def test_a_failed_sync_takes_the_log_offline(files: FaultyFiles) -> None:
         produce(log, batch())
 
 
-def test_a_closed_log_takes_nothing(files: FaultyFiles) -> None:
+def test_a_closed_log_rejects_appends(files: FaultyFiles) -> None:
     log = open_test_log(files)
     log.close(NOW)
     log.close(NOW)
@@ -531,7 +531,7 @@ def test_the_first_record_at_a_time_inside_a_batch(files: FaultyFiles, codec: in
     assert found.offset == 6
 
 
-def test_a_flush_without_room_for_the_epochs_is_still_a_flush(files: FaultyFiles) -> None:
+def test_a_flush_succeeds_without_space_for_the_epochs(files: FaultyFiles) -> None:
     log = open_test_log(files)
     produce(log, batch(), epoch=1)
     log.flush(NOW)

@@ -40,7 +40,7 @@ def produce(
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("size", [20, 100_000])
 @pytest.mark.parametrize("roll_at", [None, 9, 6])
-def test_the_last_five_are_recognised(
+def test_retries_of_the_last_five_batches_are_recognised(
     files: FaultyFiles, clean: bool, size: int, roll_at: int | None
 ) -> None:
     log = open_test_log(files, clean=False)
@@ -72,7 +72,7 @@ def test_batches_of_an_older_epoch_are_not_recalled(files: FaultyFiles) -> None:
     assert len(again.producer_state.entries[1].batches) == 1
 
 
-def test_the_log_is_searched_once_and_only_for_repetitions(files: FaultyFiles) -> None:
+def test_the_log_is_searched_once_and_only_for_possible_retries(files: FaultyFiles) -> None:
     log = open_test_log(files, clean=False)
     produce(log, 1, 0)
     for sequence in range(40):

@@ -35,18 +35,18 @@ def appended(*batches: BatchHeader, offset: int = 0) -> ProducerState:
     return state
 
 
-def test_sequences_follow_each_other() -> None:
+def test_sequences_must_be_consecutive() -> None:
     state = appended(header(0, 3), header(3, 2))
     assert state.check(header(5)) is None
     assert refused(state, header(6)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(state, header(4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_unknown_producer_may_begin_anywhere() -> None:
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     assert appended(header(42), offset=1).check(header(43)) is None
 
 
-def test_but_not_where_no_record_was_ever_written() -> None:
+def test_in_an_empty_log_a_producer_starts_at_zero() -> None:
     """Else the second of two batches under way could be taken and the first, refused before, never be."""
     state = ProducerState()
     assert refused(state, header(17)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -73,7 +73,7 @@ def test_the_last_five_batches_are_recognised() -> None:
     assert refused(state, header(12, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_epochs_fence_and_begin_at_zero() -> None:
+def test_a_new_epoch_fences_the_old_and_starts_at_zero() -> None:
     state = appended(header(0, epoch=3))
     assert refused(state, header(1, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refused(state, header(1, epoch=4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -88,13 +88,13 @@ def test_coordinators_have_no_sequence() -> None:
     assert refused(state, header(-1, epoch=1)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_no_plain_batch_inside_a_transaction() -> None:
+def test_non_transactional_batches_are_rejected_in_a_transaction() -> None:
     state = appended(header(0, txn=True))
     assert refused(state, header(1)) == ErrorCode.INVALID_TXN_STATE
     assert state.check(header(1, txn=True)) is None
 
 
-def test_markers_of_the_fenced() -> None:
+def test_markers_of_fenced_producers_and_coordinators() -> None:
     state = appended(header(0, epoch=2, txn=True))
     state.check_marker(7, 2, 5)
     assert state.end_transaction(header(-1, epoch=2), 1, 5, aborted=False) is not None
@@ -132,7 +132,7 @@ def test_last_stable_offset() -> None:
     assert state.end_transaction(header(-1, pid=2), 22, 0, aborted=True) is None
 
 
-def test_expiry_spares_open_transactions() -> None:
+def test_producers_with_open_transactions_do_not_expire() -> None:
     state = ProducerState()
     state.update(header(0, pid=1), 0)
     state.update(header(0, pid=2, txn=True), 1)
@@ -168,7 +168,7 @@ def test_snapshot_round_trip() -> None:
         again.check_marker(3, 4, 7)
 
 
-def test_every_damaged_byte_of_a_snapshot_is_noticed() -> None:
+def test_every_damaged_byte_of_a_snapshot_is_detected() -> None:
     data = encode_snapshot(appended(header(0, 3)).entries.values())
     for position in range(len(data)):
         damaged = bytearray(data)

@@ -75,7 +75,7 @@ def read_all(log: PartitionLog) -> list[int]:
     return found
 
 
-def test_every_flipped_byte_of_the_tail_cuts_there() -> None:
+def test_the_log_is_truncated_at_any_flipped_byte_of_the_tail() -> None:
     size = len(batch())
     for position in range(5 * size, 8 * size):
         files = new_files()
@@ -90,7 +90,7 @@ def test_every_flipped_byte_of_the_tail_cuts_there() -> None:
         assert read_all(log)[:5] == [0, 1, 2, 3, 4]
 
 
-def test_a_leader_epoch_that_goes_back_cuts_there() -> None:
+def test_the_log_is_truncated_where_the_leader_epoch_decreases() -> None:
     size = len(batch())
     files = new_files()
     filled(files, 10).flush(NOW)
@@ -100,7 +100,7 @@ def test_a_leader_epoch_that_goes_back_cuts_there() -> None:
     assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
 
-def test_one_leader_epoch_that_sticks_out_costs_nothing_behind_it() -> None:
+def test_a_single_leader_epoch_that_is_too_high_truncates_no_later_batch() -> None:
     """A power cut changed it at the very end, where nothing told; the log was written on since."""
     size = len(batch())
     files = new_files()
@@ -111,7 +111,7 @@ def test_one_leader_epoch_that_sticks_out_costs_nothing_behind_it() -> None:
     assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
 
-def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
+def test_a_torn_tail_of_any_length_is_truncated_at_a_batch() -> None:
     size = len(batch())
     for length in range(5 * size, 8 * size):
         files = new_files()
@@ -124,7 +124,7 @@ def test_every_torn_length_of_the_tail_cuts_at_a_batch() -> None:
         assert read_all(log) == list(range(length // size + 1))
 
 
-def test_zeros_and_garbage_behind_the_log_are_cut() -> None:
+def test_zeros_and_garbage_after_the_log_are_truncated() -> None:
     for tail in (bytes(5000), b"\xff" * 100, random.Random(1).randbytes(3000), bytes(12)):
         files = new_files()
         filled(files).flush(NOW)
@@ -134,7 +134,7 @@ def test_zeros_and_garbage_behind_the_log_are_cut() -> None:
         assert read_all(log) == list(range(10))
 
 
-def test_damage_below_the_recovery_point_is_not_cut() -> None:
+def test_damage_below_the_recovery_point_is_not_truncated() -> None:
     files = new_files()
     filled(files).flush(NOW)
     before = files.size(FIRST + ".log")
@@ -147,7 +147,7 @@ def test_damage_below_the_recovery_point_is_not_cut() -> None:
         open_test_log(files, recovery_point=10)
 
 
-def test_damage_is_found_on_read_after_a_clean_stop() -> None:
+def test_damage_is_detected_on_read_after_a_clean_stop() -> None:
     files = new_files()
     log = filled(files, 40)
     log.close(NOW)
@@ -166,7 +166,7 @@ def test_damage_is_found_on_read_after_a_clean_stop() -> None:
     assert log.log_dir.error is None, "the rest of the directory is fine"
 
 
-def test_a_damaged_end_after_a_clean_stop_is_not_believed() -> None:
+def test_a_damaged_end_after_a_clean_stop_is_reported() -> None:
     files = new_files()
     filled(files).close(NOW)
     files.cut(FIRST + ".log", files.size(FIRST + ".log") - 3)
@@ -183,7 +183,7 @@ def test_a_clean_open_scans_nothing() -> None:
     assert files.reads - before <= 6
 
 
-def test_an_unclean_open_reads_only_behind_the_recovery_point() -> None:
+def test_an_unclean_open_reads_only_after_the_recovery_point() -> None:
     files = new_files()
     log = filled(files, 100, segment_bytes=1000)
     log.flush(NOW)
@@ -196,7 +196,7 @@ def test_an_unclean_open_reads_only_behind_the_recovery_point() -> None:
 
 
 @pytest.mark.parametrize("lost", [".index", ".timeindex"])
-def test_lost_indexes_are_made_again(lost: str) -> None:
+def test_lost_indexes_are_rebuilt(lost: str) -> None:
     files = new_files()
     log = filled(files, 60, segment_bytes=2000)
     log.close(NOW)
@@ -231,7 +231,7 @@ def test_indexes_of_a_stopped_kafka_end_in_zeros() -> None:
     assert files.size(FIRST + ".index") < 1000
 
 
-def test_segments_behind_a_cut_go() -> None:
+def test_segments_after_a_truncation_are_removed() -> None:
     files = new_files()
     log = filled(files, 40, segment_bytes=1000)
     log.flush(NOW)
@@ -247,9 +247,7 @@ def test_segments_behind_a_cut_go() -> None:
 
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_a_missing_segment_ends_the_log_unless_it_lies_in_what_was_compacted(
-    policy: str, cleaned: bool
-) -> None:
+def test_a_missing_segment_ends_the_log_unless_it_was_compacted(policy: str, cleaned: bool) -> None:
     """Our own compaction leaves no gap between segments; in files of Kafka's there may be one."""
     files = new_files()
     log = filled(files, 40, segment_bytes=1000)
@@ -267,7 +265,7 @@ def test_a_missing_segment_ends_the_log_unless_it_lies_in_what_was_compacted(
         assert len(log.read(second, 1000)) > 0
 
 
-def test_log_start_beyond_the_files_begins_anew() -> None:
+def test_a_log_start_beyond_the_files_recreates_the_log() -> None:
     files = new_files()
     filled(files).flush(NOW)
     log = open_test_log(files, recovery_point=5, start=70)
@@ -275,7 +273,7 @@ def test_log_start_beyond_the_files_begins_anew() -> None:
     assert log.append_internal(batch(), 9, NOW).first_offset == 70
 
 
-def test_lost_epochs_are_learned_from_the_log() -> None:
+def test_lost_epochs_are_rebuilt_from_the_log() -> None:
     files = new_files()
     log = filled(files)
     expected = log.leader_epochs.entries()
@@ -285,7 +283,7 @@ def test_lost_epochs_are_learned_from_the_log() -> None:
     assert expected == [(0, 0), (1, 4), (2, 8)]
 
 
-def test_epochs_below_a_log_start_that_went_back_are_learned_from_the_log() -> None:
+def test_epochs_below_a_lowered_log_start_are_rebuilt_from_the_log() -> None:
     """The log start has a checkpoint of its own, and a power cut may leave an old one."""
     files = new_files()
     log = open_test_log(files)
@@ -301,7 +299,7 @@ def test_epochs_below_a_log_start_that_went_back_are_learned_from_the_log() -> N
     assert reopened.leader_epochs.entries() == [(1, 0), (2, 2), (3, 4)]
 
 
-def test_leftovers_of_deletion_and_cleaning() -> None:
+def test_leftover_files_of_deletion_and_cleaning() -> None:
     files = new_files()
     filled(files).close(NOW)
     names = [

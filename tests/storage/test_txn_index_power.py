@@ -56,7 +56,7 @@ def files() -> FaultyFiles:
     return files
 
 
-def test_of_a_segment_that_was_synced_to_its_end_before_the_next_began(files: FaultyFiles) -> None:
+def test_segment_synced_to_its_end_before_the_roll(files: FaultyFiles) -> None:
     log = opened(files)
     write(log, 0)
     write(log, 1)
@@ -66,7 +66,7 @@ def test_of_a_segment_that_was_synced_to_its_end_before_the_next_began(files: Fa
     assert aborted(power_cut(files, log)) == [0, 2, 4]
 
 
-def test_of_a_segment_that_recovery_has_read(files: FaultyFiles) -> None:
+def test_segment_read_by_recovery(files: FaultyFiles) -> None:
     """Its index was written anew, and the recovery point is at its end already."""
     log = opened(files)
     write(log, 0)
@@ -77,7 +77,7 @@ def test_of_a_segment_that_recovery_has_read(files: FaultyFiles) -> None:
     assert aborted(power_cut(files, log)) == [0, 2]
 
 
-def test_of_a_segment_that_nothing_was_flushed_of(files: FaultyFiles) -> None:
+def test_segment_without_a_flush(files: FaultyFiles) -> None:
     log = opened(files)
     write(log, 0, flushed=False)
     log.roll(NOW_MS)

@@ -65,7 +65,7 @@ def test_an_early_end_shows_exit_code_and_log(pretend):
     assert not node.running
 
 
-def test_a_broker_that_never_gets_ready_is_ended(pretend):
+def test_a_broker_that_is_never_ready_is_killed(pretend):
     node = pretend("print('still loading', file=sys.stderr, flush=True); time.sleep(60)")
     started = time.monotonic()
     with pytest.raises(BrokerError, match=r"not ready after 0\.4 s"):

@@ -97,7 +97,7 @@ def test_a_given_data_directory_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("in_process", [False, True])
-def test_a_wrong_config_says_why_it_does_not_start(in_process):
+def test_an_invalid_config_fails_with_the_reason(in_process):
     with (
         pytest.raises(BrokerError, match=r"num\.partitions=many"),
         Cluster(config={"num.partitions": "many"}, in_process=in_process),
@@ -110,7 +110,7 @@ def test_a_cluster_that_was_killed_can_be_closed():
         cluster.kill()
 
 
-def test_wrong_use_is_refused():
+def test_invalid_use_is_rejected():
     with pytest.raises(ValueError, match="brokers=0: expected 1 to 100"):
         Cluster(0)
     with pytest.raises(ValueError, match="proxied='some': expected one of members, all, none"):

@@ -29,7 +29,7 @@ def test_is_settled():
 
 
 @pytest.mark.ottla_topic(partitions=4)
-def test_waiting_for_a_group_and_for_what_it_has_read(ottla_cluster, ottla_topic):
+def test_waiting_for_a_group_and_its_lag(ottla_cluster, ottla_topic):
     servers = ottla_cluster.bootstrap_servers
     with pytest.raises(TimeoutError, match=r"is not stable with 2 members after .*: there is no such group"):
         ottla_cluster.wait_for_group(ottla_topic, 2, timeout_s=0.1)

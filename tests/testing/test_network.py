@@ -95,7 +95,7 @@ def hears(connection, timeout_s=5.0):
         return None
 
 
-def test_addresses_tell_members():
+def test_members_are_identified_by_source_address():
     assert [member_of(address_of(member)) for member in (0, 1, 99)] == [0, 1, 99]
     assert member_of("127.0.0.1") == CLIENT
 
@@ -153,7 +153,7 @@ def test_a_closed_port_behind_the_proxy_closes_the_connection(links, connect):
         assert connection.recv(1) == b""
 
 
-def test_much_data_arrives_whole(links, echo, connect):
+def test_large_transfers_arrive_complete(links, echo, connect):
     connection = connect(links.add(0, echo.port), 1)
     data = bytes(range(256)) * 40_000
     received = bytearray()
@@ -171,7 +171,7 @@ def test_much_data_arrives_whole(links, echo, connect):
     assert bytes(received) == data
 
 
-def test_connections_that_come_while_the_links_close_are_closed_too():
+def test_connections_accepted_during_close_are_closed():
     """Clients reconnect all the time; a socket that stays open fails the test."""
     over = threading.Event()
 

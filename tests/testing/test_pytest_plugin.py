@@ -22,8 +22,8 @@ def describe(cluster, topic):
     return asyncio.run(work())
 
 
-def test_a_topic_is_there_and_named_after_its_test(ottla_cluster, ottla_topic):
-    assert ottla_topic.startswith("test_a_topic_is_there_and_named_after_its_test-")
+def test_the_topic_exists_and_is_named_after_its_test(ottla_cluster, ottla_topic):
+    assert ottla_topic.startswith("test_the_topic_exists_and_is_named_after_its_test-")
     assert describe(ottla_cluster, ottla_topic)[0] == 1
 
 
@@ -36,7 +36,7 @@ def test_the_marker_chooses_partitions_and_config(ottla_cluster, ottla_topic):
 
 
 @pytest.mark.parametrize("name", ["test[a/b c]", "x" * 400, "täst", ".", "--", ""])
-def test_any_test_name_makes_a_legal_topic_name(name):
+def test_any_test_name_gives_a_valid_topic_name(name):
     first, second = topic_name_for(name), topic_name_for(name)
     assert first != second
     assert 1 <= len(first) <= 249
@@ -52,7 +52,7 @@ def test_loading_the_plugin_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_wrong_marker_is_explained(tmp_path):
+def test_an_invalid_marker_is_reported(tmp_path):
     file = tmp_path / "test_wrong.py"
     file.write_text(
         "import pytest\n\n"

@@ -53,7 +53,7 @@ def test_a_session_adds_and_removes_partitions() -> None:
     assert offsets_of(third) == {1: 7, 2: 0}
 
 
-def test_what_was_sent_is_kept_when_the_request_changes() -> None:
+def test_the_sent_state_is_kept_when_the_request_changes() -> None:
     sessions = cache()
     opened = sessions.open(request(0, 0, {0: 5}), True, 0)
     opened.partitions[0].high_watermark = 42

@@ -27,7 +27,7 @@ def test_listeners_serve_what_is_declared_for_them(listener: str) -> None:
     assert list(served_versions(listener)) == declared
 
 
-def test_what_the_controller_decides_can_be_decided_and_refused() -> None:
+def test_controller_apis_declare_a_decision_and_a_refusal() -> None:
     for api in declarations():
         assert (api.decide is not None) == (api.decided_by == CONTROLLER), api
         assert api.refuse is not None or api.decided_by == THIS_NODE, api

@@ -170,7 +170,7 @@ def test_waiting_requests_are_refused_when_leadership_moves() -> None:
     play(scene)
 
 
-def test_without_enough_replicas_nothing_is_promised() -> None:
+def test_without_enough_replicas_nothing_is_acknowledged() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create()
         coordinator = await find(trio, 1)
@@ -184,7 +184,7 @@ def test_without_enough_replicas_nothing_is_promised() -> None:
     play(scene, {"min.insync.replicas": "2", "replica.lag.time.max.ms": "2000"})
 
 
-def test_members_of_the_consumer_protocol_hear_of_topics() -> None:
+def test_members_of_the_consumer_protocol_get_new_topics() -> None:
     """And offsets go with their topic."""
 
     async def scene(trio: Trio) -> None:

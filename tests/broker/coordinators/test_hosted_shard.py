@@ -176,7 +176,7 @@ def test_a_commit_that_fails_ends_the_shard() -> None:
     play(scene, followers=True)
 
 
-def test_a_decision_that_fails_leaves_no_half_of_itself() -> None:
+def test_a_failed_decision_leaves_no_partial_state() -> None:
     def broken(machine: Any, now_ms: int) -> Any:
         machine.add(1)
         raise KeyError("bug")
@@ -288,7 +288,7 @@ def test_late_timers_run_after_waiting_requests() -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
-def test_the_machine_hears_of_a_clock_jump_before_it_decides(
+def test_a_clock_jump_is_reported_before_the_next_decision(
     jump_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Patient(Adder):

@@ -139,7 +139,7 @@ async def begun(trio: Trio) -> Teller:
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("victim", ["coordinator", "leader"])
-def test_an_end_that_was_promised_comes_about(committed: bool, victim: str) -> None:
+def test_an_acknowledged_end_is_carried_out(committed: bool, victim: str) -> None:
     async def scene(trio: Trio) -> None:
         teller = await begun(trio)
         dying = await teller.coordinator() if victim == "coordinator" else trio.leader_id()
@@ -206,7 +206,7 @@ def test_markers_wait_for_a_leader() -> None:
     play(scene)
 
 
-def test_nothing_is_left_of_finished_transactions() -> None:
+def test_finished_transactions_leave_no_state() -> None:
     """Also on followers, which serve no read_committed consumers."""
 
     async def scene(trio: Trio) -> None:

@@ -98,7 +98,7 @@ def test_a_marker_is_appended_after_earlier_decisions() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_machine_learns_of_the_marker_and_others_when_it_is_committed(commit: bool) -> None:
+def test_a_marker_takes_effect_for_readers_when_it_is_committed(commit: bool) -> None:
     async def scene(harness: Harness) -> None:
         assert harness.look() == 0
         harness.shard.machine.pending[7] = 5

@@ -266,7 +266,7 @@ def test_file_regions_and_bytes_arrive_in_order(tmp_path: Any) -> None:
         request_frame(1, api_key=999),
     ],
 )
-def test_garbage_closes_the_connection_and_nothing_else(
+def test_an_invalid_frame_closes_only_its_connection(
     garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:

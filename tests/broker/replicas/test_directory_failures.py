@@ -19,7 +19,7 @@ def told(trio: Trio, node_id: int, index: int) -> bytes:
     return directory_of(image.topics_by_name[TOPIC].partitions[index], node_id)
 
 
-def test_a_lost_directory_loses_its_leaders_and_no_others() -> None:
+def test_a_lost_directory_affects_only_its_leaders() -> None:
     async def scene(trio: Trio) -> None:
         await trio.create(partitions=4)
         await trio.until(
