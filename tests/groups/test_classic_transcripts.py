@@ -211,7 +211,7 @@ def test_other_metadata_is_a_reason_to_rebalance_and_so_is_the_leader() -> None:
     rebalances = harness.shard.rebalances("g")[1:]
     assert [(each.generation, *each.triggers[0][:1], each.triggers[0].detail) for each in rebalances] == [
         (2, "member's subscription or metadata changed", "new topics"),
-        (-1, "leader asked for it", "partitions were added"),
+        (-1, "leader requested a rebalance", "partitions were added"),
     ]
 
 
@@ -226,4 +226,4 @@ def test_cooperative_members_rejoin_after_revocation() -> None:
     harness.sync("a", {"a": "t-0", "b": ""}, **name)
     harness.join("b", protocols={"cooperative-sticky": subscription("t", owned=b"nothing")})
     (trigger,) = harness.shard.rebalances("g")[-1].triggers
-    assert trigger[:1] + trigger[2:4] == ("member asked for it", "b-2", "b")
+    assert trigger[:1] + trigger[2:4] == ("member requested a rebalance", "b-2", "b")

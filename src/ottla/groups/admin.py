@@ -24,7 +24,7 @@ class Admin:
         self._commit = commit
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
-        """A classic group; those of another type are not to be found here."""
+        """Describe a classic group. A group of another type is reported as not found."""
         group = self.context.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             described = DescribedGroup(group_id=group_id, group_state=DEAD)
@@ -34,7 +34,7 @@ class Admin:
                 if group is not None:
                     described.error_message = f"Group {group_id} is not a classic group."
             return described
-        # Until the assignment is there, what members say of themselves may belong to different protocols.
+        # Before the assignment, the metadata of members may belong to different protocols.
         protocol_name = group.protocol_name if group.state == STABLE else None
         return DescribedGroup(
             group_id=group_id,
@@ -45,7 +45,7 @@ class Admin:
         )
 
     def listed(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """Groups in one of these states and of one of these types; none given means any."""
+        """List groups in one of these states and of one of these types; an empty filter matches all."""
         wanted_states = [state.lower() for state in states]
         wanted_types = [each.lower() for each in types]
         return [

@@ -1,4 +1,4 @@
-"""The settings of groups: the broker's, and those that a group may have of its own."""
+"""The settings of groups: those of the broker, and overrides of single groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MINUTE_MS = 60_000
 
 
 class Values(Protocol):
-    """The broker's properties; a `BrokerConfig` will do."""
+    """The broker's properties, such as `BrokerConfig`."""
 
     def get_int(self, name: str) -> int: ...
 
@@ -57,14 +57,14 @@ class GroupsConfig:
         self.read(config)
 
     def read(self, config: Values) -> None:
-        """Take the broker's properties as they are now."""
+        """Read the broker's current properties."""
         get_int = config.get_int
         self.min_session_timeout_ms = get_int("group.min.session.timeout.ms")
         self.max_session_timeout_ms = get_int("group.max.session.timeout.ms")
         self.initial_rebalance_delay_ms = get_int("group.initial.rebalance.delay.ms")
         self.max_size = get_int("group.max.size")
-        # How long a joining member's first answer may take, whatever its session timeout: clients may not
-        # heartbeat while they wait for it.
+        # How long the first response to a joining member may take, whatever its session timeout: clients
+        # may not send heartbeats while they wait for it.
         self.new_member_join_timeout_ms = 5 * _MINUTE_MS
         self.offset_metadata_max_bytes = get_int("offset.metadata.max.bytes")
         self.offsets_retention_ms = get_int("offsets.retention.minutes") * _MINUTE_MS

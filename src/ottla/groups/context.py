@@ -1,4 +1,4 @@
-"""What the parts of a shard share: its groups and offsets, its settings, its timers, and the way to write."""
+"""State that the parts of a group shard share: groups, offsets, settings, timers and appliers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Applier: TypeAlias = Callable[[Message, Message | None, int], None]
 
 
 class ShardContext:
-    """`groups` and `offsets` are changed by appliers alone, save for groups that have no record yet."""
+    """`groups` and `offsets` are changed by appliers alone, except for groups without a record."""
 
     __slots__ = (
         "appliers",

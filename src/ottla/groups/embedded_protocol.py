@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol write into their metadata and assignments, which is theirs to read.
+"""The embedded protocol of classic consumers: the content of their metadata and assignments.
 
-The coordinator reads it only in a consumer group, where it assigns to such members as well. A version number
-stands before the message; later versions begin like the newest one known, so they are read as that.
+The coordinator reads it only in a consumer group, where it assigns to classic members as well. A version
+number precedes the message; later versions extend the newest known one, so they are read as that.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def read_version(data: bytes) -> int:
     try:
         (version,) = _VERSION.unpack_from(data)
     except StructError as error:
-        raise DecodeError("no version") from error
+        raise DecodeError("the version is missing") from error
     if version < 0:
-        raise DecodeError(f"version {version}")
+        raise DecodeError(f"version {version} is not supported")
     assert isinstance(version, int)
     return version
 
@@ -44,7 +44,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assigned(data: bytes) -> dict[str, list[int]]:
-    """The partitions by topic names; nothing at all is an empty assignment. Raises DecodeError."""
+    """Return the partitions by topic name; empty data is an empty assignment. Raises DecodeError."""
     if not data:
         return {}
     version = min(read_version(data), ConsumerProtocolAssignment.MAX_VERSION)
@@ -56,7 +56,7 @@ def read_assigned(data: bytes) -> dict[str, list[int]]:
 
 
 def read_assignment(data: bytes, topics: TopicsView) -> dict[bytes, tuple[int, ...]]:
-    """The partitions, of topics that exist. Raises DecodeError."""
+    """Return the partitions of topics that exist. Raises DecodeError."""
     return by_topic_id(read_assigned(data).items(), topics)
 
 
@@ -70,7 +70,7 @@ def by_topic_id(named: Iterable[tuple[str, list[int]]], topics: TopicsView) -> d
 
 
 def write_assignment(partitions: Partitions, subscription_version: int, topics: TopicsView) -> bytes:
-    """In the version of the member's subscription, as far as that is known here."""
+    """Encode the assignment in the version of the member's subscription, or the newest known one."""
     version = min(subscription_version, ConsumerProtocolAssignment.MAX_VERSION)
     assigned: list[TopicPartition] = []
     for topic_id, numbers in partitions.items():

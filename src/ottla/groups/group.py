@@ -1,4 +1,4 @@
-"""What all kinds of groups have in common, for everything that does not depend on how members join."""
+"""The base class of all group types: everything that does not depend on the membership protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONSUMER: Final = "Consumer"
 
 
 class Group:
-    """A group of any type. Its offsets are kept beside it, so that they outlive a change of type."""
+    """A group of any type. Its offsets are stored separately, so that they survive a change of type."""
 
     __slots__ = ("group_id", "history")
     TYPE: ClassVar[str] = ""  # as ListGroups names it
@@ -33,17 +33,17 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether the group has no members."""
         raise NotImplementedError
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Does a member read it, or may one for all we know: then its offsets are not to be dropped."""
+        """Whether a member subscribes, or may subscribe, to the topic: then its offsets must be kept."""
         raise NotImplementedError
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, api_version: int, transactional: bool
     ) -> ErrorCode:
-        """May this member commit; `generation` is the member epoch in consumer groups."""
+        """Whether this member may commit; `generation` is the member epoch in consumer groups."""
         raise NotImplementedError
 
     def check_partition_commit(
@@ -63,13 +63,13 @@ class Group:
         raise NotImplementedError
 
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When the retention of an offset began, that was committed at `commit_ms`; None: it has not."""
+        """When retention began for an offset committed at `commit_ms`; None if it has not begun."""
         raise NotImplementedError
 
     def tombstones(self) -> list[Record]:
-        """Records that remove the group itself, its offsets apart."""
+        """Return the records that remove the group itself, without its offsets."""
         raise NotImplementedError
 
     def discard(self) -> None:
-        """The group is dropped or replaced: let its timers go."""
+        """Discard the timers of a group that is removed or replaced."""
         raise NotImplementedError

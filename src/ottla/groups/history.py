@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-# What sets a rebalance off.
+# The causes of a rebalance.
 MEMBER_JOINED: Final = "member joined"
-MEMBER_REJOINED: Final = "member asked for it"
-LEADER_REJOINED: Final = "leader asked for it"
+MEMBER_REJOINED: Final = "member requested a rebalance"
+LEADER_REJOINED: Final = "leader requested a rebalance"
 MEMBER_LEFT: Final = "member left"
 MEMBER_REMOVED: Final = "member removed by an admin"
 SESSION_TIMED_OUT: Final = "member's session timed out"
@@ -21,12 +21,12 @@ TOPICS_CHANGED: Final = "topics changed"
 GROUP_TOO_LARGE: Final = "group larger than allowed"
 PROTOCOL_CHANGED: Final = "group changed its protocol"
 
-# Of one rebalance: more of the same says little, and a storm of joins must not fill the memory.
+# The limit per rebalance: many members may join at once, and the history must stay small.
 TRIGGERS_MAX = 16
 
 
 class Trigger(NamedTuple):
-    """One cause. `detail` holds what the client gave as its reason, or the topic that changed."""
+    """One cause. `detail` holds the client's reason, or the topic that changed."""
 
     what: str
     at_ms: int

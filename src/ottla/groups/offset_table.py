@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-# offset, leader epoch, metadata, time of the commit, its end (-1 unless an old client named one), topic id.
-# A plain tuple: the garbage collector soon leaves those alone, and would go over a million of any class
-# again and again.
+# offset, leader epoch, metadata, commit time, expiry time (-1 unless an old client set one), topic id.
+# A plain tuple: the garbage collector stops tracking tuples of atoms, but would repeatedly traverse a million
+# instances of a class.
 CommittedOffset: TypeAlias = tuple[int, int, str, int, int, bytes]
 COMMIT_MS: Final = 3
 EXPIRE_MS: Final = 4
@@ -17,14 +17,14 @@ class PendingOffset(NamedTuple):
     """An offset committed in an open transaction. `order` distinguishes which of several is the newest."""
 
     order: int
-    committed: CommittedOffset | None  # None: a later commit counts, this one never will
+    committed: CommittedOffset | None  # None: superseded by a later commit
 
 
 class GroupOffsets:
-    """`topics` holds what is committed; `pending` what transactions have written and not yet ended.
+    """`topics` holds committed offsets; `pending` holds those of open transactions.
 
-    Whichever commit of a partition was written last counts, once it counts at all: a transaction may end
-    after a plain commit, or another transaction's, that was written after its own.
+    Of all commits of a partition that take effect, the one written last counts: a transaction may end after
+    a plain commit, or a commit of another transaction, that was written after its own.
     """
 
     __slots__ = ("_order", "pending", "topics")
@@ -44,13 +44,13 @@ class GroupOffsets:
         return None if partitions is None else partitions.get(partition)
 
     def put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """A commit outside transactions, written last."""
+        """Store a commit outside transactions, which is the newest."""
         self._put(topic, partition, committed)
         if self.pending:
             self._overtake(topic, partition, self._order + 1)
 
     def remove(self, topic: str, partition: int) -> None:
-        """Forget it, and what transactions would make of it."""
+        """Remove the offset, and pending commits of it."""
         partitions = self.topics.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.topics[topic]
@@ -65,7 +65,7 @@ class GroupOffsets:
         self.pending.setdefault(producer_id, {})[topic, partition] = PendingOffset(self._order, committed)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The marker of a producer's transaction: its offsets count from here, or never."""
+        """Apply the marker of a producer's transaction: commit or drop its pending offsets."""
         offsets = self.pending.pop(producer_id, None)
         if offsets is None or not committed:
             return
@@ -94,14 +94,14 @@ class GroupOffsets:
         return any(key in offsets for offsets in self.pending.values())
 
     def partitions_of(self, topic: str) -> list[int]:
-        """Those of a topic that have an offset, be it committed or pending."""
+        """Return the partitions of a topic with a committed or pending offset."""
         found = dict.fromkeys(self.topics.get(topic, ()))
         for offsets in self.pending.values():
             found.update({partition: None for name, partition in offsets if name == topic})
         return [*found]
 
     def partitions(self) -> dict[tuple[str, int], None]:
-        """All that have an offset, be it committed or pending."""
+        """Return all partitions with a committed or pending offset."""
         found: dict[tuple[str, int], None] = {}
         for topic, partitions in self.topics.items():
             for partition in partitions:

@@ -1,4 +1,4 @@
-"""Records of a shard as bytes: written in versions that Kafka reads."""
+"""Encode and decode the records of a shard, in versions that Kafka reads."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _version_of(value: Message) -> int | None:
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> tuple[Message, Message | None] | None:
-    """None for a record of a type that is not known: another version wrote it. Raises DecodeError."""
+    """Return None for an unknown record type of another version. Raises DecodeError."""
     if len(key) < 2:
-        raise DecodeError("coordinator record ends too soon")
+        raise DecodeError("coordinator record is truncated")
     (record_type,) = _INT16.unpack_from(key)
     if record_type not in KEYS_AND_VALUES[GROUP][0]:
         return None
@@ -58,10 +58,10 @@ def decode_record(key: Buffer, value: Buffer | None) -> tuple[Message, Message |
 
 
 def offset_key(key: Buffer) -> tuple[str, str, int] | None:
-    """Group, topic and partition, if it is the key of an offset. Raises DecodeError."""
+    """Return group, topic and partition if this is the key of an offset, else None. Raises DecodeError."""
     try:
         record_type, length = _TYPE_AND_LENGTH.unpack_from(key)
-        # Type 0 is the same in an older form.
+        # Type 0 is an older version of the same key.
         if record_type not in (OffsetCommitKey.API_KEY, 0):
             return None
         end = 4 + length
@@ -72,5 +72,5 @@ def offset_key(key: Buffer) -> tuple[str, str, int] | None:
         topic = str(key[begin:end], "utf-8")
         (partition,) = _INT32.unpack_from(key, end)
     except (StructError, UnicodeDecodeError) as error:
-        raise DecodeError("key of an offset is broken") from error
+        raise DecodeError("the key of an offset record is corrupt") from error
     return group_id, topic, partition

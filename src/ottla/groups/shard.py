@@ -6,11 +6,11 @@ one batch and sends its replies when they are committed. Records are applied whe
 append fails, the host drops the machine (`abandon`) and rebuilds it from the log.
 
 Durable state, changed by the appliers of `ShardContext` alone: offsets, and what records say of groups and
-members. Soft state, started again by `loaded`:
+members. Soft state, restarted by `loaded`:
 
 - `timers`: sessions, rebalance and sync time-outs, the expiry scan;
 - requests that wait for a rebalance: JoinGroup and SyncGroup of classic members, with their tokens;
-- members of a classic group that have no record yet, and member ids that were handed out and not used;
+- members of a classic group that have no record yet, and member ids that were returned and not used;
 - per group, `history`, the rebalance in progress, and caches that follow from the durable state.
 
 An applier that removes a group or a member discards its timers, and one that changes the type of a group
@@ -59,7 +59,7 @@ from ottla.protocol.messages.txn_offset_commit_request import TxnOffsetCommitReq
 
 
 class GroupShard:
-    """`new_uuid` gives the text that makes a member id unique."""
+    """`new_uuid` returns the text that makes a member id unique."""
 
     __slots__ = (
         "_admin",
@@ -87,7 +87,7 @@ class GroupShard:
     # Records.
 
     def apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int = -1) -> None:
-        """A record of the log; with the producer's id if its batch belongs to a transaction.
+        """Apply a record of the log; `producer_id` is set if its batch belongs to a transaction.
 
         Unknown types are ignored: another version wrote them.
         """
@@ -96,7 +96,7 @@ class GroupShard:
 
     def _apply(self, key: Message, value: Message | None, timestamp_ms: int, producer_id: int) -> None:
         if producer_id >= 0 and value is not None:
-            # Nothing but offsets is written in transactions.
+            # Only offsets are written in transactions.
             assert isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue)
             self._records.apply_pending(key, value, producer_id)
             return
@@ -105,7 +105,7 @@ class GroupShard:
             applier(key, value, timestamp_ms)
 
     def apply_bytes(self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1) -> None:
-        """The same from the bytes of the log, while it is loaded. Raises DecodeError."""
+        """Apply an encoded record during a load. Raises DecodeError."""
         if producer_id >= 0:
             self._loader.forget()
         elif self._loader.load(key, value):
@@ -120,7 +120,7 @@ class GroupShard:
         self._records.end_transaction(producer_id, committed)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """The log is applied to its end: start the sessions; requests may come."""
+        """Start the sessions: the whole log is applied, and requests may follow."""
         outcome = Outcome()
         self._loader.forget()
         for group_id in self.context.offsets:
@@ -132,7 +132,7 @@ class GroupShard:
         return outcome
 
     def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:
-        """The shard has moved, or its append failed: return replies for the waiting requests."""
+        """Return replies for the waiting requests: the shard has moved, or its append failed."""
         return self.classic.abandon(code) + self.consumer.abandon(code)
 
     # Time.
@@ -147,17 +147,17 @@ class GroupShard:
         return outcome
 
     def clock_jumped(self, by_ms: int) -> None:
-        """The wall clock was set: no session ends early or late because of it."""
+        """Shift all deadlines after the wall clock was set, so that no session ends early or late."""
         self.context.timers.shift(by_ms)
 
     def topics_changed(self, now_ms: int) -> Outcome:
-        """Call it when the epoch of the topics view has changed."""
+        """Handle a new epoch of the topics view."""
         outcome = Outcome()
         self.consumer.topics_changed(outcome, now_ms)
         return outcome
 
     def topics_deleted(self, names: Sequence[str], now_ms: int) -> Outcome:
-        """Offsets in topics that are gone are dropped: a topic of the same name would be another one."""
+        """Drop the offsets of deleted topics: a new topic may have the same name."""
         outcome = Outcome()
         for group_id, offsets in [*self.context.offsets.items()]:
             for name in names:

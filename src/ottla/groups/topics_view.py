@@ -1,4 +1,4 @@
-"""What groups need to know of topics: a read-only view of the broker's metadata image."""
+"""The view of topics that groups need, read from the broker's metadata image."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Protocol
 class TopicsView(Protocol):
     @property
     def epoch(self) -> int:
-        """Grows with every change of any topic: the offset of the image will do."""
+        """Increases with every change of any topic, such as the offset of the image."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
     def topic_names(self) -> Iterable[str]:
-        """All of them, in an order that does not depend on hashes."""
+        """Return all names, in an order that does not depend on hashes."""
 
     def partition_count(self, topic_id: bytes) -> int:
         """0 for a topic that does not exist."""
 
     def topic_hash(self, topic_id: bytes) -> int:
-        """Another number when the name, the partitions or the racks of their replicas are others.
+        """Return a hash of the name, the partitions and the racks of their replicas.
 
-        The same on every broker, 63 bits; 0 for a topic that does not exist.
+        It has 63 bits and is the same on every broker; 0 for a topic that does not exist.
         """
 
     def partition_racks(self, topic_id: bytes, partition: int) -> Sequence[str]:

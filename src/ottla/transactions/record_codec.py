@@ -24,9 +24,9 @@ def encode_record(key: Message, value: Message | None) -> tuple[bytes, bytes | N
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> tuple[Message, Message | None] | None:
-    """None for a record of a type that is not known: another version wrote it. Raises DecodeError."""
+    """Return None for an unknown record type of another version. Raises DecodeError."""
     if len(key) < 2:
-        raise DecodeError("coordinator record ends too soon")
+        raise DecodeError("coordinator record is truncated")
     (record_type,) = _INT16.unpack_from(key)
     if record_type not in KEYS_AND_VALUES[TRANSACTION][0]:
         return None

@@ -59,7 +59,7 @@ class TransactionShard:
             self.context.apply(key, value)
 
     def apply_bytes(self, key: bytes, value: bytes | None, timestamp_ms: int, producer_id: int = -1) -> None:
-        """The same from the bytes of the log, while it is loaded. Raises DecodeError."""
+        """Apply an encoded record during a load. Raises DecodeError."""
         decoded = decode_record(key, value)
         if decoded is not None:
             self.apply(*decoded, timestamp_ms)

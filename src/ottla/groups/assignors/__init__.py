@@ -1,8 +1,8 @@
 """Server-side assignors: partition owners as pure functions of members and topics.
 
-An assignor looks at nothing but its arguments, so the same group in the same state gets the same answer on
-any broker. `uniform` balances the group and moves as little as it can; `range` gives every topic in
-contiguous ranges, so that topics with equally many partitions end up side by side.
+An assignor depends on its arguments alone, so every broker computes the same assignment for the same group.
+`uniform` balances the group and moves as few partitions as possible; `range` assigns every topic in
+contiguous ranges, so that topics with the same number of partitions are co-partitioned.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ Assignor = Callable[
     [Mapping[str, MemberSpec], Mapping[bytes, TopicSpec]], dict[str, dict[bytes, tuple[int, ...]]]
 ]
 
-# By the names that members request. The first one is the default.
+# By the names that members request. The first assignor is the default.
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -1,13 +1,13 @@
 """Balance a group whose members subscribe to different topics.
 
-1. Members keep what they have and may still have.
+1. Members keep the partitions that they own and still subscribe to.
 2. A free partition goes to its least loaded subscriber, topics with the fewest subscribers first.
-3. While a member can be relieved, it is: the least loaded member receives from the nearest member that has at
-   least two partitions more. Nearest, as giver and receiver may share no topic: then partitions move along
-   a chain of members (the first gives to the second, the second something else to the third), one per link.
+3. The least loaded member receives from the nearest member that has at least two partitions more. Giver and
+   receiver may share no topic: then partitions move along a chain of members, one per link (the first
+   gives a partition to the second, the second gives another one to the third).
 
-Step 3 ends where no chain is left that would lessen the difference of its two ends, which is the best balance
-that the subscriptions allow. Each move narrows a gap, so it ends.
+Step 3 ends when no chain would reduce the difference between its two ends: the best balance that the
+subscriptions allow. Each move narrows a difference, so the step terminates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heapq import heapify, heapreplace
 
 from ottla.groups.assignors.spec import MemberSpec, TopicSpec
 
-# What a member holds: per topic, with newly assigned partitions after those that it had before.
+# The partitions of a member by topic, newly assigned ones last.
 _Holdings = dict[bytes, list[int]]
 
 
@@ -89,7 +89,7 @@ class _Table:
                     heapify(heap)
 
     def _nearer(self, heap: list[tuple[int, str]], racks: object) -> str:
-        """Among the equally least loaded, one in a rack of the partition; else the first."""
+        """Among the least loaded members, return one in a rack of the partition, else the first."""
         load, first = heap[0]
         near = (
             member_id
@@ -99,7 +99,7 @@ class _Table:
         return min(near, default=first)
 
     def _relieve(self) -> None:
-        """Step 3. Once a member cannot get more, all members that could reach it are settled with it."""
+        """Step 3. When a member cannot receive more, all members that can reach it are final as well."""
         unsettled = dict(self.load)
         while unsettled:
             receiver = min(unsettled, key=lambda each: (self.load[each], each))
@@ -116,8 +116,8 @@ class _Table:
                 member_id = taker
 
     def _nearest_giver(self, receiver: str) -> tuple[str | None, dict[str, tuple[str, bytes]]]:
-        """Breadth-first search for a member that can give: the giver, and per visited member its taker and
-        topic."""
+        """Search breadth-first for a member that can give; return it, and for each visited member the
+        receiver and the topic."""
         enough = self.load[receiver] + 2
         giver_of: dict[str, tuple[str, bytes]] = {}
         seen_topics: dict[bytes, None] = {}
@@ -148,7 +148,7 @@ class _Table:
         self.load[member_id] += 1
 
     def _take(self, member_id: str, topic_id: bytes) -> int:
-        """The last of the list: what the member got only now moves before what it had."""
+        """Take the last partition of the list: new partitions move before owned ones."""
         holdings = self.held[member_id]
         partition = holdings[topic_id].pop()
         if not holdings[topic_id]:

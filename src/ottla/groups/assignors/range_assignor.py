@@ -1,8 +1,8 @@
 """The `range` assignor: each topic in contiguous ranges over its subscribers.
 
-Subscribers are in one order for all topics: by instance id where they have one (so that a restart changes
-nothing), else by member id. Partition p of two topics with equally many partitions and the same subscribers
-therefore has one owner, which is what joins of co-partitioned topics need.
+Subscribers have the same order for all topics: by instance id if they have one (so that a restart changes
+nothing), else by member id. If two topics have the same number of partitions and the same subscribers,
+partition p of both has the same owner, as joins of co-partitioned topics require.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The input of an assignor: members with subscriptions and present partitions, topics with their sizes."""
+"""The input of an assignor: members with subscriptions and current partitions, topics with their sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 
 class MemberSpec:
-    """One member. `subscribed` names topics by id; ids that no topic has are left out of the assignment.
+    """One member. `subscribed` holds topic ids; unknown ids are left out of the assignment.
 
     `current` is the last assignment of the member, in any collection.
     """
@@ -28,7 +28,7 @@ class MemberSpec:
 
 
 class TopicSpec:
-    """One topic. `racks`, where known, has the racks of the replicas of each partition."""
+    """One topic. `racks`, if known, has the racks of the replicas of each partition."""
 
     __slots__ = ("partition_count", "racks")
 

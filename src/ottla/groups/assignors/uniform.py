@@ -1,10 +1,10 @@
-"""The `uniform` assignor: balanced, sticky, and near to the data where that costs nothing.
+"""The `uniform` assignor: balanced, sticky, and rack-aware for partitions that have to move.
 
-When all members subscribe to the same topics, a quota per member decides: no member has more than one
-partition more than another, members keep what they have up to their quota (those that hold more are first in
-line for the larger shares, so no other balanced assignment moves fewer), and what is left over goes round. A
-member in a rack with a replica is preferred for what has to move anyway; nothing moves for a rack alone.
-Other groups are balanced in ottla.groups.assignors.mixed.
+When all members subscribe to the same topics, each member has a quota. The numbers of partitions differ by at
+most one, members keep their partitions up to their quota (those that own more get the larger quotas first, so
+no other balanced assignment moves fewer), and the rest is assigned round-robin. A partition that has to move
+prefers a member in a rack with a replica; nothing moves for a rack alone. Other groups are balanced in
+ottla.groups.assignors.mixed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _quota_assignment(
 
 
 def _present(spec: MemberSpec, owners: dict[bytes, list[str | None]], member_id: str) -> list[_Partition]:
-    """What the member has and may keep; claims it in `owners`: of a double claim, the first counts."""
+    """Return the partitions that the member may keep, and claim them in `owners`; the first claim counts."""
     partitions: list[_Partition] = []
     for topic_id, numbers in spec.current.items():
         owner = owners.get(topic_id)
@@ -80,7 +80,7 @@ def _present(spec: MemberSpec, owners: dict[bytes, list[str | None]], member_id:
 def _cut(
     partitions: list[_Partition], kept: int, spec: MemberSpec, topics: Mapping[bytes, TopicSpec]
 ) -> list[_Partition]:
-    """Shorten the list to `kept` and return the rest: other racks first, then from every topic alike."""
+    """Shorten the list to `kept` and return the rest: other racks first, then evenly from all topics."""
     if len(partitions) <= kept:
         return []
     seen: dict[bytes, int] = {}
@@ -104,9 +104,9 @@ def _place_by_rack(
     held: dict[str, list[_Partition]],
     room: dict[str, int],
 ) -> list[_Partition]:
-    """Give what can stay in a rack to members there below their quota; return what is still free.
+    """Assign free partitions to members below their quota in a rack with a replica; return the rest.
 
-    Partitions with the least choice of racks come first, and go where the most room is left.
+    Partitions with the fewest racks come first, and go to the rack with the most unused quota.
     """
     by_rack: dict[str, list[str]] = {}
     rack_room: dict[str, int] = {}
@@ -143,7 +143,7 @@ def _place_by_rack(
 def _deal(
     free: list[_Partition], held: dict[str, list[_Partition]], room: dict[str, int], larger_quotas: int
 ) -> None:
-    """Go round the members below their quota; the last go as the larger shares to members at the quota."""
+    """Assign round-robin to members below their quota, then the larger quotas to members at their quota."""
     at = 0
     hands = [member_id for member_id, spare in room.items() if spare > 0]
     while hands:

@@ -1,1 +1,1 @@
-"""The classic group protocol: members join, a leader among them assigns, and a generation is born."""
+"""The classic group protocol: members join, and a leader among them computes the assignment."""

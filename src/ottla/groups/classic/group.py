@@ -3,12 +3,12 @@
     Empty ----- first member ----> PreparingRebalance ---- all have joined, ----> CompletingRebalance
       ^                              ^   ^      |           or time is up             |        |
       |                              |   |      |                                     |        | the leader's
-      +--- nobody is left -----------|---|------+                                     |        v assignment
+      +--- no member is left --------|---|------+                                     |        v assignment
                                      |   +--- join, leave, time-out ------------------+      Stable
                                      +------- join, leave, time-out ----------------------------+
 
-A group that is not there is Dead. Only Empty and Stable are in the log: a new coordinator finds a group as
-it was before the rebalance that was going on, and members that take part in one join again.
+A group that does not exist is Dead. Only Empty and Stable are in the log: a new coordinator loads a group in
+its state before the rebalance in progress, and its members rejoin.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
 class ClassicGroup(Group):
-    """`protocol` is the type that all members share, `protocol_name` what they chose for this generation."""
+    """`protocol` is the protocol type of all members, `protocol_name` the protocol of this generation."""
 
     __slots__ = (
         "generation",
@@ -63,28 +63,28 @@ class ClassicGroup(Group):
         self.state = EMPTY
         self.state_since_ms = -1
         self.generation = 0
-        self.protocol: str | None = None  # None: no member was ever in it, offsets are all it has
+        self.protocol: str | None = None  # None: the group never had a member, only offsets
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
-        # How many members speak each protocol.
+        # The number of members that support each protocol.
         self.protocol_counts: dict[str, int] = {}
-        # Topics that members read; None if that cannot be known.
+        # Topics that members subscribe to; None if unknown.
         self.subscribed: dict[str, None] | None = None
-        # Member ids that were given out and not yet used, with the end of their session.
+        # Member ids that were returned and not used yet, with the end of their session.
         self.pending_members: dict[str, Timer] = {}
         # Members that have not sent their SyncGroup in this generation.
         self.pending_sync: dict[str, None] = {}
         self.joining_count = 0
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
-        # The rebalance began in an empty group, so it waits for more to come; has anyone come since?
+        # The rebalance began in an empty group and waits for more members. Has any joined since?
         self.is_initial = False
         self.newcomers = False
         self.initial_remaining_ms = 0
 
-    # What every group can say.
+    # The interface of Group.
 
     @property
     def state_name(self) -> str:
@@ -116,8 +116,8 @@ class ClassicGroup(Group):
                 return ErrorCode.ILLEGAL_GENERATION
         elif not transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        # A member that knows this generation and has no assignment in it yet has nothing to commit. Commits
-        # in transactions are bound by these: those of old clients do not even name a member.
+        # A member without an assignment in this generation has nothing to commit. These checks also apply to
+        # commits in transactions; those of old clients name no member.
         if self.state == COMPLETING and not transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -126,7 +126,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
-        # What members of other protocols read is not to be known, so nothing of theirs may be deleted.
+        # The topics of members with other protocols are unknown, so none of their offsets may be deleted.
         if self.state != EMPTY and self.protocol != CONSUMER_PROTOCOL_TYPE:
             return ErrorCode.NON_EMPTY_GROUP
         return ErrorCode.NONE
@@ -138,7 +138,7 @@ class ClassicGroup(Group):
         if self.protocol is None:
             return commit_ms
         if self.state == EMPTY:
-            # An admin may commit for a group that has long been empty: that counts as use.
+            # An admin may commit for a group that has been empty for long: that counts as use.
             return max(self.state_since_ms, commit_ms)
         if self.state == STABLE and self.subscribed is not None and topic not in self.subscribed:
             return commit_ms
@@ -169,7 +169,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols fits the group; any member fits an empty one."""
+        """Whether a member with these protocols can join; any member can join an empty group."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol:
@@ -202,7 +202,7 @@ class ClassicGroup(Group):
         member.has_left()
 
     def rename(self, member: ClassicMember, member_id: str) -> None:
-        """The static member came back under another member id."""
+        """Change the member id of a static member that rejoined."""
         assert member.instance_id is not None
         old_id = member.member_id
         del self.members[old_id]
@@ -237,7 +237,7 @@ class ClassicGroup(Group):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Keep the leader if it has joined, else choose the first that has. False if none has."""
+        """Keep the leader if it has joined, else take the first member that has. False if none has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.is_joining:
             return True
@@ -248,7 +248,7 @@ class ClassicGroup(Group):
         return False
 
     def select_protocol(self) -> str:
-        """Every member votes for the first of its protocols that all speak."""
+        """Every member votes for the first of its protocols that all members support."""
         everybody = len(self.members)
         candidates = {name: count for name, count in self.protocol_counts.items() if count == everybody}
         votes: dict[str, int] = {}
@@ -258,13 +258,13 @@ class ClassicGroup(Group):
         return max(votes, key=votes.__getitem__)
 
     def topics_of(self, member: ClassicMember) -> list[str] | None:
-        """What the member reads; None if its metadata does not say."""
+        """Return the topics that the member subscribes to; None if its metadata does not name them."""
         if self.protocol != CONSUMER_PROTOCOL_TYPE:
             return None
         return subscribed_topics(member.metadata(self.protocol_name or ""))
 
     def find_subscribed(self) -> None:
-        """Note which topics the members read, where their metadata says so."""
+        """Collect the topics that members subscribe to, as far as their metadata names them."""
         self.subscribed = None
         if self.protocol != CONSUMER_PROTOCOL_TYPE:
             return

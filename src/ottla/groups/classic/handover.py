@@ -1,8 +1,8 @@
-"""Partitions in transit from one cooperative member to another, as far as metadata and assignments show.
+"""Partitions that move between cooperative members, as far as metadata and assignments show.
 
-A cooperative leader assigns nothing that another member still has. A member that must revoke does so, and
-joins again: the group's second rebalance gives it away. A static member that dies in between does not join
-again. Its successor owns nothing and revokes nothing, so no member would trigger that rebalance.
+A cooperative leader does not assign a partition that another member still owns. The owner revokes it and
+rejoins, and the second rebalance assigns it. If a static member dies in between, its replacement owns and
+revokes nothing, so no member would trigger that second rebalance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_left_behind(group: ClassicGroup, member: ClassicMember) -> bool:
             return False
         given = {key: None for each in group.members.values() for key in _assigned(each.assignment)}
     except DecodeError:
-        return False  # clients may put anything there
+        return False  # clients may send arbitrary bytes
     return any(key not in given for key in owned)
 
 

@@ -1,4 +1,4 @@
-"""JoinGroup in a classic group: newcomers, members that come again, and static members under a new id."""
+"""JoinGroup in a classic group: new members, members that rejoin, and static members with a new id."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Join:
         if group.state == EMPTY:
             return True
         if group.state == PREPARING:
-            # Members of a group that has become too large race for the places that there are.
+            # In a group that is larger than allowed, the first members to rejoin stay.
             return (member is not None and member.is_joining) or group.joining_count < size_max
         return member is not None or len(group.members) < size_max
 
@@ -100,7 +100,7 @@ class Join:
         outcome.reply = refused_join("", ErrorCode.GROUP_MAX_SIZE_REACHED)
         self.rebalancing.complete_if_joined(outcome, group, now_ms)
 
-    # Newcomers.
+    # New members.
 
     def _join_newcomer(
         self,
@@ -147,7 +147,7 @@ class Join:
         trigger = member_trigger(MEMBER_JOINED, member, now_ms, request.reason)
         self.rebalancing.prepare(outcome, group, trigger, now_ms)
 
-    # Members that come again.
+    # Members that rejoin.
 
     def _join_again(
         self,
@@ -174,7 +174,7 @@ class Join:
             trigger = member_trigger(what, member, now_ms, request.reason)
             self.rebalancing.prepare(outcome, group, trigger, now_ms)
         else:
-            # Its response was lost, or it requests a rebalance without a reason.
+            # The response was lost, or the member requests a rebalance without a reason.
             self.rebalancing.extend_session(group, member, now_ms)
             response = joined_response(group, member)
             if group.state == STABLE:
@@ -182,9 +182,9 @@ class Join:
             outcome.reply = response
 
     def _update(self, group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
-        """Take what the member says now. True if it reads other topics, as far as that can be known.
+        """Update the member from the request. True if its subscription changed, as far as that is known.
 
-        Its metadata may change without that: members of a cooperative group note in it what they own.
+        Metadata may change without it: members of a cooperative group also put their owned partitions there.
         """
         before = group.topics_of(member)
         group.set_protocols(member, protocols_of(request))
@@ -203,7 +203,7 @@ class Join:
         ctx: RequestContext,
         now_ms: int,
     ) -> None:
-        """The same instance under a new member id: it was started again, or there are two of it."""
+        """Handle an instance with a new member id: it was restarted, or the instance id is used twice."""
         assert request.group_instance_id is not None
         old_leader_id = group.leader_id
         member = group.members[group.static_members[request.group_instance_id]]
@@ -232,21 +232,21 @@ class Join:
         ctx: RequestContext,
         now_ms: int,
     ) -> None:
-        """It gets its previous assignment by SyncGroup; no other member notices."""
+        """SyncGroup returns its previous assignment; the other members are not affected."""
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         self.context.write(outcome, *group_record(group, assignments, now_ms), now_ms)
         response = joined_response(group, member)
         if ctx.api_version >= JOIN_GROUP_SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = member.member_id == group.leader_id
         else:
-            # An older client that is named the leader would assign: it gets its previous id.
+            # An older client that is named as leader would assign, so the response has the previous id.
             response.leader = old_leader_id
             response.members = []
         outcome.reply = response
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """In the order of the request; of two with the same name the first counts."""
+    """Return the protocols in the order of the request; the first of a name counts."""
     named: dict[str, bytes] = {}
     for protocol in request.protocols:
         named.setdefault(protocol.name, bytes(protocol.metadata))
@@ -254,5 +254,5 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    # The first version had none.
+    # Version 0 has no rebalance timeout.
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

@@ -1,4 +1,4 @@
-"""LeaveGroup in a classic group: a member goes, or an admin removes some."""
+"""LeaveGroup in a classic group: a member leaves, or an admin removes members."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Leave:
             if triggers:
                 self.rebalancing.prepare(outcome, group, triggers[-1], now_ms)
             elif group.state == PREPARING:
-                # The others may have waited for a member that never joined.
+                # The other members may have been waiting for a member that never joined.
                 self.rebalancing.complete_if_joined(outcome, group, now_ms)
         return outcome
 
@@ -70,7 +70,7 @@ class Leave:
         member_id = identity.member_id
         what = MEMBER_LEFT
         if not member_id and identity.group_instance_id is not None:
-            # An admin knows static members by their instance alone.
+            # An admin identifies static members by instance id alone.
             what = MEMBER_REMOVED
             member_id = group.static_members.get(identity.group_instance_id, "")
         code = group.check_member(member_id, identity.group_instance_id)

@@ -1,11 +1,11 @@
-"""A member of a classic group: what the log says of it, and what it waits for."""
+"""A member of a classic group: its durable state, and its waiting requests."""
 
 from __future__ import annotations
 
 from ottla.machines.outcome import Token
 from ottla.machines.timers import Timer
 
-# (name, metadata) in the order in which the member likes them.
+# (name, metadata) in the member's order of preference.
 Protocols = tuple[tuple[str, bytes], ...]
 
 
@@ -51,7 +51,7 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.session: Timer | None = None
-        # Has joined but was never in a generation: it may not know its member id yet.
+        # Has joined but was in no generation yet: it may not know its member id.
         self.is_new = False
         self.is_joining = False
         self.join_token: Token = None
@@ -60,21 +60,21 @@ class ClassicMember:
         self.sync_token: Token = None
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Its metadata under that protocol; empty if it does not speak it."""
+        """Return its metadata for the protocol; empty if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def vote(self, candidates: dict[str, int]) -> str:
-        """The first of its protocols that all speak."""
+        """Return the first of its protocols that all members support."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
-        raise AssertionError(f"{self.member_id} speaks none of {list(candidates)}")
+        raise AssertionError(f"{self.member_id} supports none of {list(candidates)}")
 
     def has_left(self) -> None:
-        """Let go of the timer, which the heap keeps alive."""
+        """Discard the timer: the heap would keep the member alive."""
         if self.session is not None:
             self.session.discard()
             self.session = None

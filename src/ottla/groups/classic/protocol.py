@@ -24,7 +24,7 @@ from ottla.protocol.versions import SYNC_GROUP_PROTOCOL_NAME_SINCE
 
 
 class ClassicProtocol:
-    """The group of a request, if there is one, is a classic one: the shard has seen to that."""
+    """The group of a request, if it exists, is a classic group: the shard checks that first."""
 
     __slots__ = ("_join", "_leave", "context", "rebalancing")
 
@@ -65,13 +65,13 @@ class ClassicProtocol:
         if not group.pending_sync and group.sync_timer is not None:
             group.sync_timer.clear()
         if group.state != COMPLETING:
-            # The response gives the member its partitions: its session must not end right after.
+            # The response has the member's partitions: its session must not end right after it.
             self.rebalancing.extend_session(group, member, now_ms)
             return Outcome(sync_response(ErrorCode.NONE, group, member))
         outcome = Outcome()
         self.rebalancing.park_sync(outcome, member, ctx)
         if request.member_id == group.leader_id:
-            # Only members get something, and all of them do.
+            # Every member gets an assignment, possibly an empty one; unknown member ids get none.
             given = {each.member_id: bytes(each.assignment) for each in request.assignments}
             self.rebalancing.become_stable(outcome, group, given, now_ms)
         return outcome
@@ -115,7 +115,7 @@ class ClassicProtocol:
         return Outcome(HeartbeatResponse())
 
     def keep_session(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-        """A commit is a sign of life as well."""
+        """Extend the session: a commit counts as a heartbeat."""
         member = group.members.get(member_id)
         if member is not None:
             self.rebalancing.extend_session(group, member, now_ms)

@@ -1,4 +1,4 @@
-"""How a classic group gets from one generation to the next: what requests and timers set in motion."""
+"""Rebalances of a classic group: the transitions that requests and timers trigger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group_response import SyncGroupResponse
 
-# Member ids that were handed out and not used: beyond this number the oldest are forgotten.
+# The limit of member ids that were returned and not used; beyond it the oldest are dropped.
 PENDING_MEMBERS_MAX = 10_000
 JOIN_WAIT_MS_MIN = 1000
 
@@ -28,10 +28,10 @@ class Rebalancing:
     def __init__(self, context: ShardContext) -> None:
         self.context = context
 
-    # Into a rebalance.
+    # The start of a rebalance.
 
     def prepare(self, outcome: Outcome, group: ClassicGroup, trigger: Trigger, now_ms: int) -> None:
-        """Call the members together again; in the middle of joining, see whether that is now done."""
+        """Start a rebalance; if members are joining already, check whether all have joined."""
         group.history.trigger(trigger)
         if group.state == PREPARING:
             self.complete_if_joined(outcome, group, now_ms)
@@ -59,7 +59,7 @@ class Rebalancing:
             self.complete(outcome, group, now_ms)
 
     def complete_if_joined(self, outcome: Outcome, group: ClassicGroup, now_ms: int) -> None:
-        """The first rebalance of a group waits its full delay: more members may come."""
+        """The first rebalance of a group waits for its full delay: more members may join."""
         if group.state == PREPARING and not group.is_initial and group.has_all_joined:
             self.complete(outcome, group, now_ms)
 
@@ -88,7 +88,7 @@ class Rebalancing:
     # A new generation.
 
     def complete(self, outcome: Outcome, group: ClassicGroup, now_ms: int) -> None:
-        """Those that have joined are the next generation; static members stay although they have not."""
+        """Begin the next generation with the members that have joined, and all static members."""
         if group.join_timer is not None:
             group.join_timer.clear()
         for member in [*group.members.values()]:
@@ -98,8 +98,8 @@ class Rebalancing:
         if not group.members:
             self._become_empty(outcome, group, now_ms)
         elif not group.elect_leader():
-            # Static members only, and none of them is back: there is nobody to go on with. They may have
-            # asked for no time at all, and the broker must not spend all of its own on them.
+            # Only static members are left, and none has rejoined. Their rebalance timeout may be 0: the
+            # broker must not loop on it.
             self._await_joins(group, now_ms + max(group.rebalance_timeout_ms, JOIN_WAIT_MS_MIN))
         else:
             self._begin_generation(outcome, group, now_ms)
@@ -142,7 +142,7 @@ class Rebalancing:
     def become_stable(
         self, outcome: Outcome, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int
     ) -> None:
-        """The leader has assigned: all that wait for it get their share."""
+        """Store the leader's assignment and answer the waiting SyncGroup requests."""
         assert group.state == COMPLETING, group.state
         self.context.write(outcome, *group_record(group, assignments, now_ms), now_ms)
         for member in group.members.values():
@@ -165,8 +165,8 @@ class Rebalancing:
     def _session_is_over(
         self, group: ClassicGroup, member: ClassicMember, outcome: Outcome, now_ms: int
     ) -> None:
-        # While its request waits here, the member may be unable to send heartbeats; the answer begins another
-        # session. Not so a newcomer, who may have given up and come again under another id.
+        # While its request waits, a member may be unable to send heartbeats; the response starts a new
+        # session. A new member is removed: its client may have retried under another id.
         if (member.is_joining or member.is_syncing) and not member.is_new:
             return
         trigger = member_trigger(SESSION_TIMED_OUT, member, now_ms)
@@ -174,12 +174,12 @@ class Rebalancing:
         self.prepare(outcome, group, trigger, now_ms)
 
     def drop(self, outcome: Outcome, group: ClassicGroup, member: ClassicMember) -> None:
-        """Out of the group; what the group does then is up to the caller."""
+        """Remove the member; the caller decides whether the group rebalances."""
         self.answer_waiting(outcome, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member)
 
     def await_pending(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
-        """A member id was given out: the group waits for it until then."""
+        """Wait until `deadline_ms` for a member with an id that was returned to a client."""
         if len(group.pending_members) >= PENDING_MEMBERS_MAX:
             group.pending_members.pop(next(iter(group.pending_members))).discard()
         action = partial(self._pending_is_over, group, member_id)
@@ -192,7 +192,7 @@ class Rebalancing:
     def park_join(
         self, outcome: Outcome, group: ClassicGroup, member: ClassicMember, ctx: RequestContext
     ) -> None:
-        """The member's JoinGroup waits for the others. Its client has dropped an earlier one."""
+        """Hold the member's JoinGroup until the others have joined. It replaces an earlier one."""
         if member.is_joining:
             outcome.answer(member.join_token, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         else:
@@ -212,7 +212,7 @@ class Rebalancing:
     def answer_waiting(
         self, outcome: Outcome, group: ClassicGroup, member: ClassicMember, code: ErrorCode
     ) -> None:
-        """Any waiting request of the member gets the error."""
+        """Answer the waiting requests of the member with the error."""
         if member.is_joining:
             name = member.member_id if code != ErrorCode.UNKNOWN_MEMBER_ID else ""
             self.answer_join(outcome, group, member, refused_join(name, code))
@@ -244,7 +244,7 @@ def refused_join(member_id: str, code: ErrorCode) -> JoinGroupResponse:
 
 
 def joined_response(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
-    """The generation as a member sees it; the leader also gets the members, to assign to them."""
+    """Return the generation for a member; the leader also gets the list of members."""
     is_leader = member.member_id == group.leader_id
     return JoinGroupResponse(
         generation_id=group.generation,

@@ -14,7 +14,7 @@ from ottla.protocol.messages.group_metadata_value import GroupMetadataValue, Mem
 def group_record(
     group: ClassicGroup, assignments: dict[str, bytes], now_ms: int
 ) -> tuple[GroupMetadataKey, GroupMetadataValue]:
-    """The current state of the group: with these assignments, or empty."""
+    """Return the record of the group's current state: with these assignments, or empty."""
     name = group.protocol_name
     members = [
         MemberMetadata(
@@ -41,7 +41,7 @@ def group_record(
 
 
 def empty_group_record(group_id: str, now_ms: int) -> tuple[GroupMetadataKey, GroupMetadataValue]:
-    """A group that is just being made."""
+    """Return the record of a new group."""
     value = GroupMetadataValue(
         protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=now_ms
     )
@@ -49,7 +49,7 @@ def empty_group_record(group_id: str, now_ms: int) -> tuple[GroupMetadataKey, Gr
 
 
 def classic_group(context: ShardContext, group_id: str) -> ClassicGroup:
-    """The group; made if it is not there. It takes the place of a group of another type."""
+    """Return the group; create it if it does not exist. It replaces a group of another type."""
     group = context.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         return group
@@ -65,7 +65,7 @@ def apply_group(context: ShardContext, key: Message, value: Message | None, time
     assert isinstance(key, GroupMetadataKey)
     if value is None:
         group = context.groups.get(key.group)
-        # With a group of another type, this is what remains of the time before it changed.
+        # If the group has another type by now, this is the tombstone of its classic state.
         if group is not None and group.TYPE == CLASSIC:
             del context.groups[key.group]
             group.discard()
@@ -79,7 +79,7 @@ def apply_group(context: ShardContext, key: Message, value: Message | None, time
     recorded = {member.member_id: member for member in value.members}
     for known in [*group.members.values()]:
         if known.member_id not in recorded:
-            assert not known.is_joining and not known.is_syncing, "only a load may drop members like this"
+            assert not known.is_joining and not known.is_syncing, "only a load may drop waiting members"
             group.remove(known)
     for metadata in value.members:
         member = group.members.get(metadata.member_id)
@@ -99,13 +99,13 @@ def _renew(group: ClassicGroup, member: ClassicMember, metadata: MemberMetadata,
     member.client_host = metadata.client_host
     member.session_timeout_ms = metadata.session_timeout
     member.rebalance_timeout_ms = _rebalance_timeout_ms(metadata)
-    # The record knows the chosen protocol alone, the member itself may know more.
+    # The record has the selected protocol alone; the member in memory may have more.
     if member.metadata(protocol_name) != metadata.subscription:
         group.set_protocols(member, ((protocol_name, bytes(metadata.subscription)),))
 
 
 def _rebalance_timeout_ms(metadata: MemberMetadata) -> int:
-    # The first version of the record had none.
+    # Version 0 of the record has no rebalance timeout.
     return metadata.session_timeout if metadata.rebalance_timeout < 0 else metadata.rebalance_timeout
 
 

@@ -1,6 +1,6 @@
 """The part of a consumer's metadata that the coordinator may read: the topics it subscribes to.
 
-All versions of the subscription begin alike (version, topics), so this reads the ones to come as well.
+All versions of the subscription begin with version and topics, so later versions can be read as well.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _VERSION_AND_COUNT = Struct(">hi")
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """None for bytes that are no subscription: clients may put anything there."""
+    """Return None if the bytes are not a subscription: clients may send arbitrary bytes."""
     try:
         version, count = _VERSION_AND_COUNT.unpack_from(metadata)
-        # Every topic takes two bytes at least.
+        # Every topic takes at least two bytes.
         if version < 0 or not 0 <= count <= len(metadata) // 2:
             return None
         topics = []

@@ -1,1 +1,1 @@
-"""KIP-848 consumer groups: the coordinator assigns, members reconcile one by one."""
+"""KIP-848 consumer groups: the coordinator assigns partitions, members reconcile independently."""

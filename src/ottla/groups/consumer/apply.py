@@ -1,7 +1,7 @@
-"""The records of consumer groups, made into state: the only code that changes what a group is.
+"""Apply the records of consumer groups: the only code that changes their durable state.
 
-After compaction records come in any order within a group (a member's metadata may be younger than its
-assignment), so every record makes what it needs, and a tombstone for something unknown is nothing.
+Compaction changes the order of records within a group (a member's metadata may follow its assignment), so
+every record creates what it needs, and a tombstone for something unknown is ignored.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ConsumerAppliers:
         group.metadata_hash = value.metadata_hash
 
     def partition_metadata(self, key: Message, value: Message | None, timestamp_ms: int) -> None:
-        """Written by older coordinators in place of the metadata hash: nothing follows from it."""
+        """Ignore the record: older coordinators wrote it in place of the metadata hash."""
 
     def member_metadata(self, key: Message, value: Message | None, timestamp_ms: int) -> None:
         key = cast(ConsumerGroupMemberMetadataKey, key)
@@ -187,7 +187,7 @@ class ConsumerAppliers:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _made(self, group_id: str) -> ConsumerGroup:
-        """Return the group, created if need be. It takes over the history of a group of another type."""
+        """Return the group; create it if it does not exist, with the history of a group of another type."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -213,7 +213,7 @@ def _forget_instance(group: ConsumerGroup, member: Member) -> None:
 
 
 def _release(group: ConsumerGroup, member: Member) -> None:
-    """Take the member's partitions from it, save what another has by now."""
+    """Release the member's partitions, except those that another member owns by now."""
     for held in (member.assigned, member.revoking):
         for topic_id, partitions in held.items():
             owners = group.owners.get(topic_id)
@@ -227,7 +227,7 @@ def _release(group: ConsumerGroup, member: Member) -> None:
 
 
 def _read_assigned(topics: list[TopicPartitions], member_epoch: int) -> Assigned:
-    """Without epochs (an older coordinator wrote it) a partition is as old as the member's epoch."""
+    """Read assigned partitions. Without epochs (in older records) the member's epoch applies."""
     assigned: Assigned = {}
     for topic in topics:
         epochs = topic.assignment_epochs

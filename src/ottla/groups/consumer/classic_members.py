@@ -1,8 +1,8 @@
-"""Members of a consumer group that speak the classic protocol: the coordinator assigns to them as well.
+"""Members of a consumer group that use the classic protocol: the coordinator assigns to them as well.
 
-JoinGroup is answered at once, with the member's epoch as generation and no members to assign to: the
-coordinator has assigned, and SyncGroup gives the member's share. Where the member must revoke something or
-can get more, its heartbeats call for a rebalance, as it knows them: it joins again and says what it owns.
+JoinGroup is answered at once, with the member's epoch as generation and no list of members: the coordinator
+has assigned, and SyncGroup returns the member's assignment. If the member must revoke partitions or can get
+more, its heartbeats are answered with REBALANCE_IN_PROGRESS: it rejoins and reports what it owns.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ClassicMembers:
         self, group: ConsumerGroup, request: JoinGroupRequest, ctx: RequestContext, now_ms: int
     ) -> Outcome:
         if len(request.member_id) > ID_LENGTH_MAX:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "nobody was given such an id")
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "the member id was not assigned by this group")
         subscription = _check_protocols(group, request)
         context = self._membership.context
         config = context.config
@@ -99,7 +99,7 @@ class ClassicMembers:
             if request.group_instance_id is None and ctx.api_version >= JOIN_GROUP_MEMBER_ID_REQUIRED_SINCE:
                 outcome.reply = refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
                 return outcome
-        old = self._make_way(outcome, group, member_id, request, now_ms)
+        old = self._replaced_member(outcome, group, member_id, request, now_ms)
         member, trigger = self._update(outcome, group, member_id, request, subscription, ctx, now_ms)
         self._membership.refresh(outcome, group, trigger, now_ms)
         self._membership.assign_if_due(outcome, group, now_ms)
@@ -113,7 +113,7 @@ class ClassicMembers:
             protocol_name=request.protocols[0].name,
         )
         if old is not None and self._migration.may_turn_classic(group, []):
-            # The last one of the new protocol is back as one of the old. It joins the classic group at once.
+            # The last member of the new protocol rejoins with the classic one: it joins the classic group.
             made = self._migration.turn_classic_as_is(outcome, group, now_ms)
             outcome.reply.generation_id = made.generation
             outcome.reply.protocol_name = made.protocol_name
@@ -122,18 +122,18 @@ class ClassicMembers:
         self._membership.expect_progress(group, member, now_ms)
         return outcome
 
-    def _make_way(
+    def _replaced_member(
         self, outcome: Outcome, group: ConsumerGroup, member_id: str, request: JoinGroupRequest, now_ms: int
     ) -> Member | None:
-        """A static member comes back under a new id: the one that it replaces, if there is one."""
+        """Return the member that a static member with a new id replaces, if any."""
         if request.group_instance_id is None:
             return None
         old = group.static_member(request.group_instance_id)
         if request.member_id:
             if old is None:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no such instance")
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this instance id")
             if old.member_id != request.member_id:
-                raise Refused(ErrorCode.FENCED_INSTANCE_ID, "the instance is another member")
+                raise Refused(ErrorCode.FENCED_INSTANCE_ID, "the instance id belongs to another member")
             return None
         if old is not None:
             self._membership.replace_static(outcome, group, old, member_id, now_ms)
@@ -199,7 +199,7 @@ class ClassicMembers:
             first.name,
         ):
             return Outcome(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        # One that has to revoke something has joined for that; it must go through with it before the next.
+        # A member that has to revoke partitions rejoined for that: it must sync before it rejoins.
         if member.epoch < group.assignment_epoch and member.state != UNREVOKED_PARTITIONS:
             self._expect_join(group, member, now_ms)
             return Outcome(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -254,7 +254,7 @@ class ClassicMembers:
             try:
                 member = _leaving_member(group, identity)
                 if member.member_id in gone:
-                    raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "it has left already")
+                    raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "the member has already left")
                 gone[member.member_id] = member
                 what = MEMBER_LEFT if identity.member_id else MEMBER_REMOVED
                 triggers.append(trigger_of(what, member, now_ms, identity.reason or ""))
@@ -276,7 +276,7 @@ class ClassicMembers:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """All members of the classic protocol must have a protocol in common, should the group be downgraded."""
+    """All members of the classic protocol must share a protocol, in case the group is downgraded."""
     names = [protocol.name for protocol in request.protocols]
     others = [
         member
@@ -298,16 +298,16 @@ def _known_member(group: ConsumerGroup, member_id: str, instance_id: str | None)
     else:
         member = group.static_member(instance_id)
         if member is not None and member.member_id != member_id:
-            raise Refused(ErrorCode.FENCED_INSTANCE_ID, "the instance is another member")
+            raise Refused(ErrorCode.FENCED_INSTANCE_ID, "the instance id belongs to another member")
     if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no such member")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no such member")
     return member
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
     member = _known_member(group, member_id, instance_id)
     if not member.uses_classic_protocol:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "the member does not speak this protocol")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "the member does not use the classic protocol")
     return member
 
 
@@ -317,12 +317,12 @@ def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> Member:
     # An admin client names static members by instance id alone, and may remove those of either protocol.
     member = group.static_member(identity.group_instance_id)
     if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no such instance")
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this instance id")
     return member
 
 
 def _is_all_released(group: ConsumerGroup, member: Member) -> bool:
-    """Could the member have all of its target now?"""
+    """Whether no other member owns a partition of the member's target."""
     for topic_id, partitions in group.targets.get(member.member_id, {}).items():
         for partition in partitions:
             if group.owner(topic_id, partition) not in (None, member.member_id):

@@ -17,7 +17,7 @@ ASSIGNING: Final = "Assigning"
 RECONCILING: Final = "Reconciling"
 STABLE: Final = "Stable"
 
-# From this version on a commit says the member's epoch by name.
+# The first version of OffsetCommit that carries the member epoch.
 OFFSET_COMMIT_WITH_EPOCH: Final = 9
 
 
@@ -54,12 +54,12 @@ class ConsumerGroup(Group):
         self.static_ids: dict[str, str] = {}  # member id by instance id
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
-        # The member that has a partition, or has not confirmed its revocation.
+        # The member that owns a partition, or has not confirmed its revocation.
         self.owners: dict[bytes, dict[int, str]] = {}
 
-        # The epoch of the topics view under which metadata_hash was last found right.
+        # The epoch of the topics view for which metadata_hash was last verified.
         self.topics_epoch = -1
-        # The topics in metadata_hash, to find the one that has changed; empty if not known.
+        # The topics in metadata_hash, to report which topic has changed; empty if unknown.
         self.topic_hashes: dict[str, int] = {}
         self.regex_looked_ms = -1 << 62
         self.assignment_timer: Timer | None = None
@@ -100,7 +100,7 @@ class ConsumerGroup(Group):
             return ErrorCode.NONE if generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
         if api_version < OFFSET_COMMIT_WITH_EPOCH and not transactional:
             return ErrorCode.UNSUPPORTED_VERSION
-        # A smaller one is checked again, partition by partition.
+        # A smaller epoch is checked for each partition (check_partition_commit).
         return ErrorCode.NONE if 0 <= generation <= member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_partition_commit(
@@ -131,7 +131,7 @@ class ConsumerGroup(Group):
     def offsets_expire_from_ms(self, topic: str, commit_ms: int) -> int | None:
         if self.is_subscribed_to(topic):
             return None
-        # The last epoch of an empty group began when it became so: until then its offsets were in use.
+        # The last epoch of an empty group began when it became empty: until then its offsets were in use.
         return commit_ms if self.members else max(commit_ms, self.epoch_since_ms)
 
     def tombstones(self) -> list[Record]:
@@ -180,7 +180,7 @@ class ConsumerGroup(Group):
         return None if partitions is None else partitions.get(partition)
 
     def preferred_assignor(self, default: str) -> str:
-        """The assignor that most members request; among equals, the one requested first."""
+        """Return the assignor that most members request; on a tie, the one requested first."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor:

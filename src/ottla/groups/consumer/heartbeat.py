@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the one request by which members of consumer groups join, stay, move and leave."""
+"""ConsumerGroupHeartbeat: the request by which members join, stay in, reconcile with and leave a group."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ottla.groups.consumer.migration import Migration
 
 
-# What fits into the key of a record in any encoding.
+# An id of this length fits into the key of a record in any encoding.
 ID_LENGTH_MAX = 8000
 
 Owned = dict[bytes, frozenset[int]]
@@ -53,7 +53,7 @@ def refuse_group_full(group: ConsumerGroup, member_id: str, instance_id: str | N
     if member_id in group.members or (instance_id is not None and instance_id in group.static_ids):
         return
     if len(group.members) >= max_size:
-        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {max_size} members already")
+        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group already has {max_size} members")
 
 
 class Heartbeats:
@@ -81,7 +81,7 @@ class Heartbeats:
                 ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=str(refused))
             )
 
-    # The common case: a member that is where it should be says that it is alive.
+    # The common case: a member that has reconciled reports that it is alive.
 
     def _is_steady(
         self, group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest
@@ -104,7 +104,7 @@ class Heartbeats:
     def _steady(self, group: ConsumerGroup, member: Member, now_ms: int) -> Outcome:
         config = self._membership.context.config
         assert member.session is not None
-        # Not armed but put off: see Timer. A shorter timeout counts from the next look at the timer on.
+        # Move the deadline without arming the timer: see Timer. A shorter timeout applies when it next fires.
         member.session.deadline_ms = now_ms + session_timeout_ms(config, group.group_id)
         return Outcome(
             ConsumerGroupHeartbeatResponse(
@@ -114,7 +114,7 @@ class Heartbeats:
             )
         )
 
-    # What a request must be.
+    # Validation.
 
     def _check(self, request: ConsumerGroupHeartbeatRequest, ctx: RequestContext) -> None:
         if not request.group_id.strip():
@@ -133,9 +133,9 @@ class Heartbeats:
             _check_joining(request)
         elif epoch == LEAVING_STATIC:
             if request.instance_id is None:
-                raise Refused(ErrorCode.INVALID_REQUEST, "only a static member can leave for a restart")
+                raise Refused(ErrorCode.INVALID_REQUEST, "only a static member can leave temporarily")
         elif epoch < LEAVING:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"the member epoch {epoch} is not valid")
+            raise Refused(ErrorCode.INVALID_REQUEST, f"the member epoch {epoch} is invalid")
         assignors = self._membership.assignors
         if request.server_assignor is not None and request.server_assignor not in assignors:
             raise Refused(
@@ -152,10 +152,10 @@ class Heartbeats:
                 ) from error
 
     def _find(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, Member]:
-        """The member that the request says to come from."""
+        """Return the member that sent the request."""
         group = self._membership.context.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            # Also where the group is unknown: clients then rejoin, which creates the group.
+            # Also if the group is unknown: clients then rejoin, which creates the group.
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"no member {request.member_id!r} in this group")
         if request.instance_id is not None:
             member = group.static_member(request.instance_id)
@@ -196,7 +196,9 @@ class Heartbeats:
             _, member = self._find(request)
             _check_epoch(member, request.member_epoch, owned)
         if member is not None and member.state == UNKNOWN_STATE and (owned is None or owned):
-            raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, "the member's state is not known here")
+            raise Refused(
+                ErrorCode.FENCED_MEMBER_EPOCH, "the state of the member is unknown to this broker version"
+            )
         had = None if member is None else member.assigned
 
         group, member, trigger = self._update(outcome, request, member, ctx, now_ms)
@@ -205,7 +207,7 @@ class Heartbeats:
         self._membership.reconcile(outcome, group, member, owned, now_ms)
         self._membership.keep_alive(group, member, now_ms)
 
-        # In full, or because it changed, or because the member has something else.
+        # The request is full, the assignment changed, or the member reports other partitions.
         with_assignment = (
             request.member_epoch == JOINING
             or member.assigned != had
@@ -216,7 +218,7 @@ class Heartbeats:
         return outcome
 
     def _join(self, outcome: Outcome, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Member | None:
-        """Make room for the member; return its existing entry, if any. Nothing is refused after a write."""
+        """Create or upgrade the group; return the existing member, if any. Refuses before a write."""
         context = self._membership.context
         group = context.groups.get(request.group_id)
         if group is not None and group.TYPE == CLASSIC:
@@ -249,13 +251,13 @@ class Heartbeats:
         ctx: RequestContext,
         now_ms: int,
     ) -> tuple[ConsumerGroup, Member, Trigger | None]:
-        """Write down what the member says of itself: is it a reason for a new epoch?"""
+        """Write the member's metadata if it changed; report a reason for a new epoch."""
         context = self._membership.context
-        value = _told(request, member, ctx)
+        value = _updated_metadata(request, member, ctx)
         what = MEMBER_JOINED if member is None else ""
         old_regex = "" if member is None else member.subscribed_regex
         if value is not None:
-            if member is not None and _asks_for_others(member, value):
+            if member is not None and _affects_assignment(member, value):
                 what = SUBSCRIPTION_CHANGED
             key = ConsumerGroupMemberMetadataKey(group_id=request.group_id, member_id=request.member_id)
             context.write(outcome, key, value, now_ms)
@@ -284,23 +286,23 @@ class Heartbeats:
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise Refused(ErrorCode.INVALID_REQUEST, "who joins must say its rebalance timeout")
+        raise Refused(ErrorCode.INVALID_REQUEST, "a joining member must set its rebalance timeout")
     if request.topic_partitions is None or request.topic_partitions:
-        raise Refused(ErrorCode.INVALID_REQUEST, "who joins must own no partitions")
+        raise Refused(ErrorCode.INVALID_REQUEST, "a joining member must own no partitions")
     if request.subscribed_topic_names is None and not request.subscribed_topic_regex:
-        raise Refused(ErrorCode.INVALID_REQUEST, "who joins must say its topics")
+        raise Refused(ErrorCode.INVALID_REQUEST, "a joining member must set its topics or a pattern")
 
 
 def _check_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
     if epoch == member.epoch:
         return
-    # One less: the response with the new epoch may have been lost.
+    # The previous epoch is accepted: the response with the new one may have been lost.
     is_one_behind = epoch == member.previous_epoch and epoch < member.epoch
     if is_one_behind and owned is not None and is_subset(owned, member.assigned):
         return
     raise Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"the member's epoch is {member.epoch}, not {epoch}: it must give up its partitions and join again",
+        f"the member's epoch is {member.epoch}, not {epoch}: it must release its partitions and rejoin",
     )
 
 
@@ -314,7 +316,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A request with everything in it comes after an error: the member may have missed an answer."""
+    """Whether the request is full. Members send one after an error: they may have missed a response."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -322,10 +324,10 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _told(
+def _updated_metadata(
     request: ConsumerGroupHeartbeatRequest, member: Member | None, ctx: RequestContext
 ) -> ConsumerGroupMemberMetadataValue | None:
-    """What the member is by this request; fields that are null stay as they were."""
+    """Return the member's metadata after this request; null fields stay unchanged."""
     known = member if member is not None else Member(request.member_id)
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
@@ -345,8 +347,8 @@ def _told(
     )
 
 
-def _asks_for_others(member: Member, value: ConsumerGroupMemberMetadataValue) -> bool:
-    """Would another assignment suit it better?"""
+def _affects_assignment(member: Member, value: ConsumerGroupMemberMetadataValue) -> bool:
+    """Whether the change affects the assignment."""
     return (
         member.subscribed_topics != tuple(value.subscribed_topic_names)
         or member.subscribed_regex != (value.subscribed_topic_regex or "")

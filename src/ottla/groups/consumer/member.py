@@ -1,4 +1,4 @@
-"""A member of a consumer group: what the log says of it, and its timers."""
+"""A member of a consumer group: its durable state and its timers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ottla.groups.embedded_protocol import Partitions
 from ottla.machines.timers import Timer
 from ottla.protocol.messages.consumer_group_member_metadata_value import ClassicMemberMetadata
 
-# How far a member is, as the log has it.
+# The states of a member in the log.
 STABLE: Final = 0
 UNREVOKED_PARTITIONS: Final = 1  # it has not confirmed the revocation of partitions
 UNRELEASED_PARTITIONS: Final = 2  # it waits for partitions that others have not released yet
-# A state of a later version: nothing is known of what such a member has.
+# A state of a later version: the partitions of such a member are unknown.
 UNKNOWN_STATE: Final = 127
 
-# In place of a member's epoch.
+# Special values of the member epoch.
 JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_STATIC: Final = -2  # for a restart: keeps its partitions until its session times out
 
-# Partitions by topic id, each with the epoch in which the member got it.
+# Partitions by topic id, each with the epoch in which it was assigned.
 Assigned = dict[bytes, dict[int, int]]
-# What a member is to have: partitions by topic id.
+# The target assignment of a member: partitions by topic id.
 Target = dict[bytes, tuple[int, ...]]
 
 
@@ -65,7 +65,7 @@ class Member:
         self.subscribed_regex = ""
         self.rebalance_timeout_ms = -1
         self.server_assignor: str | None = None
-        # Set for a member that speaks the classic protocol.
+        # Set for a member that uses the classic protocol.
         self.classic: ClassicMemberMetadata | None = None
 
         self.epoch = 0
@@ -74,8 +74,8 @@ class Member:
         self.assigned: Assigned = {}
         self.revoking: Assigned = {}
 
-        # Timers are set once the log is loaded. `progress` is the time that the member has to revoke
-        # partitions or, in the classic protocol, to join again or to sync.
+        # Timers are set once the log is loaded. `progress` limits the time to revoke partitions or, in the
+        # classic protocol, to rejoin or to sync.
         self.session: Timer | None = None
         self.progress: Timer | None = None
 
@@ -91,7 +91,7 @@ class Member:
         return self.state == STABLE and self.epoch == epoch
 
     def discard_timers(self) -> None:
-        """The heap would keep the member alive through them."""
+        """Discard the timers: the heap would keep the member alive."""
         if self.session is not None:
             self.session.discard()
             self.session = None

@@ -1,4 +1,4 @@
-"""Members come, change, move on and go: what every way into a consumer group has in common."""
+"""Membership of consumer groups: the operations that both protocols share."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ottla.groups.history import REBALANCE_TIMED_OUT, SESSION_TIMED_OUT, TOPICS_
 from ottla.machines.outcome import Outcome, Record
 from ottla.machines.timers import Action
 
-# How often a group looks whether its patterns have new topics, when topics change all the time.
+# The minimum interval at which a group resolves its patterns again when topics keep changing.
 REGEX_LOOK_INTERVAL_MS = 1000
-# In the history of a group.
+# The limit of changed topics that the rebalance history names.
 TOPICS_SHOWN_MAX = 5
 
 
 class Membership:
-    """`turn_classic` may downgrade a group that lost its last member of the new protocol to a classic one."""
+    """`turn_classic` may downgrade a group without members of the new protocol to a classic group."""
 
     __slots__ = ("assignors", "context", "patterns", "turn_classic")
 
@@ -56,7 +56,7 @@ class Membership:
     def replace_static(
         self, outcome: Outcome, group: ConsumerGroup, old: Member, member_id: str, now_ms: int
     ) -> None:
-        """The instance is back under another member id: it gets what it had, the others notice nothing."""
+        """Give the assignment of a static member to its new member id; other members are not affected."""
         records = member_tombstones(group.group_id, old.member_id)
         records.append(member_record(group.group_id, member_id, old))
         records.append(target_record(group.group_id, member_id, group.targets.get(old.member_id, {})))
@@ -72,7 +72,7 @@ class Membership:
             )
         )
         self.write(outcome, records, now_ms)
-        # The id may have been that of a member of its own until now.
+        # Until now the id may have belonged to a separate member.
         self.drop_unused_regexes(outcome, group, now_ms)
 
     def leave_for_restart(self, outcome: Outcome, group: ConsumerGroup, member: Member, now_ms: int) -> None:
@@ -106,7 +106,7 @@ class Membership:
     # Timers.
 
     def keep_alive(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
-        """The member was heard of."""
+        """Extend the member's session."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         else:
@@ -147,7 +147,7 @@ class Membership:
     # Subscriptions.
 
     def resolve_regex(self, outcome: Outcome, group: ConsumerGroup, pattern: str, now_ms: int) -> None:
-        """Raises PatternError, as it does not if the pattern was resolved for the same topics before."""
+        """Resolve a pattern. Raises PatternError, unless it was resolved for the same topics before."""
         topics = self.patterns.resolve(pattern)
         known = group.regexes.get(pattern)
         if known is None or known.topics != topics:
@@ -159,8 +159,8 @@ class Membership:
         unused = [pattern for pattern in group.regexes if pattern not in used]
         self.write(outcome, [regex_record(group.group_id, pattern, None) for pattern in unused], now_ms)
 
-    def _look_at_regexes(self, outcome: Outcome, group: ConsumerGroup, now_ms: int) -> bool:
-        """Resolve them again; False if that was done just now."""
+    def _refresh_regexes(self, outcome: Outcome, group: ConsumerGroup, now_ms: int) -> bool:
+        """Resolve all patterns again; False if the last time was too recent."""
         used = dict.fromkeys(member.subscribed_regex for member in group.members.values())
         used.pop("", None)
         if not used:
@@ -172,16 +172,16 @@ class Membership:
             try:
                 self.resolve_regex(outcome, group, pattern, now_ms)
             except PatternError:
-                # There are too many topics for it by now; it stands for those that it was resolved to last.
+                # There are too many topics by now: the pattern keeps the topics that it last matched.
                 continue
         return True
 
     # Epochs and assignments.
 
     def refresh(self, outcome: Outcome, group: ConsumerGroup, trigger: Trigger | None, now_ms: int) -> None:
-        """Begin a new epoch if there is a reason: `trigger`, or topics that are not what they were."""
+        """Begin a new epoch if there is a reason: `trigger`, or a change of the subscribed topics."""
         topics = self.context.topics
-        if group.topics_epoch != topics.epoch and self._look_at_regexes(outcome, group, now_ms):
+        if group.topics_epoch != topics.epoch and self._refresh_regexes(outcome, group, now_ms):
             group.topics_epoch = topics.epoch
         if trigger is None:
             hashes = topic_hashes(group.subscribed_topics, topics)
@@ -201,7 +201,7 @@ class Membership:
         if not group.members or group.epoch <= group.assignment_epoch:
             return
         due_ms = group.assigned_at_ms + assignment_interval_ms(self.context.config, group.group_id)
-        # A clock that was set back must not hold up assignments until it has caught up.
+        # A clock that was set back must not delay assignments.
         in_future = group.assigned_at_ms > now_ms
         if len(group.members) == 1 or group.assignment_epoch <= 0 or now_ms >= due_ms or in_future:
             self._assign(outcome, group, now_ms)
@@ -225,7 +225,7 @@ class Membership:
     def reconcile(
         self, outcome: Outcome, group: ConsumerGroup, member: Member, owned: Partitions | None, now_ms: int
     ) -> None:
-        """Take the member one step nearer to its target, if it is ready for one."""
+        """Move the member one step towards its target, if possible."""
         target = group.targets.get(member.member_id, {})
         step = next_step(member, target, group.assignment_epoch, group.owner, owned)
         if step is None:
@@ -248,7 +248,7 @@ class Membership:
         self.note_end(group, now_ms)
 
     def note_end(self, group: ConsumerGroup, now_ms: int) -> None:
-        """For the history: whether every member has its target assignment."""
+        """End the rebalance in the history once every member has its target assignment."""
         if (
             group.history.current is not None
             and group.epoch == group.assignment_epoch
@@ -258,7 +258,7 @@ class Membership:
 
 
 def _changed_topics(before: dict[str, int], after: dict[str, int]) -> str:
-    """In words, if it is known how they were."""
+    """Describe the changes; empty if the previous topics are unknown."""
     if not before:
         return ""
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]

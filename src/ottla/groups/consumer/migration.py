@@ -1,8 +1,8 @@
-"""Groups that change their protocol while they work: classic to consumer, and back.
+"""Online migration of groups between protocols: classic to consumer, and back.
 
-A classic group turns with the first member of the new protocol. Its members stay, are served by JoinGroup,
-SyncGroup and Heartbeat as before (see ottla.groups.consumer.classic_members), and have their generation as
-member epoch. When the last member of the new protocol is gone, those that are left are a classic group again.
+A classic group is upgraded by the first member of the new protocol. Its members stay, continue to use
+JoinGroup, SyncGroup and Heartbeat (see ottla.groups.consumer.classic_members), and have their generation as
+member epoch. When the last member of the new protocol leaves, the group is downgraded to a classic group.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Migration:
     def upgrade(
         self, outcome: Outcome, group: Group, instance_id: str | None, now_ms: int
     ) -> ConsumerGroup | None:
-        """The group under the new protocol; None if nothing is left of it. Raises Refused before a write."""
+        """Upgrade the group; None if it has no members left. Raises Refused before a write."""
         assert isinstance(group, ClassicGroup)
         if group.is_empty:
             self._write(outcome, group.tombstones(), now_ms)
@@ -77,25 +77,32 @@ class Migration:
     def _check_upgrade(self, group: ClassicGroup, instance_id: str | None) -> list[Member]:
         config = self._context.config
         if config.consumer_migration_policy not in _UPGRADE:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, "the group is a classic one, and must stay so")
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                "the group is a classic group, and the migration policy forbids an upgrade",
+            )
         if group.protocol != PROTOCOL_TYPE:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"the group is a classic one of {group.protocol!r}")
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"the group is a classic group of type {group.protocol!r}"
+            )
         newcomers = 0 if instance_id is not None and instance_id in group.static_members else 1
         if len(group.members) + newcomers > config.consumer_max_size:
             raise Refused(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {len(group.members)} members already"
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group already has {len(group.members)} members"
             )
         try:
             return self._members_of(group)
         except DecodeError as error:
             raise Refused(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"members of the group do not say what they read: {error}"
+                ErrorCode.GROUP_ID_NOT_FOUND, f"the subscription of a member cannot be read: {error}"
             ) from error
 
     def _members_of(self, group: ClassicGroup) -> list[Member]:
-        """Who has what is known from assignments. In a rebalance that was broken off there are none, but what
-        members said to own when they joined: it may be out of date where there are assignments, so it counts
-        for what nobody was given. Clients assign as they like: what two were given, the first has.
+        """Return the members with their partitions.
+
+        Owners are taken from assignments. An interrupted rebalance has none: then the partitions count that
+        members reported when they joined. These may be out of date, so assignments take precedence. Clients
+        may assign a partition twice: the first member owns it.
         """
         topics = self._context.topics
         taken: dict[bytes, dict[int, None]] = {}
@@ -126,7 +133,7 @@ class Migration:
     def turn_classic(
         self, outcome: Outcome, group: ConsumerGroup, without: list[Member], trigger: Trigger, now_ms: int
     ) -> bool:
-        """Called before members go. True if those that are left are a classic group now, and rebalance."""
+        """Call it before members leave. True if the group is a classic group now, and rebalances."""
         if not self.may_turn_classic(group, without):
             return False
         made = self._downgrade(outcome, group, without, now_ms)
@@ -135,8 +142,8 @@ class Migration:
         return True
 
     def turn_classic_as_is(self, outcome: Outcome, group: ConsumerGroup, now_ms: int) -> ClassicGroup:
-        """Nobody goes, and those who have all that they should go on with it. A classic group knows of no
-        targets: what is on its way from one member to another finds its owner by a rebalance, or never."""
+        """Downgrade with all members. A classic group has no targets: if a partition is moving between
+        members, a rebalance is needed to assign it."""
         is_settled = group.epoch == group.assignment_epoch and group.is_reconciled
         made = self._downgrade(outcome, group, [], now_ms)
         if not is_settled:
@@ -146,7 +153,7 @@ class Migration:
     def _downgrade(
         self, outcome: Outcome, group: ConsumerGroup, without: list[Member], now_ms: int
     ) -> ClassicGroup:
-        """The classic group, stable with what its members have now; they do not yet know of each other."""
+        """Return the classic group, stable with the current assignments of its members."""
         leaving = {member.member_id for member in without}
         made = ClassicGroup(group.group_id, group.history)
         made.generation = group.epoch
@@ -216,7 +223,7 @@ def _claim(member: Member, partitions: Partitions, taken: dict[bytes, dict[int, 
 
 
 def shared_protocols(members: list[Member]) -> list[str]:
-    """Names of classic protocols that all of them speak, in the order that the first likes them."""
+    """Return the classic protocols that all members support, in the first member's order of preference."""
     spoken = [
         [entry.name for entry in member.classic.supported_protocols]
         for member in members
@@ -228,15 +235,15 @@ def shared_protocols(members: list[Member]) -> list[str]:
 
 
 def _upgrade_records(group: ClassicGroup, members: list[Member], now_ms: int) -> list[Record]:
-    """Every member is where the generation put it. The hash is that of no topics: the new member computes
-    another."""
+    """Every member has the assignment of the generation. The hash is that of no topics: the new member causes
+    another one."""
     group_id = group.group_id
     records = [member_record(group_id, member.member_id, member) for member in members]
     records.append(group_record(group_id, group.generation, 0))
     for member in members:
         target = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in member.assigned.items()}
         records.append(target_record(group_id, member.member_id, target))
-    # An assignment of long ago: the one for the newcomer is not put off.
+    # The time of the assignment is 0, so that the one for the new member is not delayed.
     records.append(target_epoch_record(group_id, group.generation, 0))
     records += [
         current_record(

@@ -1,12 +1,12 @@
-"""Reads the RE2 syntax of patterns into a tree, as far as names of topics and transactional ids need it.
+"""Parse the subset of RE2 syntax that names of topics and transactional ids need into a tree.
 
-A set of characters is an int with a bit for each printable one of ASCII, and one for all others together:
-what a name has beyond ASCII can be skipped by a pattern, but not be told apart. (Names of topics have 65
-characters, transactional ids may have any.) Groups capture nothing and greediness says nothing, for the
-only question is whether a whole name matches. What RE2 does not have (look-around, back references) is
+A set of characters is an int with a bit for each printable ASCII character, and one bit for all others:
+a pattern can match a character outside ASCII, but cannot distinguish it from others. (Topic names use 65
+characters, transactional ids may use any.) Groups do not capture and greediness has no effect, because the
+only result is whether a whole name matches. Constructs that RE2 lacks (look-around, back references) are
 refused.
 
-The tree is made of tuples: ("set", bits), ("cat", [trees]), ("or", [trees]), ("times", tree, least, most or
+The tree consists of tuples: ("set", bits), ("cat", [trees]), ("or", [trees]), ("times", tree, least, most or
 -1) and ("at", where), with `where` one of the letters below.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 Tree = tuple[Any, ...]
 
-OTHER: Final = "\ufffd"  # stands for every character that is not in ASCII
+OTHER: Final = "\ufffd"  # represents every character outside ASCII
 ALPHABET: Final = digits + ascii_letters + punctuation + " " + OTHER
 BITS: Final = {character: 1 << index for index, character in enumerate(ALPHABET)}
 ALL: Final = (1 << len(ALPHABET)) - 1
@@ -32,7 +32,7 @@ _DEPTH_MAX = 100
 
 
 class PatternError(ValueError):
-    """Not a pattern in RE2's syntax, or one that is too expensive."""
+    """A pattern that is not valid RE2 syntax, or too expensive."""
 
 
 def bits_of(characters: str) -> int:
@@ -70,7 +70,7 @@ _NAMED = {
     "word": WORD,
     "xdigit": bits_of("0123456789abcdefABCDEF"),
 }
-# Unicode's categories and scripts that have a character of the alphabet, and those known to have none.
+# Unicode categories and scripts with a character of the alphabet, and known ones without.
 _PROPERTIES = {
     "Any": ALL,
     "L": _LETTERS,
@@ -131,7 +131,7 @@ class _Parser:
 
     def _take(self) -> str:
         if self.at == len(self.text):
-            raise PatternError("pattern ends too soon")
+            raise PatternError("unexpected end of pattern")
         self.at += 1
         return self.text[self.at - 1]
 
@@ -235,7 +235,7 @@ class _Parser:
         if self._skip("?P<") or (self.text[self.at : self.at + 3] not in ("?<=", "?<!") and self._skip("?<")):
             name, closed, _ = self.text[self.at :].partition(">")
             if not closed or not name.isidentifier():
-                raise PatternError(f"bad name of a group at {self.at}")
+                raise PatternError(f"invalid group name at {self.at}")
             self.at += len(name) + 1
         elif self._skip("?") and not self._flags():
             return None
@@ -257,7 +257,7 @@ class _Parser:
             elif character in ":)":
                 return character == ":"
             elif character not in "msU":
-                raise PatternError(f"(?{character} is not known")
+                raise PatternError(f"(?{character} is not supported")
 
     def _escape(self) -> int:
         character = self._take()
@@ -269,7 +269,7 @@ class _Parser:
         return BITS.get(self._escaped(character), 0)
 
     def _escaped(self, character: str) -> str:
-        """The character that an escape stands for."""
+        """Return the character that an escape represents."""
         if character in _CONTROL:
             return _CONTROL[character]
         if character == "x":
@@ -278,7 +278,7 @@ class _Parser:
             return self._octal(character)
         if character.isascii() and not character.isalnum():
             return character
-        raise PatternError(f"\\{character} is not known")
+        raise PatternError(f"\\{character} is not supported")
 
     def _hexadecimal(self) -> str:
         if self._skip("{"):
@@ -288,7 +288,7 @@ class _Parser:
             number, closed = self.text[self.at : self.at + 2], "}"
             self.at += 2
             if len(number) < 2:
-                raise PatternError("\\x ends too soon")
+                raise PatternError("unexpected end of \\x")
         try:
             return chr(int(number, 16)) if closed and number.isalnum() else chr(-1)
         except (ValueError, OverflowError) as error:
@@ -314,7 +314,7 @@ class _Parser:
             name, negated = name[1:], not negated
         bits = _PROPERTIES.get(name)
         if bits is None:
-            raise PatternError(f"\\p{{{name}}} is not known")
+            raise PatternError(f"\\p{{{name}}} is not supported")
         return ALL & ~bits if negated else bits
 
     def _class(self) -> int:
@@ -351,7 +351,7 @@ class _Parser:
         negated = name.startswith("^")
         bits = _NAMED.get(name.lstrip("^"))
         if not closed or bits is None:
-            raise PatternError(f"[:{name}:] is not known")
+            raise PatternError(f"[:{name}:] is not supported")
         self.at += len(name) + 2
         return ALL & ~bits if negated else bits
 

@@ -1,4 +1,4 @@
-"""The patterns that members of a shard subscribe with, compiled once, and the topics that they stand for."""
+"""The subscription patterns of a shard's members, compiled once, and the topics that they match."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from ottla.groups.consumer.topic_pattern import TopicPattern
 from ottla.groups.topics_view import TopicsView
 
-# Kept compiled; beyond that the oldest goes, to be compiled again when it is needed.
+# The number of compiled patterns to keep; beyond it the oldest is dropped.
 PATTERNS_MAX = 256
 # Internal topics: patterns never match them; they can be subscribed to by name.
 INTERNAL_TOPICS: Final = frozenset(
@@ -25,7 +25,7 @@ class Patterns:
         self._resolved: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def resolve(self, text: str) -> tuple[str, ...]:
-        """The names of the topics that match. Raises PatternError for a bad or too slow one."""
+        """Return the names of matching topics. Raises PatternError for an invalid or too slow pattern."""
         epoch = self._topics.epoch
         known = self._resolved.get(text)
         if known is not None and known[0] == epoch:

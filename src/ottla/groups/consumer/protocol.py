@@ -1,4 +1,4 @@
-"""The membership protocol of consumer groups, and what classic members of such a group are answered."""
+"""The membership protocol of consumer groups, and the requests of their classic members."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ConsumerProtocol:
     def describe(self, group_id: str) -> DescribedGroup:
         return describe_group(self._membership, group_id)
 
-    # Requests of the classic protocol to a group of type Consumer. Whether a JoinGroup may turn up is
-    # settled before: group id and session timeout are valid.
+    # Requests of the classic protocol to a group of type Consumer. The caller has validated the group id and
+    # the session timeout of a JoinGroup.
 
     def classic_join(
         self, group: Group, request: JoinGroupRequest, ctx: RequestContext, now_ms: int
@@ -72,9 +72,9 @@ class ConsumerProtocol:
         self._membership.loaded(outcome, now_ms)
 
     def topics_changed(self, outcome: Outcome, now_ms: int) -> None:
-        """The epoch of the topics view has moved: a group finds out with its next heartbeat.
+        """Do nothing: a group detects the new epoch of the topics view with its next heartbeat.
 
-        Notifying earlier would need a scan of every group with every change, which would cost more.
+        Earlier detection would require a scan of all groups with every change.
         """
 
     def abandon(self, code: ErrorCode) -> list[tuple[Token, Message]]:

@@ -1,15 +1,15 @@
-"""Moves a member from its current to its target assignment, one heartbeat at a time.
+"""Move a member from its current to its target assignment, one heartbeat at a time.
 
-    STABLE                  has what it should have in its epoch
+    STABLE                  owns its assignment of its epoch
       | a newer target                                                      ^
       v                                                                     |
-    UNREVOKED_PARTITIONS    has more than it should; keeps its epoch        | nothing is missing
-      | says that it owns them no longer                                    |
+    UNREVOKED_PARTITIONS    has to revoke partitions; keeps its epoch       | nothing is missing
+      | reports that it no longer owns them                                 |
       v                                                                     |
-    UNRELEASED_PARTITIONS   in the target's epoch, and gets what others release
+    UNRELEASED_PARTITIONS   in the target's epoch; waits for partitions that others release
 
-A step is skipped where there is nothing to do in it. The rule that makes it safe: a partition is given only
-when its owner, of which the group knows, is gone or has said that it revoked it.
+A step with nothing to do is skipped. For safety, a partition is assigned only after its previous owner has
+left or confirmed the revocation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """Where the member is next. Not made of records: they are made of it."""
+    """The next state of a member, from which its record is built."""
 
     epoch: int
     state: int
@@ -47,7 +47,7 @@ def next_step(
     owner: Callable[[bytes, int], str | None],
     owned: Partitions | None,
 ) -> Step | None:
-    """Return None if the member does not change. `owned` is what it reports to own, None if it did not."""
+    """Return None if the member does not change. `owned` is None if the member did not report it."""
     epoch = member.epoch
     if member.state == STABLE:
         if epoch == target_epoch:
@@ -55,7 +55,7 @@ def next_step(
     elif member.state == UNREVOKED_PARTITIONS:
         if owned is None or overlap(owned, member.revoking):
             return None
-        # It has done what its epoch required, even if the group has moved on since.
+        # The member has reconciled with its epoch, even if the group has a newer one.
         epoch += 1
     step = _towards(member, epoch, target, target_epoch, owner, owned)
     before = Step(member.epoch, member.state, member.assigned, member.revoking)
@@ -87,7 +87,7 @@ def _towards(
         for partition in numbers:
             if partition in have:
                 continue
-            # What it has itself at this point it has just said to have revoked.
+            # The member has just confirmed the revocation of partitions that it owns itself here.
             if owner(topic_id, partition) in (None, member.member_id):
                 free.append(partition)
             else:

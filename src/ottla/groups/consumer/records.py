@@ -1,4 +1,4 @@
-"""The records of consumer groups, made from state. The other direction is in ottla.groups.consumer.apply."""
+"""Build the records of consumer groups from state. They are applied in ottla.groups.consumer.apply."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def member_value(
     server_assignor: str | None,
     classic: ClassicMemberMetadata | None,
 ) -> ConsumerGroupMemberMetadataValue | None:
-    """What to write of the member if this is what it says of itself now; None if it is known already."""
+    """Return the member's record value for this metadata; None if it is unchanged."""
     if (
         member is not None
         and member.instance_id == instance_id
@@ -92,7 +92,7 @@ def member_value(
 
 
 def member_record(group_id: str, member_id: str, member: Member) -> Record:
-    """What `member` is, under another id perhaps."""
+    """Return the metadata of `member` as a record, possibly under another id."""
     return (
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id),
         ConsumerGroupMemberMetadataValue(
@@ -176,7 +176,7 @@ def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) ->
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """From what depends on the others to what does not, so that a prefix of them leaves nothing absurd."""
+    """Return tombstones, dependent records first, so that any prefix of them leaves a consistent state."""
     return [
         (ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         (ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),

@@ -1,4 +1,4 @@
-"""The exception with which a request of a consumer group is refused."""
+"""The exception that refuses a request of a consumer group."""
 
 from __future__ import annotations
 

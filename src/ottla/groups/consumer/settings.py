@@ -1,11 +1,11 @@
-"""The settings of one consumer group: the broker's, unless it has its own within the broker's bounds."""
+"""The settings of one consumer group: the broker's, or the group's own within the broker's bounds."""
 
 from __future__ import annotations
 
 from ottla.groups.config import GroupsConfig
 
-# How soon a member is asked back that waits for partitions or for an assignment: for a few heartbeats more, a
-# rebalance ends seconds earlier.
+# The heartbeat interval of a member that waits for partitions or for an assignment: at the cost of a few
+# heartbeats, a rebalance ends seconds earlier.
 WAITING_HEARTBEAT_INTERVAL_MS = 500
 
 
@@ -26,8 +26,8 @@ def heartbeat_interval_ms(config: GroupsConfig, group_id: str) -> int:
 
 
 def assignment_interval_ms(config: GroupsConfig, group_id: str) -> int:
-    """Assignments of a group are made no closer together, so that many members that start at once cost two
-    and not as many as they are. The first one, and one for a single member, is made at once."""
+    """The minimum time between assignments of a group, so that many members that join at once cause two
+    assignments and not one each. The first assignment, and one for a single member, is not delayed."""
     text = config.group_overrides(group_id).get("consumer.assignment.interval.ms")
     if text is None:
         return config.consumer_assignment_interval_ms

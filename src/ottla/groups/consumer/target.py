@@ -1,4 +1,4 @@
-"""What a group should come to: the topics that count for it, and the assignment of their partitions."""
+"""The target of a group: its subscribed topics, and the assignment of their partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HASH_MASK = (1 << 63) - 1
 
 
 def topic_hashes(names: Iterable[str], topics: TopicsView) -> dict[str, int]:
-    """Of those topics that exist, in the order of their names."""
+    """Return the hashes of existing topics, ordered by name."""
     hashes: dict[str, int] = {}
     for name in sorted(names):
         topic_id = topics.topic_id(name)
@@ -23,7 +23,7 @@ def topic_hashes(names: Iterable[str], topics: TopicsView) -> dict[str, int]:
 
 
 def metadata_hash(hashes: Mapping[str, int]) -> int:
-    """Another number when anything that an assignment depends on has changed in these topics; 0 for none."""
+    """A hash that changes with everything in these topics that an assignment depends on; 0 for no topics."""
     digest = 0
     for each in hashes.values():
         digest = (digest * 1_000_003 ^ each) & _HASH_MASK
@@ -31,7 +31,7 @@ def metadata_hash(hashes: Mapping[str, int]) -> int:
 
 
 def supported_assignors(names: Iterable[str]) -> list[str]:
-    """Of those in the configuration, the ones that there are; all if none is left."""
+    """Return the supported assignors among `names`; all assignors if none is supported."""
     return [name for name in names if name in ASSIGNORS] or list(ASSIGNORS)
 
 
@@ -43,7 +43,7 @@ def compute_targets(group: ConsumerGroup, topics: TopicsView, default_assignor: 
         for topic_id in topic_ids.values()
         if topic_id is not None
     }
-    # Most members subscribe to the same topics: one tuple for all of them.
+    # Most members subscribe to the same topics: share one tuple.
     subscriptions: dict[tuple[str, ...], tuple[bytes, ...]] = {}
     members: dict[str, MemberSpec] = {}
     for member_id, member in group.members.items():
@@ -58,7 +58,7 @@ def compute_targets(group: ConsumerGroup, topics: TopicsView, default_assignor: 
             instance_id=member.instance_id,
             rack_id=member.rack_id,
         )
-    # Another coordinator may have known assignors that there are none of here.
+    # Another coordinator may have supported assignors that are unknown here.
     assign = ASSIGNORS.get(group.preferred_assignor(default_assignor), ASSIGNORS[default_assignor])
     return assign(members, topic_specs)
 

@@ -1,8 +1,8 @@
-"""Matches names against a pattern in time that a hostile pattern cannot blow up.
+"""Match names against a pattern in bounded time, also for hostile patterns.
 
-The pattern becomes a nondeterministic automaton, bounded in size, of which a deterministic one is made as
-names ask for it: a character that was seen before in the same state is one look-up. All work is counted, and
-a resolution that takes too many steps is aborted: it would block the broker, not only its own group.
+The pattern becomes a nondeterministic automaton of bounded size, from which a deterministic one is built
+lazily: a character that was seen before in the same state is one look-up. All work is counted, and a
+resolution that takes too many steps is aborted: it would block the broker, not only its own group.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ottla.groups.consumer.pattern_syntax import (
 NODES_MAX = 3000
 # States of the deterministic automaton; it is rebuilt when it has more.
 _STATES_MAX = 1000
-# Visits of nodes while new states are made, about 300 ns each.
+# Visits of nodes while new states are built, about 300 ns each.
 STEPS_MAX = 1_000_000
 
-# Nodes: what to match, and where to go. A negative set of characters says what else the node does.
+# Nodes: what to match, and the next node. A negative set of characters is the kind of another node.
 _SPLIT: Final = -1
 _ASSERT: Final = -2
 _MATCH: Final = -3
 
-# What stands before a position.
+# What precedes a position.
 _NOTHING: Final = 0
 _WORD_CHARACTER: Final = 1
 _OTHER_CHARACTER: Final = 2
@@ -61,7 +61,7 @@ class TopicPattern:
         self._forget()
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """The names that match as a whole, in their order. Raises PatternError when it takes too long."""
+        """Return the names that match as a whole, in order. Raises PatternError if it takes too long."""
         self._steps_left = STEPS_MAX
         return [name for name in names if self._matches(name)]
 
@@ -140,7 +140,7 @@ class TopicPattern:
             raise PatternError("matching takes too long")
         return seen
 
-    # The nondeterministic automaton, made from its end: each tree is put in front of what follows it.
+    # The nondeterministic automaton, built from its end: each tree is put before its successor.
 
     def _node(self, node: tuple[int, ...] | tuple[int, str, int]) -> int:
         if len(self._nodes) >= NODES_MAX:

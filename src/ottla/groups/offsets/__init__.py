@@ -1,1 +1,1 @@
-"""Committed offsets: how they are kept, committed, fetched, deleted and dropped with age."""
+"""Committed offsets: commit, fetch, deletion, expiry and load."""

@@ -131,8 +131,8 @@ class Commit:
         key = OffsetCommitKey(group=request.group_id, topic=topic, partition=partition.partition_index)
         self.context.write(outcome, key, value, now_ms)
 
-    # TxnOffsetCommit. The batch is a transactional one, and ends with a marker of the coordinator of
-    # transactions: see Outcome.producer and GroupShard.apply_marker.
+    # TxnOffsetCommit. The batch is transactional; a marker of the transaction coordinator ends it: see
+    # Outcome.producer and GroupShard.apply_marker.
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, ctx: RequestContext, now_ms: int
@@ -171,7 +171,7 @@ class Commit:
             ctx.api_version,
             transactional=True,
         )
-        # Producers do not know the errors of consumer groups.
+        # Producers do not handle the error codes of consumer groups.
         return ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.STALE_MEMBER_EPOCH else code
 
     def _write_pending(

@@ -1,7 +1,7 @@
-"""Drops offsets that have not been used for long, and groups that have nothing left.
+"""Expire offsets that have been unused for long, and remove groups that have nothing left.
 
-The look goes round in small steps: a shard may hold a million offsets, and each look at one costs time in
-which nothing else happens, while each that is dropped is a record to write.
+The scan proceeds in small steps: a shard may hold a million offsets, checking them blocks the shard, and each
+expired offset is a record to write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.groups.offsets.commit import Commit
 from ottla.machines.outcome import Outcome
 from ottla.machines.timers import Timer
 
-# At one step. More than this many offsets of one group are looked at nevertheless: groups are not cut.
+# Offsets checked per step. A group is not split, so a step may check more.
 LOOKS_MAX = 5_000
 TOMBSTONES_MAX = 1_000
 PAUSE_MS = 10
@@ -48,7 +48,7 @@ class Expiry:
             self.start(now_ms)
 
     def _clean(self, outcome: Outcome, group_id: str, now_ms: int) -> int:
-        """How many offsets were looked at."""
+        """Return the number of checked offsets."""
         group = self.context.groups.get(group_id)
         if group is None:
             return 0
@@ -61,7 +61,7 @@ class Expiry:
                 self._commit.delete_offset(outcome, group_id, topic, partition, now_ms)
             if len(expired) > TOMBSTONES_MAX:
                 self._queue.appendleft(group_id)
-        # Its last offset may be gone now, and its table with it.
+        # The last offset may have been removed, and the table with it.
         if group_id not in self.context.offsets and self._is_abandoned(group):
             for key, value in group.tombstones():
                 self.context.write(outcome, key, value, now_ms)
@@ -76,7 +76,7 @@ class Expiry:
                 if since_ms is None:
                     continue
                 is_over = _is_over(committed, since_ms, retention_ms, now_ms)
-                # What a transaction is about to set is in use.
+                # A pending offset counts as use.
                 if is_over and not offsets.is_pending(topic, partition):
                     found.append((topic, partition))
         return found

@@ -1,4 +1,4 @@
-"""OffsetFetch of one group, and the forms of requests and responses about one group or several."""
+"""OffsetFetch of one group, and the conversion of requests and responses for one group or several."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.protocol.versions import (
 
 
 def groups_of(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
-    """The requested groups, in the form of the newer versions."""
+    """Return the requested groups, in the form of the newer versions."""
     if api_version >= OFFSET_FETCH_GROUPS_SINCE:
         return request.groups
     topics = None
@@ -65,7 +65,7 @@ def response_of(groups: list[OffsetFetchResponseGroup], api_version: int) -> Off
 def refused_fetch(
     request: OffsetFetchRequestGroup, code: ErrorCode, api_version: int
 ) -> OffsetFetchResponseGroup:
-    """The error for the whole group; every partition carries it where the version has no other place."""
+    """Return the error for the whole group; in versions without a group error, every partition has it."""
     response = OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
     if api_version < OFFSET_FETCH_GROUP_ERROR_SINCE:
         response.topics = [
@@ -92,7 +92,7 @@ class Fetch:
             if code:
                 return refused_fetch(request, code, api_version)
         offsets = self.context.offsets.get(request.group_id)
-        if offsets is None:  # one that has nothing but pending offsets counts as empty
+        if offsets is None:  # a group with nothing but pending offsets counts as empty
             offsets = GroupOffsets()
         if request.topics is None:
             topics = self._all_topics(offsets, require_stable, api_version)
@@ -123,7 +123,7 @@ class Fetch:
         committed = offsets.topics.get(name) or {}
         for index in topic.partition_indexes:
             found = committed.get(index)
-            # An offset of a topic that was recreated since has no meaning in the new one.
+            # An offset of a topic that has been recreated is invalid in the new topic.
             if found is not None and by_id and found[TOPIC_ID] not in (topic_id, ZERO_UUID):
                 found = None
             code = ErrorCode.NONE
@@ -140,11 +140,11 @@ class Fetch:
         for name, committed in offsets.topics.items():
             topic_id = self.context.topics.topic_id(name)
             if by_id and topic_id is None:
-                continue  # there is no way left to name it
-            asked = OffsetFetchRequestTopics(
+                continue  # its topic id is unknown
+            requested = OffsetFetchRequestTopics(
                 name=name, topic_id=topic_id or ZERO_UUID, partition_indexes=[*committed]
             )
-            topics.append(self._topic(offsets, asked, require_stable, by_id))
+            topics.append(self._topic(offsets, requested, require_stable, by_id))
         return topics
 
 

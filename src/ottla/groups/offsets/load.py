@@ -1,4 +1,4 @@
-"""Offsets from the bytes of the log, by a short way: a load does it a million times."""
+"""Load offsets from the bytes of the log by a fast path: there may be a million of them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OFFSET_V3 = Struct(">hqih")
 _OFFSET_V4 = Struct(">hqiB")
 # One tagged field, number 0, of 16 bytes.
 _TOPIC_ID_TAG = b"\x01\x00\x10"
-# Beyond this many topics of groups, the rest go the longer way.
+# The limit of cached (group, topic) tables; beyond it, the slower path is used.
 _KNOWN_MAX = 200_000
 
 
 class OffsetLoader:
-    """Remembers where the offsets of a group's topic are kept, by all of the key but the partition.
+    """Caches the tables of topics in groups by the key without its partition.
 
-    That holds as long as nothing but this loader changes the table: see `forget`.
+    The cache is valid as long as only this loader changes the offsets: see `forget`.
     """
 
     __slots__ = ("_known", "_records", "_topic_ids")
@@ -37,11 +37,11 @@ class OffsetLoader:
     def __init__(self, records: OffsetRecords) -> None:
         self._records = records
         self._known: dict[bytes, dict[int, CommittedOffset]] = {}
-        # They repeat: one copy of each is enough.
+        # Values repeat: share one copy of each.
         self._topic_ids: dict[bytes, bytes] = {ZERO_UUID: ZERO_UUID}
 
     def load(self, key: bytes, value: bytes | None) -> bool:
-        """False if it is no offset. Raises DecodeError."""
+        """Return False if the record is not an offset. Raises DecodeError."""
         partitions = self._known.get(key[:-4])
         if partitions is not None and value is not None:
             partitions[_INT32.unpack_from(key, len(key) - 4)[0]] = self.read(key[1], value)
@@ -56,17 +56,17 @@ class OffsetLoader:
             return True
         self._records.put(group_id, topic, partition, self.read(key[1], value))
         offsets = self._records.of_group(group_id)
-        # What a transaction has pending must learn of every commit.
+        # Every commit may supersede pending offsets of a transaction.
         if not offsets.pending and len(self._known) < _KNOWN_MAX:
             self._known[key[:-4]] = offsets.topics[topic]
         return True
 
     def forget(self) -> None:
-        """Others have changed the table, or are about to."""
+        """Drop the cache: other code has changed the offsets, or is about to."""
         self._known.clear()
 
     def read(self, record_type: int, value: bytes) -> CommittedOffset:
-        """The value of an offset. Raises DecodeError."""
+        """Decode the value of an offset. Raises DecodeError."""
         if record_type == OffsetCommitKey.API_KEY and len(value) > _OFFSET_V4.size:
             version = value[1]
             if version == OFFSET_VERSION_WITH_TOPIC_ID:
@@ -80,8 +80,8 @@ class OffsetLoader:
         return committed_of(decoded)
 
     def _read_v4(self, value: bytes) -> CommittedOffset | None:
-        """Return None unless the value has the usual form: short metadata, and the topic id as the only
-        tag."""
+        """Return None unless the value has the common form: short metadata, and the topic id as the only
+        tagged field."""
         _, offset, leader_epoch, length_and_one = _OFFSET_V4.unpack_from(value)
         end = 14 + length_and_one
         if (
@@ -93,7 +93,7 @@ class OffsetLoader:
         try:
             metadata = str(value[15:end], "utf-8")
         except UnicodeDecodeError as error:
-            raise DecodeError("value of an offset is broken") from error
+            raise DecodeError("the value of an offset record is corrupt") from error
         (commit_ms,) = _INT64.unpack_from(value, end)
         topic_id = value[end + 11 :]
         topic_id = self._topic_ids.setdefault(topic_id, topic_id)
@@ -107,4 +107,4 @@ def _read_v3(value: bytes) -> CommittedOffset:
         (commit_ms,) = _INT64.unpack_from(value, end)
         return offset, leader_epoch, str(value[16:end], "utf-8"), commit_ms, -1, ZERO_UUID
     except (StructError, UnicodeDecodeError) as error:
-        raise DecodeError("value of an offset is broken") from error
+        raise DecodeError("the value of an offset record is corrupt") from error

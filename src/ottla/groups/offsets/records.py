@@ -1,4 +1,4 @@
-"""The records of committed offsets: how they change the table."""
+"""Apply the records of committed offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.protocol.uuids import ZERO_UUID
 
 
 class OffsetRecords:
-    """Applies them, one by one or as parts, which is what a load does a million times."""
+    """Applies decoded records, or the fields of records during a load."""
 
     __slots__ = ("context",)
 
@@ -34,7 +34,7 @@ class OffsetRecords:
             self.put(key.group, key.topic, key.partition, committed_of(value))
 
     def apply_pending(self, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
-        """A record of a transaction: it counts when the transaction's end says so."""
+        """Apply a record of a transaction: it takes effect when the transaction commits."""
         offsets = self.of_group(key.group)
         offsets.put_pending(producer_id, intern(key.topic), key.partition, committed_of(value))
         self.context.open_transactions.setdefault(producer_id, {})[key.group] = None
@@ -59,7 +59,7 @@ class OffsetRecords:
             self._forget_if_empty(group_id, offsets)
 
     def of_group(self, group_id: str) -> GroupOffsets:
-        """The group's offsets; a group that has nothing else yet is made with them."""
+        """Return the group's offsets; create the group if it does not exist."""
         offsets = self.context.offsets.get(group_id)
         if offsets is None:
             offsets = self.context.offsets[group_id] = GroupOffsets()
