@@ -22,12 +22,16 @@ RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, allow_abbrev=False)
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds: a few minutes")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: the figures mean nothing")
+    parser.add_argument(
+        "--smoke", action="store_true", help="minimal sizes, for tests: the figures are meaningless"
+    )
     parser.add_argument(
         "--only", metavar="NAME", action="append", help=f"one case, may be repeated: {', '.join(cases.NAMES)}"
     )
-    parser.add_argument("--json", metavar="PATH", help="where to write the figures (default: bench/results/)")
-    parser.add_argument("--data", metavar="DIR", help="where brokers keep their data (default: the temp dir)")
+    parser.add_argument("--json", metavar="PATH", help="file for the figures (default: in bench/results/)")
+    parser.add_argument(
+        "--data", metavar="DIR", help="directory for the data of brokers (default: the temp dir)"
+    )
     parser.add_argument("--profile", metavar="NAME", help="run one case with the broker under a profiler")
     parser.add_argument(
         "--profiler",
@@ -49,11 +53,11 @@ def run_cases(names: Sequence[str], launch: Launch, sizes: Sizes) -> list[Figure
 
 
 def profile(name: str, sampled: bool, data_root: str, sizes: Sizes) -> None:
-    """One profile per broker that the case starts, in that order."""
+    """Print one profile per broker that the case starts, in order of start."""
     with tempfile.TemporaryDirectory(prefix="ottla-profile-") as directory:
         figures = run_cases([name], Launch(data_root, directory, sampled), sizes)
         print(as_table(figures))
-        print("(the profiler is in these figures)")
+        print("(these figures include the profiler)")
         print_profiles(name, directory, sampled=sampled)
 
 
@@ -65,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = cases.matching(arguments.only or cases.NAMES)
         profiled = cases.matching([arguments.profile]) if arguments.profile else []
     except KeyError as error:
-        print(f"bench: no case {error}; there are {', '.join(cases.NAMES)}", file=sys.stderr)
+        print(f"bench: unknown case {error}; the cases are {', '.join(cases.NAMES)}", file=sys.stderr)
         return 2
     if profiled:
         for name in profiled:

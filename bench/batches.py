@@ -1,4 +1,4 @@
-"""Record batches as librdkafka makes them: produced for real, read back, and made ready to be sent again."""
+"""Record batches created by librdkafka: produced to a broker, read back, and prepared for sending."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bench.wire import Wire, fetch
 from ottla.records.batch import NO_LEADER_EPOCH, iter_headers, stamp
 
 VALUE_BYTES = 1024
-# Brokers are stopped and started here, which librdkafka would log each time.
+# librdkafka would log every stop of a broker.
 QUIET = {"log_level": 0}
 FETCH_BYTES = 8 * 1024 * 1024
-# What people write in their configuration for "16 KB", "64 KB" and "1 MB" (librdkafka's own limit).
+# Usual configuration values for "16 KB", "64 KB" and "1 MB" (librdkafka's own limit).
 BATCH_SIZES = {"16 KB": 16_384, "64 KB": 65_536, "1 MB": 1_000_000}
 ONE_RECORD = 1
-POOL_BYTES = 32_000_000  # larger than the caches of a processor, as real data is
+POOL_BYTES = 32_000_000  # larger than the CPU caches, as real data is
 
 
 class Servers(Protocol):
@@ -27,7 +27,7 @@ class Servers(Protocol):
 
 
 def producer(servers: Servers, batch_bytes: int, **more: Any) -> Any:
-    """A librdkafka producer on one connection that fills its batches; everything else is its default."""
+    """A librdkafka producer on one connection that fills its batches; other options have their defaults."""
     from confluent_kafka import Producer
 
     config = {
@@ -43,12 +43,12 @@ def producer(servers: Servers, batch_bytes: int, **more: Any) -> Any:
 
 
 def values(distinct: int = 512, value_bytes: int = VALUE_BYTES) -> list[bytes]:
-    """Values that no two records next to each other share."""
+    """Return values; adjacent records have different ones."""
     return [os.urandom(value_bytes) for _ in range(distinct)]
 
 
 def produce_records(client: Any, topic: str, pool: list[bytes], records: int) -> None:
-    """Hand over the records and wait until all are acknowledged."""
+    """Produce the records and wait until all are acknowledged."""
     produce, poll = client.produce, client.poll
     failures: list[str] = []
 
@@ -61,16 +61,16 @@ def produce_records(client: Any, topic: str, pool: list[bytes], records: int) ->
             try:
                 produce(topic, pool[number % len(pool)], on_delivery=delivered)
                 break
-            except BufferError:  # a slow server may take more than one wait
+            except BufferError:  # a slow server may need several polls
                 poll(0.1)
         if number % 1000 == 0:
             poll(0)
     if client.flush(120) or failures:
-        raise BenchError(f"librdkafka: not everything was delivered: {failures[:1]}")
+        raise BenchError(f"librdkafka: not all records were delivered: {failures[:1]}")
 
 
 def librdkafka_batches(broker: Broker, wire: Wire, batch_bytes: int, total_bytes: int) -> list[bytes]:
-    """Distinct full batches of together about `total_bytes`."""
+    """Return distinct full batches of about `total_bytes` in total."""
     topic = f"pattern-{batch_bytes}"
     wire.create_topic(topic)
     client = producer(broker, batch_bytes)
@@ -78,12 +78,12 @@ def librdkafka_batches(broker: Broker, wire: Wire, batch_bytes: int, total_bytes
     produce_records(client, topic, values(records if batch_bytes == ONE_RECORD else 512), records)
     found = [bytes(batch) for batch in read_batches(wire, topic)]
     longest = max(map(len, found))
-    # The last one, and one cut short by the linger time, are no pattern.
+    # Skip the last batch and batches cut short by the linger time.
     return [batch for batch in found if len(batch) > 0.9 * longest]
 
 
 def read_batches(wire: Wire, topic: str) -> Iterator[bytearray]:
-    """Every batch of partition 0, as a producer would send it."""
+    """Yield every batch of partition 0 as a producer would send it."""
     offset, end = 0, wire.log_end_offset(topic)
     while offset < end:
         records, _ = fetch(wire, topic, offset, FETCH_BYTES)
@@ -95,7 +95,7 @@ def read_batches(wire: Wire, topic: str) -> Iterator[bytearray]:
 
 
 def average_batch_bytes(broker: Broker, topic: str, batches_max: int = 2000) -> float:
-    """How large batches became in the log: the configured size is only a wish."""
+    """Return the average size of batches in the log; the configured size is only an upper bound."""
     from ottla.records.batch import HEADER_BYTES, read_header
 
     sizes = []

@@ -1,4 +1,4 @@
-"""The broker under test: a process of its own as users start it, and what the kernel knows of it."""
+"""The broker under test, started as a separate process as users start it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class BenchError(RuntimeError):
 
 
 class Launch(NamedTuple):
-    """How the bench starts its brokers: the same for every case of one run."""
+    """How brokers are started; the same for every case of a run."""
 
     data_root: str
-    profiles: str | None = None  # a directory: every broker runs under a profiler and leaves a file there
+    profiles: str | None = None  # if set, every broker runs under a profiler that writes to this directory
     sampled: bool = False
 
     def command(self, label: str) -> list[str]:
@@ -45,9 +45,9 @@ class Launch(NamedTuple):
 
 
 class Broker:
-    """Starts on a free port with a fresh directory, which is removed at the end.
+    """Uses a free port and a new directory, which is removed at the end.
 
-    Settings that name listeners and directories decide about these themselves.
+    Settings may override listeners and directories.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Broker:
         return host, int(port)
 
     def start(self) -> None:
-        """Start and wait for the ready line; `start_s` is the time between the two."""
+        """Start and wait for the ready line; `start_s` is how long that took."""
         self.begin_start()
         self.await_ready()
 

@@ -1,4 +1,4 @@
-"""Several brokers under test: processes as `ottla cluster` starts them, without anybody between them."""
+"""Several brokers under test, started as `ottla cluster` starts them, without a supervisor process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cluster:
     ) -> None:
         try:
             if kind is None and self._launch.profiles is not None:
-                self.stop()  # else no profile is written; otherwise the stop only takes time
+                self.stop()  # profiles are written at a clean stop
         finally:
             for broker in self.brokers:
                 broker.kill()
@@ -63,11 +63,11 @@ class Cluster:
 
     @property
     def directory(self) -> str:
-        """A place on the same file system as the data."""
+        """A directory on the same file system as the data."""
         return self.brokers[0].directory
 
     def start(self) -> None:
-        """All at once; `start_s` is the time from the first process to the last that is ready."""
+        """Start all brokers in parallel; `start_s` is the time until the last one is ready."""
         began_s = time.perf_counter()
         for broker in self.brokers:
             broker.begin_start()
@@ -84,10 +84,10 @@ class Cluster:
             broker.await_end()
         return time.perf_counter() - began_s
 
-    # -- what it says of itself
+    # -- state of the cluster
 
     def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
-        """Ask those that run."""
+        """Run a query with an Admin client on the running brokers."""
         addresses = [broker.address for broker in self.brokers if broker.is_running]
 
         async def main() -> T:
@@ -115,7 +115,7 @@ class Cluster:
         wait_until(lambda: all(hosted(broker) == count for broker in self.brokers), f"{topic} everywhere")
 
     def await_in_sync(self, topic: str, *, preferred: bool = False) -> None:
-        """Until every replica is in sync, and, if so wished, every partition is led by its first replica."""
+        """Wait until all replicas are in sync and, with `preferred`, all leaders are the preferred ones."""
 
         def reached() -> bool:
             try:

@@ -1,4 +1,4 @@
-"""The circumstances of a measurement: without them a figure says nothing."""
+"""The conditions of a measurement: hardware, software and load."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _librdkafka() -> str:
 
 
 def _file_system(path: str) -> str:
-    """The type of the file system that holds `path`: the longest mount point that is a prefix of it."""
+    """Return the type of the file system of `path`: that of the longest mount point that is a prefix."""
     best = ("", "unknown")
     real = os.path.realpath(path)
     try:

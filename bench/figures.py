@@ -1,4 +1,4 @@
-"""What a measurement gives: a figure with its goal, and the table and JSON made of many."""
+"""Figures with their goals, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One number. Goals are upper bounds, as smaller is better for most of what is measured here."""
+    """One measured number. A goal is an upper bound unless `more_is_better` is set."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ def figure_of(
     *,
     more_is_better: bool = False,
 ) -> Figure:
-    """The median of several rounds, with their spread in the note."""
+    """Return the median of several rounds, with their spread in the note."""
     assert values, f"{name}: nothing was measured"
     spread = f"{rounded(min(values))}..{rounded(max(values))}" if len(values) > 1 else ""
     remarks = "; ".join(filter(None, (spread, note)))
@@ -81,7 +81,7 @@ def as_table(figures: Sequence[Figure]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[int]) -> str:
-    """Rows as a table, the first of them its head; the columns `right` hold numbers."""
+    """Format rows as a table; the first row is the header, columns in `right` are right-aligned."""
     widths = [max([len(row[column]) for row in rows]) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

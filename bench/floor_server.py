@@ -3,7 +3,7 @@
 store FRAME_BYTES    receive frames, append each to the file, answer with a few bytes
 send CHUNK_BYTES     answer each request with a chunk of the file by sendfile
 
-No protocol, no checks, no event loop but one wait for readability: what stays is the kernel's work.
+Without protocol, checks and event loop, only the cost of the kernel is left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REQUEST_BYTES = 80
 
 
 def store(connection: socket.socket, file: int, frame_bytes: int) -> None:
-    """Receives in pieces no larger than a busy broker does, so that small frames come many at a time."""
+    """Use the receive size of a busy broker, so that one call returns many small frames."""
     poll = select.epoll()
     poll.register(connection.fileno(), select.EPOLLIN)
     buffer = memoryview(bytearray(max(frame_bytes, 256 * 1024)))

@@ -40,9 +40,9 @@ CONSUMER_HEARTBEAT_VERSION = 1
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 ANSWER_SECONDS_MAX = 60
-CLASSIC_INTERVAL_MS = 3000  # what clients of the classic protocol have by default
+CLASSIC_INTERVAL_MS = 3000  # default of clients of the classic protocol
 LOOK_SECONDS = 0.02
-CONNECTING_MAX = 64  # at a time, which the backlog of a listener holds
+CONNECTING_MAX = 64  # concurrent connection attempts; fits the backlog of a listener
 NOT_YET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -161,7 +161,7 @@ class ClassicMember:
         )
 
     def heartbeat(self) -> bytes:
-        """The frame that says: as before."""
+        """Return the frame of a heartbeat without changes."""
         request = HeartbeatRequest(
             group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
         )
@@ -169,7 +169,7 @@ class ClassicMember:
 
 
 class ConsumerMember:
-    """A member of the consumer protocol (KIP-848), which revokes and takes over partitions at once."""
+    """A member of the consumer protocol (KIP-848), which revokes and takes partitions immediately."""
 
     def __init__(self, wire: MemberWire, group_id: str, topic: str, number: int) -> None:
         self.wire = wire
@@ -179,7 +179,7 @@ class ConsumerMember:
         self.owned = 0
         self._topic = topic
         self._assigned: dict[bytes, list[int]] = {}
-        self._has_news = False  # it owns something else than the broker knows of
+        self._has_news = False  # its partitions changed since the last heartbeat
 
     async def step(self) -> float:
         """Send a heartbeat; return the number of seconds until the next one."""
@@ -205,7 +205,7 @@ class ConsumerMember:
         return 0 if self._has_news else answer.heartbeat_interval_ms / 1000
 
     async def live(self) -> None:
-        """Until cancelled."""
+        """Send heartbeats until cancelled."""
         while True:
             pause_s = await self.step()
             if pause_s:
@@ -217,7 +217,7 @@ class ConsumerMember:
         )
 
     def heartbeat(self) -> bytes:
-        """The frame that says: as before."""
+        """Return the frame of a heartbeat without changes."""
         return encode_request(CONSUMER_HEARTBEAT_VERSION, 1, CLIENT_ID, self._request())
 
 
@@ -230,7 +230,7 @@ async def open_wires(server: Server, count: int) -> list[MemberWire]:
 
 
 async def find_coordinator(wire: MemberWire, group_id: str) -> None:
-    """Has the topic of the groups made, and waits until it can be used."""
+    """Have `__consumer_offsets` created, and wait until the coordinator is usable."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
     async with asyncio.timeout(ANSWER_SECONDS_MAX):
         while True:
@@ -241,7 +241,7 @@ async def find_coordinator(wire: MemberWire, group_id: str) -> None:
 
 
 async def _coordinates(wire: MemberWire, group_id: str) -> bool:
-    """It may be named before it knows of it, and before it has read its partition."""
+    """Return whether the coordinator has loaded its partition; it may be named before that."""
     knock = HeartbeatRequest(group_id=group_id, member_id="nobody")
     answer = await wire.call(HEARTBEAT_VERSION, knock, HeartbeatResponse)
     return answer.error_code not in NOT_YET
@@ -250,7 +250,7 @@ async def _coordinates(wire: MemberWire, group_id: str) -> bool:
 def _is_refused(
     error_code: int, what: str, bearable: Sequence[ErrorCode] = (ErrorCode.REBALANCE_IN_PROGRESS,)
 ) -> bool:
-    """Whether to try again; raises BenchError where that is of no use."""
+    """Return whether to retry; raise BenchError if the error cannot be retried."""
     if error_code and error_code not in bearable:
         raise BenchError(f"{what}: error code {error_code}")
     return bool(error_code)

@@ -1,4 +1,4 @@
-"""What the kernel knows of a process: its CPU time and its memory."""
+"""CPU time and memory of a process, as reported by the kernel."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class HasPid(Protocol):
 
 
 def cpu_time(pid: int) -> CpuTime:
-    """CPU time of a process so far, all threads; the split has the kernel's resolution of a tick."""
+    """Return the CPU time of all threads; the user/system split has the resolution of kernel ticks."""
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     with open(f"/proc/{pid}/stat", "rb") as stat:
         fields = stat.read().rpartition(b")")[2].split()
     user_s, system_s = int(fields[11]) * tick_s, int(fields[12]) * tick_s
     try:
-        # What clock_getcpuclockid(3) makes of a process id: the same sum in nanoseconds.
+        # The clock that clock_getcpuclockid(3) returns: the same sum in nanoseconds.
         total_s = time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
     except OSError:
         total_s = user_s + system_s
@@ -37,7 +37,7 @@ def cpu_time(pid: int) -> CpuTime:
 
 
 def ended_children_s(pid: int) -> float:
-    """CPU time of the children of a process that have ended, and of theirs; in ticks of the kernel."""
+    """Return the CPU time of ended descendants of a process, with the resolution of kernel ticks."""
     with open(f"/proc/{pid}/stat", "rb") as stat:
         fields = stat.read().rpartition(b")")[2].split()
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
@@ -49,10 +49,10 @@ def rss_bytes(process: HasPid) -> int:
 
 
 def ready_page_cache(directory: str, nbytes: int, write_bytes: int) -> None:
-    """Make the system's free memory fit for use, by filling as much page cache the same way for a moment.
+    """Fill and drop page cache, so that the memory is available to the measurement that follows.
 
-    A virtual machine gives free memory back to its host after some seconds, and taking it again costs whoever
-    writes to it first up to two seconds of CPU per GB. That is no property of a broker that appends to files.
+    A virtual machine returns free memory to its host after some seconds. Getting it back costs the first
+    writer up to two seconds of CPU per GB, which is not a cost of the broker.
     """
     data = b"\1" * write_bytes
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
@@ -64,8 +64,8 @@ def ready_page_cache(directory: str, nbytes: int, write_bytes: int) -> None:
 def one_core() -> Iterator[None]:
     """Keep this thread, and the processes that it starts, on one core.
 
-    Two processes that take turns lose nothing by it, and it keeps out of the figure what it costs to wake a
-    sleeping core: twice the rest on some virtual machines, depending on what else runs.
+    Two processes that alternate lose nothing by that, and the figure does not include the cost of waking an
+    idle core, which on some virtual machines is twice the cost of the work, depending on other load.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
@@ -76,7 +76,7 @@ def one_core() -> Iterator[None]:
 
 
 class CpuMeter:
-    """CPU that a process uses between two looks."""
+    """CPU time that a process uses between `begin` and `end`."""
 
     def __init__(self, process: HasPid) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""A Spark data source that hands out the same Arrow batches over and over: the bound of all sources."""
+"""A Spark data source that repeats the same Arrow batches: the upper bound for any Python source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_PER_BATCH = 10_000
 
 
 class PrebuiltSource(DataSource):
-    """Options: rows in all, bytes of a value, partitions."""
+    """Options: total rows, bytes of a value, partitions."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,7 +1,7 @@
-"""Runs `ottla` under a profiler and writes what it found: profiled_serve.py trace|sample PATH serve ...
+"""Run `ottla` under a profiler and write the profile: profiled_serve.py trace|sample PATH serve ...
 
-`trace` is cProfile: exact counts, but every call pays for being counted, so small functions look too dear.
-`sample` looks at the stack every few milliseconds of CPU time: fair shares per line, no counts.
+`trace` is cProfile: exact counts, but with an overhead per call, so small functions look too expensive.
+`sample` records the stack every few milliseconds of CPU time: accurate shares per line, no counts.
 """
 
 from __future__ import annotations

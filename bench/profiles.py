@@ -1,4 +1,4 @@
-"""What profilers of brokers left in a directory, as text."""
+"""Print the profiles of brokers in a directory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LINES = 40
 
 
 def print_profiles(name: str, directory: str, *, sampled: bool) -> None:
-    """One per broker, in the order of their starts."""
+    """Print one profile per broker, in order of start."""
     for file_name in sorted(os.listdir(directory)):
         path = os.path.join(directory, file_name)
         print(f"\n--- {name}, {file_name}")
         if not os.path.getsize(path):
-            print("(killed before it could report)")
+            print("(no profile: the broker was killed)")
         elif sampled:
             with open(path, encoding="utf-8") as file:
                 print(file.read())

@@ -1,4 +1,4 @@
-"""How much each case does: enough for steady figures, for a quick look, or only to see that it runs."""
+"""Sizes of the cases: for stable figures, for a quick check, or only to see that the cases run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Sizes(NamedTuple):
     starts: int
     idle_seconds: float
     rounds: int
-    produce_rounds: int  # many and short: memory made ready for a round must not grow cold in it
+    produce_rounds: int  # many and short, because prepared memory stays available only for a short time
     produce_bytes: int  # per round and batch size
     requests: int  # per round, one-record produces and small fetches
     fetch_bytes: int  # stored, and read once per round
@@ -22,13 +22,13 @@ class Sizes(NamedTuple):
     replicated_rounds: int
     replicated_bytes: int  # per round
     replicated_partitions: int
-    kills: int  # of each kind
+    kills: int  # per kind
     group_hurry: bool  # shorter intervals than the defaults
     joining_members: int
     joining_rounds: int
     heartbeat_groups: int
     heartbeat_seconds: float
-    rebalances: int  # a member comes and goes so often
+    rebalances: int  # number of times that a member joins and leaves
     commits: int  # per round
     committing_groups: int
     offset_records: int  # to be loaded

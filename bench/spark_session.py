@@ -1,4 +1,4 @@
-"""A local Spark for measurements, and what all of its processes have used."""
+"""A local Spark session for measurements, and the CPU time of its processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connector() -> Connector | None:
     try:
         return find_connector()
     except NoKafka as reason:
-        print(f"bench: without Spark's own Kafka connector: {reason}", file=sys.stderr)
+        print(f"bench: Spark's own Kafka connector is not available: {reason}", file=sys.stderr)
         return None
 
 
@@ -38,7 +38,7 @@ def spark_session() -> Any:
     use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # The workers must find the data source of this package.
+    # Workers import the data source of this package.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
     directory = tempfile.mkdtemp(prefix="ottla-bench-spark-")
     builder = (
@@ -67,7 +67,7 @@ def _stop(session: Any, directory: str) -> None:
 
 
 def spark_cpu_s() -> float:
-    """Of the JVM and of Python's workers, ended ones too: all that this process started, but for brokers."""
+    """Return the CPU time of the JVM and of Python workers, including ended ones; brokers are excluded."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():

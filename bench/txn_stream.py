@@ -1,7 +1,7 @@
 """A producer of raw requests at full speed, with or without transactions.
 
-What a client does by itself (locks, threads, timers) is not in it, so it tells what the broker asks for: it
-writes with five batches on their way, and at the end of a transaction waits for their answers and for EndTxn.
+It has none of the overhead of a client (locks, threads, timers), so it shows the cost of the broker alone. It
+keeps five batches in flight; at the end of a transaction it waits for their responses and for EndTxn.
 """
 
 from __future__ import annotations

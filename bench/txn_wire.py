@@ -1,4 +1,4 @@
-"""A transactional producer of bare requests, in the second version of the protocol."""
+"""A transactional producer that sends raw requests, with version 2 of the protocol (KIP-890)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.protocol.messages.produce_response import ProduceResponse
 from ottla.records.batch import CRC_POS, HEADER_BYTES, PRODUCER_ID_POS, compute_crc
 from ottla.records.build import build_batch
 
-PRODUCE_VERSION = 12  # the first that adds partitions, the last that names topics
+PRODUCE_VERSION = 12  # the first that adds partitions implicitly, the last with topic names
 END_VERSION = 5
 INIT_VERSION = 5
 FIND_VERSION = 4
@@ -33,7 +33,7 @@ _CRC = Struct(">I")
 
 
 def coordinator_of(wire: Wire, transactional_id: str) -> int:
-    """The broker that looks after an id, once there is one."""
+    """Return the coordinator of a transactional id; wait until there is one."""
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
     deadline_s = time.monotonic() + TIMEOUT_MS / 1000
     while True:
@@ -46,7 +46,7 @@ def coordinator_of(wire: Wire, transactional_id: str) -> int:
 
 
 class TxnProducer:
-    """`wire` leads to the leader of the partitions, `coordinator` to that of the id: perhaps the same."""
+    """`wire` is connected to the leader of the partitions, `coordinator` to the transaction coordinator."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TxnProducer:
             return
 
     def send(self) -> None:
-        """The first batches of the next transaction, one for each partition, in one request."""
+        """Return a request with the first batches of the next transaction, one for each partition."""
         for batch in self._batches:
             PAIR_AND_SEQUENCE.pack_into(batch, PRODUCER_ID_POS, *self.producer, 0)
             seal_batch(batch, 0, len(batch))

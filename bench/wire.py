@@ -30,7 +30,7 @@ from ottla.protocol.messages.list_offsets_response import ListOffsetsResponse
 from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PRODUCE_VERSION = 10
-FETCH_VERSION = 12  # the last that names topics, so that a prepared frame needs no topic id
+FETCH_VERSION = 12  # the last with topic names, so that prepared frames need no topic id
 LIST_OFFSETS_VERSION = 7
 CREATE_TOPICS_VERSION = 7
 LATEST = -1
@@ -70,7 +70,7 @@ class Wire:
     ) -> None:
         self._socket.close()
 
-    # -- one request after the other, answers looked at
+    # -- single requests with decoded responses
 
     def call(self, version: int, message: Message, answer_class: type[AnyMessage]) -> AnyMessage:
         answer, _ = self.call_sized(version, message, answer_class)
@@ -102,7 +102,7 @@ class Wire:
             count -= len(part)
         return b"".join(parts)
 
-    # -- many requests, answers thrown away
+    # -- many requests with discarded responses
 
     def send(self, frame: bytes | bytearray) -> None:
         self._socket.sendall(frame)
@@ -141,7 +141,7 @@ class Wire:
         return partition.offset
 
     def create_topic(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        """Configs are given with underscores for dots."""
+        """Create a topic; config names have underscores for dots."""
         wanted = CreatableTopic(
             name=topic,
             num_partitions=partitions,
@@ -203,7 +203,7 @@ def produce_exchanges(wire: Wire, topic: str, batches: Sequence[bytes]) -> list[
 
 
 def joined(exchanges: Sequence[Exchange], count: int) -> list[Exchange]:
-    """Groups of `count` requests that leave with one send, as a busy client's do."""
+    """Join `count` requests into one send, as a busy client does."""
     return [
         Exchange(
             b"".join([exchange.request for exchange in exchanges[start : start + count]]),

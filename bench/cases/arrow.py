@@ -18,7 +18,7 @@ from ottla.records.compression import CODEC_NAMES
 
 VALUE_BYTES = 100
 UNIT = "CPU s per M rows"
-# The goal is a fifth of what librdkafka's consume() takes; that is measured in the same run.
+# The goal is a fifth of the CPU time of librdkafka's consume(), measured in the same run.
 FASTER_THAN_CONSUME = 5
 
 
@@ -43,7 +43,7 @@ def arrow(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _table(rows: int) -> pa.Table:
-    """Values that compress about as well as JSON does."""
+    """Return a table whose values compress about as well as JSON."""
     half = [os.urandom(VALUE_BYTES // 4).hex().encode() for _ in range(1000)]
     values = [b"%s%0*d" % (half[row % 1000], VALUE_BYTES // 2, row) for row in range(rows)]
     return pa.table({"key": [b"key %d" % (row % 10_000) for row in range(rows)], "value": values})
@@ -53,7 +53,7 @@ def _read(broker: Broker, topic: str, rows: int) -> float:
     began_s = time.process_time()
     found = sum(batch.num_rows for batch in read_arrow(topic, bootstrap_servers=broker.address))
     if found != rows:
-        raise BenchError(f"read_arrow: {found} of {rows} rows came")
+        raise BenchError(f"read_arrow: {found} of {rows} rows arrived")
     return time.process_time() - began_s
 
 
@@ -68,7 +68,7 @@ def _consume(broker: Broker, topic: str, rows: int) -> float:
     while found < rows:
         messages = consumer.consume(10_000, 10)
         if not messages or messages[0].error():
-            raise BenchError(f"librdkafka: {found} of {rows} records came")
+            raise BenchError(f"librdkafka: {found} of {rows} records arrived")
         found += len(messages)
     used_s = time.process_time() - began_s
     consumer.close()

@@ -57,7 +57,7 @@ def cleaning(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 def _clean_once(
     root: str, nbytes: int, records: int, value_bytes: int, codec: int
 ) -> tuple[float, float, int, int]:
-    """(CPU s, longest stall ms, bytes before, bytes after)."""
+    """Return (CPU s, longest stall in ms, bytes before, bytes after)."""
     directory = tempfile.mkdtemp(prefix="ottla-bench-", dir=root)
     try:
         log = _filled(f"{directory}/topic-0", nbytes, records, value_bytes, codec)
@@ -77,7 +77,9 @@ def _clean_once(
 def _filled(directory: str, nbytes: int, records: int, value_bytes: int, codec: int) -> PartitionLog:
     config = LogConfig({"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES})
     log = open_log(OsFiles(), directory, config, now_ms=0)
-    values = [os.urandom(value_bytes // 2).hex().encode() for _ in range(997)]  # as JSON, half can be saved
+    values = [
+        os.urandom(value_bytes // 2).hex().encode() for _ in range(997)
+    ]  # compresses to half, like JSON
     number = 0
     while log.size_bytes < nbytes:
         group = bytearray()
@@ -108,7 +110,7 @@ async def _run(log: PartitionLog, job: CleanJob) -> float:
 
 
 class _Watch:
-    """Wants to run every millisecond, and notes how late it was at worst."""
+    """A timer of one millisecond that records its longest delay."""
 
     def __init__(self) -> None:
         self.stopping = False

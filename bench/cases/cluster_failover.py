@@ -1,4 +1,4 @@
-"""What a producer notices when a broker is killed: the longest time that a partition takes no record."""
+"""Fail-over: the longest time in which a partition acknowledges no record after a broker is killed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ VALUE = bytes(1024)
 LINGER_MS = 5
 TURN_SECONDS = 0.005
 QUEUED_MAX = 10_000
-FRESH_SECONDS = 0.1  # acknowledged everywhere so shortly before the kill
-AFTER_SECONDS = 1.0  # looked at after all partitions are back: one may stumble again
+FRESH_SECONDS = 0.1  # before a kill, all partitions have acknowledged a record this recently
+AFTER_SECONDS = 1.0  # observed after all partitions are back: there may be a second gap
 STEADY_SECONDS = 0.5
 
 
@@ -41,7 +41,7 @@ class Load(Background):
         config = {"bootstrap.servers": cluster.address, "enable.idempotence": True, "linger.ms": LINGER_MS}
         self._producer = Producer({**QUIET, **config})
         super().__init__()
-        self.acks: list[list[float]] = [[] for _ in range(PARTITIONS)]  # when, by partition
+        self.acks: list[list[float]] = [[] for _ in range(PARTITIONS)]  # times by partition
         self.acked_sent: list[float] = [0.0] * PARTITIONS  # when the last acknowledged record was sent
         self.failures: list[str] = []
 
@@ -50,11 +50,11 @@ class Load(Background):
         return time.monotonic() - oldest < FRESH_SECONDS
 
     def has_acked_since(self, moment: float) -> bool:
-        """Is a record that was sent after this moment acknowledged in every partition?"""
+        """Return whether every partition has acknowledged a record sent after this time."""
         return min(self.acked_sent) > moment
 
     def longest_gap_s(self, since: float) -> float:
-        """The longest wait for an acknowledgement in any partition, up to now."""
+        """Return the longest time between acknowledgements of any partition, up to now."""
         now = time.monotonic()
         longest = 0.0
         for times in self.acks:
@@ -71,7 +71,7 @@ class Load(Background):
                     producer.produce(TOPIC, VALUE, key, partition=partition, on_delivery=self._delivered)
             producer.poll(TURN_SECONDS)
         if producer.flush(30):
-            self.failures.append("not everything was delivered")
+            self.failures.append("not all records were delivered")
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is not None:
@@ -108,18 +108,18 @@ def steady(cluster: Cluster, load: Load) -> int:
     cluster.await_in_sync(TOPIC, preferred=True)
     time.sleep(STEADY_SECONDS)
     controller = cluster.controller()
-    wait_until(load.is_fresh, "every partition takes records")
+    wait_until(load.is_fresh, "every partition accepts records")
     return controller
 
 
 def gap_s(cluster: Cluster, load: Load, victim: int, changes_s: list[float] | None = None) -> float:
-    """Kill and start again; adds to `changes_s` when the cluster's metadata could be changed again."""
+    """Kill and restart; add to `changes_s` how long metadata could not be changed."""
     killed_at = time.monotonic()
     cluster.brokers[victim].kill()
     if changes_s is not None:
         wait_until(lambda: _creates_topic(cluster), "a topic is created")
         changes_s.append(time.monotonic() - killed_at)
-    wait_until(lambda: load.has_acked_since(killed_at), "every partition takes records again")
+    wait_until(lambda: load.has_acked_since(killed_at), "every partition accepts records again")
     time.sleep(AFTER_SECONDS)
     longest_s = load.longest_gap_s(killed_at)
     cluster.brokers[victim].start()

@@ -1,4 +1,4 @@
-"""Many partitions of three replicas each: made, stopped, started, and left alone."""
+"""Many partitions with three replicas: creation, stop, start and idle cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.client import NewTopic
 
 TOPIC = "many"
 STARTS = 3
-# What a replica without records consists of.
+# The files of a replica without records.
 REPLICA_FILES = ("partition.metadata", f"{0:020d}.log")
 REPLICA_METADATA = bytes(43)
 IDLE_GOAL_MS = 10  # one per cent of a core
@@ -55,7 +55,7 @@ def cluster_partitions(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _create(cluster: Cluster, topic: NewTopic, name: str) -> Figure:
-    """From the request until every broker has its replicas and the controller has them all in the ISR."""
+    """Measure from the request until every broker has its replicas and all are in the ISR."""
     count = len(topic.assignments) or topic.partitions
     meters = [CpuMeter(broker) for broker in cluster.brokers]
     began_s = time.perf_counter()
@@ -70,7 +70,7 @@ def _create(cluster: Cluster, topic: NewTopic, name: str) -> Figure:
 
 
 def _floor(launch: Launch, count: int, name: str) -> Figure:
-    """The file system's part: some need a hundred times as long as others to make a file."""
+    """Measure the cost of the file system: creating a file can take a hundred times longer on some."""
     used_s = time.process_time()
     began_s = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-floor-", dir=launch.data_root) as root:
@@ -87,7 +87,7 @@ def _floor(launch: Launch, count: int, name: str) -> Figure:
 
 
 def _write_to_all(cluster: Cluster, count: int, name: str) -> Figure:
-    """The first record of each partition: every follower has found every leader."""
+    """Write the first record of each partition, which needs all followers to fetch from their leaders."""
     from confluent_kafka import Producer
 
     client = Producer({**QUIET, "bootstrap.servers": cluster.address, "batch.num.messages": ONE_RECORD})
@@ -102,7 +102,7 @@ def _write_to_all(cluster: Cluster, count: int, name: str) -> Figure:
         client.produce(TOPIC, b"first", partition=number, on_delivery=delivered)
         client.poll(0)
     if client.flush(60) or failures:
-        raise BenchError(f"librdkafka: not everything was delivered: {failures[:1]}")
+        raise BenchError(f"librdkafka: not all records were delivered: {failures[:1]}")
     return Figure(
         f"{name}: first record of each", time.perf_counter() - began_s, "s", None, "acks=all, librdkafka"
     )

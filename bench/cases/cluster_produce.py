@@ -1,4 +1,4 @@
-"""What replication costs: the same producer, the same brokers, one and three replicas, alternating."""
+"""The cost of replication: the same producer and brokers with one and three replicas, alternating."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ottla.client import NewTopic
 
 BATCH = "64 KB"
 ONE, THREE = "one-copy", "three-copies"
-# Broker 0 leads alone, so that the processes of the others do nothing but follow.
+# Broker 0 leads all partitions, so that the other brokers only follow.
 REPLICAS = {ONE: [0], THREE: [0, 1, 2]}
 
 
 class Rounds:
-    """What was measured with one topic."""
+    """Measurements of one topic."""
 
     def __init__(self, cluster: Cluster, client: Any, topic: str, sizes: Sizes) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Rounds:
             meter.end()
 
     def cpu_per_gb(self, *brokers: int) -> list[float]:
-        """CPU of these brokers together, round by round."""
+        """Return the sum of the CPU time of these brokers for each round."""
         rows = zip(*[self.meters[broker].total_s for broker in brokers], strict=True)
         return [sum(row) / self._gigabytes for row in rows]
 
@@ -78,7 +78,7 @@ def cluster_produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         if launch.profiles is not None:
             three.warm_up(pool)
             for _ in range(sizes.replicated_rounds):
-                three.measure(pool)  # nothing else, or the leader's profile is a mixture
+                three.measure(pool)  # only this topic, so that the leader's profile shows one workload
             yield _throughput("RF 3", three, cluster)
             return
         one = Rounds(cluster, client, ONE, sizes)
@@ -125,7 +125,7 @@ def _cpu(one: Rounds, three: Rounds) -> Iterator[Figure]:
 
 
 def _floor(launch: Launch, sizes: Sizes) -> Figure:
-    """Three times received and appended, twice sent: what the simplest programs of all would pay."""
+    """Return the cost of the simplest servers: three times receive and append, twice send."""
     frame_bytes = STORE_SIZES[BATCH]
     count = max(1, sizes.produce_bytes // frame_bytes)
     with tempfile.TemporaryDirectory(prefix="ottla-bench-floor-", dir=launch.data_root) as directory:

@@ -1,4 +1,4 @@
-"""Three brokers from nothing to ready, and what they cost while nothing happens."""
+"""Start of three brokers, and their idle cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster_start(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def idle_cpu(cluster: Cluster, name: str, sizes: Sizes, goal: float | None = None, note: str = "") -> Figure:
-    """The dearest broker's, with all of them in the note."""
+    """Return the highest idle CPU of all brokers; the note lists each."""
     time.sleep(min(SETTLE_SECONDS, sizes.idle_seconds))
     controller = cluster.controller()
     meters = [CpuMeter(broker) for broker in cluster.brokers]

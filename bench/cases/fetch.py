@@ -1,4 +1,4 @@
-"""Broker CPU for handing out what is in the page cache."""
+"""Broker CPU for fetches from the page cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL_FETCH_BYTES = 1
 def fetch_cached(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
     """One fetch at a time, sequential, of a log that the same process has written.
 
-    The size of its batches may matter, as the page cache keeps what small writes brought in small pieces.
+    The size of batches may matter, because the page cache stores small writes in small folios.
     """
     with one_core():
         yield from _fetch_cached(launch, sizes, "16 KB", FETCH_SIZES)
@@ -46,7 +46,7 @@ def _fetch_cached(
         for name, (_, goal) in fetch_sizes.items():
             meter = _read(broker, wire, plans[name], sizes.rounds)
             yield _per_gigabyte(f"fetch {name}, batches of {batches}", plans[name], meter, goal)
-        # The same pages sent by the simplest server: how they lie in memory makes a difference of factors.
+        # The same pages sent by the simplest server: their layout in memory has a large effect.
         path = os.path.join(broker.data_dir, f"{TOPIC}-0", f"{0:020d}.log")
         used = sent_file(path, os.path.getsize(path), sizes.rounds)
         yield figure_of(f"floor: send 1 MB of the same file, batches of {batches}", used, "CPU s per GB")
@@ -59,7 +59,7 @@ def _fetch_cached(
 
 
 def fetch_small(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """Batches of one record, fetched one by one."""
+    """Fetch batches of one record one by one."""
     with Broker(launch) as broker, Wire(broker) as wire:
         _fill(broker, wire, ONE_RECORD, min(sizes.requests * VALUE_BYTES, 5_000_000))
         plan = _plan(wire, SMALL_FETCH_BYTES)
@@ -98,7 +98,7 @@ def fetch_librdkafka(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
             while left > 0:
                 got = consumer.consume(min(left, 10_000), 10)
                 if not got or got[0].error():
-                    raise BenchError(f"librdkafka: {left} of {records} records did not come")
+                    raise BenchError(f"librdkafka: {left} of {records} records did not arrive")
                 left -= len(got)
             meter.end()
             consumer.close()

@@ -23,7 +23,7 @@ from bench.sizes import Sizes
 from bench.wire import Exchange, Wire
 
 SERVER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "floor_server.py")
-# As batches are: not a multiple of a page, which makes the kernel work more.
+# Like batches, not a multiple of the page size, which costs the kernel more.
 STORE_SIZES = {"16 KB": 15_600, "64 KB": 65_100, "1 MB": 999_900}
 ONE_RECORD_BYTES = 1150
 SEND_BYTES = 1_048_576
@@ -110,7 +110,7 @@ def stored(
 
 
 def sent_file(path: str, total_bytes: int, rounds: int) -> list[float]:
-    """CPU seconds per GB of sending this file by 1 MB, as often as it takes to send `total_bytes` of it."""
+    """Return CPU seconds per GB for sending the file in chunks of 1 MB until `total_bytes` are sent."""
     exchange = Exchange(bytes(REQUEST_BYTES), SEND_BYTES)
     count = max(1, total_bytes // SEND_BYTES)
     with FloorServer("send", path, SEND_BYTES) as server, Wire(server) as wire:

@@ -1,4 +1,4 @@
-"""Many members: how soon a hundred that come at once have their partitions, and what heartbeats cost."""
+"""Many members: the time until members that join at once have partitions, and the cost of heartbeats."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ MEMBERS_PER_GROUP = 4
 CLASSIC, CONSUMER = "classic", "KIP-848"
 CONSUMER_INTERVAL_MS = 5000
 INITIAL_DELAY_MS = 3000
-# What may come on top of the delay that the classic protocol has on purpose; and what KIP-848 may take, whose
-# members learn of a new assignment by heartbeats.
+# Goals: the time in addition to the initial delay of the classic protocol, and the time of KIP-848, whose
+# members learn of a new assignment with their next heartbeat.
 JOIN_GOAL_S = {CLASSIC: 1.0, CONSUMER: 3.0}
 LOOK_SECONDS = 0.005
 STABLE_SECONDS_MAX = 60
 CORE_SHARE_GOAL = 0.3  # for the groups of this many:
 GOAL_GROUPS = 2000
-JOINING_MAX = 200  # groups that are made at a time
+JOINING_MAX = 200  # groups that are created concurrently
 
 
 def settings(sizes: Sizes) -> dict[str, str]:
-    """The defaults, unless only running counts."""
+    """Return the defaults, or short intervals for a smoke run."""
     if not sizes.group_hurry:
         return {}
     return {
@@ -63,10 +63,10 @@ def join(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 took_s.append(asyncio.run(joined(broker, f"join-{protocol}-{number}", count)))
                 cpu_s.append(meter.end())
             goal_s = JOIN_GOAL_S[protocol]
-            note = "connecting is not in it"
+            note = "without the time to connect"
             if protocol == CLASSIC:
                 goal_s += 2 * INITIAL_DELAY_MS / 1000
-                note += f"; group.initial.rebalance.delay.ms={INITIAL_DELAY_MS} is, once or twice"
+                note += f"; with group.initial.rebalance.delay.ms={INITIAL_DELAY_MS}, once or twice"
             name = f"{count} members join at once, {protocol}"
             yield figure_of(f"{name}: until all have partitions", took_s, "s", goal_s, note)
             yield figure_of(f"{name}: CPU", cpu_s, "CPU s", None, "with connecting")
@@ -103,7 +103,7 @@ async def consumer_join(broker: Broker, group_id: str, count: int) -> float:
 
 
 def is_stable(members: Sequence[ConsumerMember]) -> bool:
-    """All in one epoch, and each with its share: the broker gives no partition twice."""
+    """Return whether all members have the same epoch and their share of the partitions."""
     epochs = {member.epoch for member in members}
     return len(epochs) == 1 and all(member.owned == PARTITIONS_PER_MEMBER for member in members)
 
@@ -126,7 +126,7 @@ def _close(wires: Sequence[MemberWire]) -> None:
 
 
 def heartbeats(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """Each member on a connection of its own, as clients have it; heartbeats spread over the interval."""
+    """Each member has its own connection, as clients do; heartbeats are spread over the interval."""
     for protocol, default_ms, make in (
         (CLASSIC, CLASSIC_INTERVAL_MS, _make_classic),
         (CONSUMER, CONSUMER_INTERVAL_MS, _make_consumer),
@@ -169,18 +169,18 @@ async def _beat(
         for part in await asyncio.gather(*made):
             beats += part
     beats = [beat for offset in range(MEMBERS_PER_GROUP) for beat in beats[offset::MEMBERS_PER_GROUP]]
-    rhythm = Rhythm(beats, interval_ms / 1000)
-    await rhythm.run(len(beats))  # all once, so that everything is warm
+    pacer = HeartbeatPacer(beats, interval_ms / 1000)
+    await pacer.run(len(beats))  # warm-up
     meter = CpuMeter(broker)
     count = max(len(beats) // 2, int(sizes.heartbeat_seconds * len(beats) * 1000 / interval_ms))
-    rhythm.longest_s = 0.0
-    await rhythm.run(count)
+    pacer.longest_s = 0.0
+    await pacer.run(count)
     used_s = meter.end()
     _close(wires)
-    return used_s, count, rhythm.longest_s
+    return used_s, count, pacer.longest_s
 
 
-class Rhythm:
+class HeartbeatPacer:
     """Sends prepared frames at a constant rate, independent of the responses."""
 
     def __init__(self, beats: Sequence[tuple[MemberWire, bytes]], interval_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Committed offsets: what a commit costs, and how long a million of them take to load."""
+"""Committed offsets: the cost of a commit, and the time to load a million of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ottla.protocol.messages.offset_fetch_request import (
 from ottla.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
 TOPIC = "bench"
-COMMIT_VERSION = 8  # the last that names topics, and what librdkafka sends
+COMMIT_VERSION = 8  # the last with topic names; librdkafka sends it
 OFFSET_FETCH_VERSION = 8
-GROUP = 16  # commits that leave the client with one send
+GROUP = 16  # commits per send
 IN_FLIGHT = 64
 DISTINCT = 256
-LOAD_GROUPS_MAX = 100  # two for each partition of their topic, about
+LOAD_GROUPS_MAX = 100  # about two for each partition of __consumer_offsets
 OFFSETS_PER_COMMIT = 100
 LOAD_GOAL_S = 5
 RESPONSE_GOAL_MS = 50
@@ -73,7 +73,7 @@ def check_commit(answer: bytes) -> int:
 
 
 def prepare(wire: Wire, group_id: str) -> None:
-    """The topic, and a coordinator of the group."""
+    """Create the topic and wait for the coordinator of the group."""
     wire.create_topic(TOPIC, 1)
     await_coordinator(wire, group_id)
 
@@ -128,7 +128,7 @@ def _pipelined(broker: Broker, wire: Wire, sizes: Sizes, partitions: int) -> Fig
 
 
 async def _from_many(broker: Broker, sizes: Sizes) -> Figure:
-    """Members of many groups, on a connection each, that commit as soon as the last commit is answered."""
+    """Commit for many groups, each on its own connection with one commit in flight."""
     count = sizes.committing_groups
     wires = await open_wires(broker, count)
     await find_coordinator(wires[0], "group-0")
@@ -216,11 +216,11 @@ def load(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         time.sleep(min(1.0, sizes.idle_seconds))
         with Prober(broker) as calm:
             time.sleep(min(2.0, sizes.idle_seconds))
-    note = f"all partitions on one broker, from its being ready; {used_s:.2f} s CPU with the questions"
+    note = f"all partitions on one broker, from its being ready; {used_s:.2f} s CPU including the queries"
     note += f", {refused} of them refused meanwhile"
     yield Figure(f"{name}: load", took_s, "s", LOAD_GOAL_S * sizes.offset_records / 1e6, note)
     note = f"another client's ListOffsets; median {prober.median_ms:.1f}, of {len(prober.took_ms)}"
-    note += f"; at rest median {calm.median_ms:.1f}, longest {calm.longest_ms:.0f}"
+    note += f"; idle median {calm.median_ms:.1f}, longest {calm.longest_ms:.0f}"
     yield Figure(
         f"{name}: longest response time while loading", prober.longest_ms, "ms", RESPONSE_GOAL_MS, note
     )
@@ -228,9 +228,9 @@ def load(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _write_offsets(wire: Wire, groups: Sequence[str], records: int) -> int:
-    """Distinct ones; returns how many they are."""
+    """Commit distinct offsets; return their number."""
     per_group = max(1, records // len(groups) // OFFSETS_PER_COMMIT)
-    # The numbers of partitions take four bytes each: all answers have the same size.
+    # Partition numbers have a fixed size, so all responses have the same size.
     answer_bytes = check_commit(wire.exchange(commit_frame(groups[0], range(OFFSETS_PER_COMMIT), 0, None)))
 
     def exchanges() -> Iterator[Exchange]:
@@ -245,7 +245,7 @@ def _write_offsets(wire: Wire, groups: Sequence[str], records: int) -> int:
 
 
 def _await_loaded(broker: Broker, groups: Sequence[str]) -> int:
-    """Ask for each group until it is there; how often it was not."""
+    """Query each group until it is loaded; return the number of rejected queries."""
     refused = 0
     deadline_s = time.monotonic() + WAIT_SECONDS_MAX
     with Wire(broker) as wire:
@@ -259,7 +259,7 @@ def _await_loaded(broker: Broker, groups: Sequence[str]) -> int:
 
 
 def _offsets_of(wire: Wire, group_id: str, *, few: bool = False) -> int | None:
-    """How many offsets the group has, or only whether it can tell; None while it cannot."""
+    """Return the number of offsets of the group, or None while it is loading."""
     topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])] if few else None
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
     group = wire.call(OFFSET_FETCH_VERSION, request, OffsetFetchResponse).groups[0]
@@ -271,7 +271,7 @@ def _offsets_of(wire: Wire, group_id: str, *, few: bool = False) -> int | None:
 
 
 class Prober(Background):
-    """Asks for something small over and over, and takes the time of each answer."""
+    """Sends small requests continuously and records the response times."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()

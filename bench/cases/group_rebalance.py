@@ -1,10 +1,10 @@
-"""What those feel of a rebalance who have nothing to do with it: a member comes and goes while all read.
+"""The effect of a rebalance on uninvolved members: one member joins and leaves while all others read.
 
-In a hurry (heartbeats every 200 ms) some records of the cooperative case are late, up to a second, in about
-every other run. Traced, that is librdkafka (2.16) alone: it pauses all partitions while it asks the program
-to give some up. If a fetch is answered in that moment, its broker thread finds nothing to ask for and sleeps
-for up to a second, and going on does not wake it: no Fetch is on its way meanwhile. Nor does it send
-heartbeats more often than every 500 to 1000 ms, whatever it is set to. With the defaults neither is seen.
+With heartbeats every 200 ms, some records of the cooperative case are late by up to a second in about every
+other run. A trace shows that the cause is librdkafka (2.16): it pauses all partitions during the revocation
+callback. If a fetch response arrives then, its broker thread finds nothing to fetch and sleeps for up to a
+second; resuming does not wake it, and no Fetch is in flight meanwhile. It also sends heartbeats at most every
+500 to 1000 ms, whatever the setting. Neither is observed with the defaults.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOPIC = "bench"
 PARTITIONS = 12
 READERS = 3
 PER_SECOND = 240
-QUIET_SECONDS = 1.5  # after all is settled
+QUIET_SECONDS = 1.5  # after the group has settled
 HURRY_INTERVAL_MS = 200
 POLL_SECONDS = 0.1
 
@@ -41,7 +41,7 @@ class Arrival(NamedTuple):
 
 
 class Reader:
-    """A librdkafka consumer in a thread, which writes down what it got when."""
+    """A librdkafka consumer in a thread that records the arrival times of records."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
@@ -78,7 +78,7 @@ class Reader:
 
 
 class Load(Background):
-    """One record after the other to each partition in turn, with the time in it."""
+    """Writes single records, which contain the time, to all partitions round-robin."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Load(Background):
 
 
 class Change(NamedTuple):
-    """A member came or went: when, until when, and what the others kept all the while."""
+    """A member joined or left: begin, end, and the partitions that the other members kept."""
 
     began_s: float
     ended_s: float
@@ -136,7 +136,7 @@ def _come_and_go(
     changes: list[Change] = []
     guests: list[Reader] = []
     share = PARTITIONS // READERS
-    wait_until(lambda: all(len(reader.owned) == share for reader in readers), "everybody has its share")
+    wait_until(lambda: all(len(reader.owned) == share for reader in readers), "every member has its share")
     time.sleep(QUIET_SECONDS)
     for _ in range(times):
         began_s = time.perf_counter()
@@ -149,7 +149,7 @@ def _come_and_go(
         began_s = time.perf_counter()
         owned = [dict(reader.owned) for reader in readers]
         guest.end()
-        wait_until(lambda: _is_settled(readers), "the others have it all again")
+        wait_until(lambda: _is_settled(readers), "the other members have all partitions again")
         changes.append(_change(readers, owned, began_s))
         time.sleep(QUIET_SECONDS)
     return changes, guests
@@ -173,7 +173,7 @@ def _change(readers: Sequence[Reader], owned: Sequence[dict[int, None]], began_s
 def _figures(
     protocol: str, interval_ms: int, changes: Sequence[Change], readers: Sequence[Reader]
 ) -> Iterator[Figure]:
-    first: dict[tuple[int, float], tuple[float, Reader]] = {}  # what is read again does not count
+    first: dict[tuple[int, float], tuple[float, Reader]] = {}  # records that are read twice count once
     for reader in readers:
         for arrival in reader.arrivals:
             key = (arrival.partition, arrival.sent_s)
@@ -183,12 +183,12 @@ def _figures(
     moved_ms: list[float] = []
     for (partition, sent_s), (arrived_s, reader) in first.items():
         for change in changes:
-            # What a change leaves behind belongs to it: the next one is not before that.
+            # Delays after a change count for that change, until the next one begins.
             if change.began_s <= sent_s <= change.ended_s + QUIET_SECONDS:
                 stayed = change.kept.get(partition) is reader
                 (kept_ms if stayed else moved_ms).append((arrived_s - sent_s) * 1000)
     if not kept_ms or not moved_ms:
-        raise BenchError(f"{protocol}: nobody kept a partition, or none moved")
+        raise BenchError(f"{protocol}: no partition was kept, or none moved")
     name = f"rebalance, {protocol}"
     late = sum([delay_ms > interval_ms for delay_ms in kept_ms])
     note = f"of {len(kept_ms)} in partitions that stay; heartbeats every {interval_ms / 1000:g} s, librdkafka"

@@ -1,4 +1,4 @@
-"""From a producer's call to a consumer's hand, at a rate that nobody notices."""
+"""End-to-end latency from produce() to the consumer, at a low rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WARM_UP_RECORDS = 20
 
 
 def latency(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """librdkafka on both sides, its waiting for fuller batches turned off; acks=all."""
+    """librdkafka on both sides, linger.ms=0, acks=all."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     records = WARM_UP_RECORDS + int(sizes.latency_seconds * PER_SECOND)

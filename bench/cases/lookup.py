@@ -1,4 +1,4 @@
-"""Finding a batch by its offset: must not grow with the number of segments beyond a binary search."""
+"""Finding a batch by offset: the cost must grow no more than that of a binary search over segments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.meter import CpuMeter, one_core
 from bench.sizes import Sizes
 from bench.wire import Wire, fetch, fetch_exchange, produce_exchanges
 
-SEGMENT_BYTES = 1_048_576  # the least that Kafka allows
+SEGMENT_BYTES = 1_048_576  # the minimum in Kafka
 BATCH_BYTES = 4096
 POOL_BYTES = 4_000_000
 SEED = 7
@@ -41,13 +41,13 @@ def lookup(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _look_up(broker: Broker, wire: Wire, topic: str, sizes: Sizes) -> tuple[float, list[float]]:
-    """Fetches of one batch at random offsets; the same number of places each round, other places each."""
+    """Fetch single batches at random offsets: the same number each round, different offsets."""
     end = wire.log_end_offset(topic)
     _, answer_bytes = fetch(wire, topic, end // 2, 1)
     draw = random.Random(SEED)
     meter = CpuMeter(broker)
     for _ in range(sizes.rounds + 1):
-        # All batches have the same size, so all answers have.
+        # All batches have the same size, and so have all responses.
         plan = [fetch_exchange(topic, draw.randrange(end), 1, answer_bytes) for _ in range(sizes.lookups)]
         meter.begin()
         wire.run(plan)

@@ -1,4 +1,4 @@
-"""Many partitions on one node: what they cost at start, in memory, and while nothing happens."""
+"""Many partitions on one node: start time, memory and idle CPU."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def _metadata(broker: Broker, name: str, total: int, rounds: int) -> Iterator[Fi
             found = sum([len(topic.partitions) for topic in answer.topics])
             if found != total:
                 raise BenchError(f"Metadata contains {found} partitions, not {total}")
-    note = f"answer of {answer_bytes / 1000:.0f} kB; the client's decoding is in the time"
+    note = f"answer of {answer_bytes / 1000:.0f} kB; the time includes decoding by the client"
     yield figure_of(f"{name}: metadata of all", took_ms[1:], "ms", None, note)
     yield figure_of(f"{name}: metadata of all, CPU", cpu_ms[1:], "CPU ms")

@@ -23,18 +23,18 @@ from bench.wire import Wire, produce_exchanges
 
 GOALS = {"16 KB": 1.4, "64 KB": 0.8, "1 MB": 0.8}
 TOPIC = "bench"
-IN_FLIGHT = 5  # what the Java client allows itself; librdkafka allows more
+IN_FLIGHT = 5  # default of the Java client; librdkafka allows more
 
 
 def produce_librdkafka(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """The goal's own words: a real librdkafka producer with its defaults, one connection."""
+    """A librdkafka producer with its defaults on one connection, as the goal is stated."""
     records = sizes.produce_bytes // VALUE_BYTES
     pool = values()
     for name, batch_bytes in BATCH_SIZES.items():
         with Broker(launch) as broker, Wire(broker) as wire:
             wire.create_topic(TOPIC)
             client = producer(broker, batch_bytes)
-            produce_records(client, TOPIC, pool, max(10, records // 4))  # connected and warm
+            produce_records(client, TOPIC, pool, max(10, records // 4))  # connect and warm up
             meter = CpuMeter(broker)
             for _ in range(sizes.produce_rounds):
                 ready_page_cache(broker.directory, sizes.produce_bytes * 2, batch_bytes)
@@ -54,7 +54,7 @@ def produce_librdkafka(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def produce_wire(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """The same batches sent by a client that is never the bottleneck: prepared frames on a bare socket."""
+    """The same batches as prepared frames on a raw socket, so that the client is not the bottleneck."""
     for name, batch_bytes in BATCH_SIZES.items():
         with Broker(launch) as broker, Wire(broker) as wire:
             pool_bytes = min(POOL_BYTES, sizes.produce_bytes)

@@ -1,4 +1,4 @@
-"""Broker CPU per produce request of one record: what a request costs beside its bytes."""
+"""Broker CPU per produce request with one record: the fixed cost of a request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bench.wire import Wire, joined, produce_exchanges
 
 TOPIC = "bench"
 DISTINCT = 512
-GROUP = 16  # requests that leave the client with one send
+GROUP = 16  # requests per send
 IN_FLIGHT = 64
 
 
 def alone(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """Each request waits for the answer to the one before."""
+    """Each request waits for the previous response."""
     with one_core():
         figure = _measure(launch, sizes, "produce one record, alone", 25, group=1, in_flight=1)
     yield figure

@@ -1,7 +1,7 @@
-"""Spark reading topics: CPU and rows per second, beside batches without a broker and Spark's own connector.
+"""Spark reading topics: CPU and rows per second, compared with prebuilt batches and Spark's own connector.
 
-Every round reads the same rows in each way, one after the other, and their ratio is what counts: a shared
-machine is slow for all of them. CPU is that of the JVM and of Python's workers; the broker's is not in it.
+Every round reads the same rows with each source in turn. The ratio is the relevant figure, because load on a
+shared machine affects all of them. CPU is that of the JVM and of Python workers, without the broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CPU = "CPU s per M rows"
 SPEED = "M rows/s"
 OF_THE_BOUND_MIN = 0.6
 OF_THE_CONNECTOR_MIN = 1.5
-FIRST_WARM_UPS = 8  # until the JVM has compiled it
+FIRST_WARM_UPS = 8  # until the JVM has compiled the code
 WARM_UPS = 2
 
 
@@ -80,7 +80,7 @@ def _rounds(
     for way, make in ways.items():
         found = make().count()
         if found != rows:
-            raise BenchError(f"{way}: {found} of {rows} rows came")
+            raise BenchError(f"{way}: {found} of {rows} rows arrived")
     for _ in range(warm_ups):
         for make in ways.values():
             _read(make())
@@ -104,7 +104,7 @@ def _figures(used: Mapping[str, list[Used]], rows: int, label: str) -> Iterator[
 
 
 def _ratios(ours: list[Used], theirs: list[Used], name: str, goal: float) -> Iterator[Figure]:
-    """How many times better than the other, each round by itself."""
+    """Return how many times better the first is, for each round."""
     pairs = list(zip(ours, theirs, strict=True))
     cpu = [two.cpu_s / one.cpu_s for one, two in pairs]
     speed = [two.wall_s / one.wall_s for one, two in pairs]
@@ -119,7 +119,7 @@ def _read(frame: Any) -> Used:
 
 
 def _table(rows: int, value_bytes: int) -> pa.Table:
-    """Values that compress about as well as JSON does."""
+    """Return a table whose values compress about as well as JSON."""
     half = [os.urandom(value_bytes // 4).hex().encode() for _ in range(1000)]
     values = [b"%s%0*d" % (half[row % 1000], value_bytes // 2, row) for row in range(rows)]
     partitions = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
@@ -129,7 +129,7 @@ def _table(rows: int, value_bytes: int) -> pa.Table:
 
 
 def spark_latency(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """From a record's append to its copy in another topic, by a query that is always on."""
+    """Measure from a record's append to its copy in another topic, with a continuous query."""
     spark = spark_session()
     with tempfile.TemporaryDirectory() as directory, Broker(launch) as broker, Wire(broker) as wire:
         for topic in ("bench-in", "bench-out"):
@@ -161,5 +161,5 @@ def spark_latency(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
                 time.sleep(0.002)
             taken_ms.append((time.perf_counter() - began_s) * 1000)
         query.stop()
-        # The first ones start workers.
+        # The first records include the start of workers.
         yield figure_of("spark latency, append to sink", taken_ms[3:], "ms")

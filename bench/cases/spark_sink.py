@@ -1,6 +1,6 @@
-"""Spark writing to topics: the exactly-once sink beside the at-least-once one, and how late a record is.
+"""Spark writing to topics: the exactly-once sink compared with at-least-once, and the latency of a record.
 
-Every round copies the same rows both ways, one after the other; their ratio is what counts.
+Every round copies the same rows with both sinks in turn; the ratio is the relevant figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTITIONS = 2
 VALUE_BYTES = 100
 MODES = ("at-least-once", "exactly-once")
 OF_AT_LEAST_ONCE_MIN = 0.8
-WARM_UPS = 2  # copies that do not count: workers start, the JVM compiles
+WARM_UPS = 2  # copies that are not counted: workers start, the JVM compiles
 WARM_UP_RECORDS = 3
 TIMEOUT_S = 60
 SETTINGS = {"transaction.two.phase.commit.enable": "true"}

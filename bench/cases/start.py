@@ -1,4 +1,4 @@
-"""From nothing to ready, and what a broker costs that has nothing to do."""
+"""Start of a broker, and its idle cost."""
 
 from __future__ import annotations
 

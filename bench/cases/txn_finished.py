@@ -1,4 +1,4 @@
-"""What is left of finished transactions: nothing that grows in memory, or in what a write or a read costs."""
+"""Finished transactions: neither memory nor the cost of writes and reads grows with their number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WINDOW = 64
 
 
 def finished(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """One producer, one partition; every second transaction is aborted."""
+    """Use one producer and one partition; abort every second transaction."""
     many = sizes.finished_transactions
     with Broker(launch) as broker, Wire(broker) as wire:
         coordinator_of(wire, "bench")
@@ -36,7 +36,7 @@ def finished(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         _run(producer, FEW)
         _costs(broker, wire, sizes)  # warm
         few = _costs(broker, wire, sizes)
-        # What Python keeps of its first thousands of objects is no growth.
+        # Memory that Python allocates for its first thousands of objects does not count.
         _run(producer, many // 10)
         before_mb = rss_bytes(broker) / 1e6
         _run(producer, many - many // 10)
@@ -60,14 +60,14 @@ def _run(producer: TxnProducer, count: int) -> None:
 
 
 def _costs(broker: Broker, wire: Wire, sizes: Sizes) -> tuple[list[float], list[float]]:
-    """CPU us of a produce of one record, and of a fetch of the last of them, round by round."""
+    """Return the CPU us of a produce of one record and of a fetch of the last one, for each round."""
     batch = build_batch([(0, None, bytes(VALUE_BYTES), ())])
     produces = joined(produce_exchanges(wire, TOPIC, [bytes(batch)] * WINDOW), GROUP)
     wrote = _measured(broker, wire, produces, sizes)
     message = fetch_message(TOPIC, wire.log_end_offset(TOPIC) - 1, 100_000)
     message.isolation_level = 1
     answer, answer_bytes = wire.call_sized(FETCH_VERSION, message, FetchResponse)
-    assert answer.responses[0].partitions[0].records, "the last record is to be read"
+    assert answer.responses[0].partitions[0].records, "the last record was not returned"
     frame = encode_request(FETCH_VERSION, 1, CLIENT_ID, message)
     fetches = joined([Exchange(frame, answer_bytes)] * WINDOW, GROUP)
     return wrote, _measured(broker, wire, fetches, sizes)

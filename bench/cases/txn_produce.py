@@ -1,4 +1,4 @@
-"""What transactions of 100 ms cost a producer that writes as fast as it can."""
+"""The cost of transactions of 100 ms for a producer at full speed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BATCH = "64 KB"
 TRANSACTION_SECONDS = 0.1
 GOAL = 1 / 0.9
 WAIT_SECONDS = 60
-LOOK_EVERY = 100  # records between two looks at the clock
-QUEUE_KBYTES = 1_024  # enough to keep five batches on their way; a commit has to wait for all of it
+LOOK_EVERY = 100  # records between two reads of the clock
+QUEUE_KBYTES = 1_024  # enough for five batches in flight; a commit waits for all of it
 
 
 class Load:
-    """A librdkafka producer that counts what was delivered."""
+    """A librdkafka producer that counts delivered records."""
 
     def __init__(self, broker: Broker, transactional_id: str | None) -> None:
         from confluent_kafka import Producer
@@ -47,13 +47,13 @@ class Load:
             self._producer.init_transactions(WAIT_SECONDS)
 
     def run(self, seconds: float, pool: list[bytes]) -> float:
-        """Megabytes per second that were delivered, and committed."""
+        """Return the delivered and committed megabytes per second."""
         began_s = time.perf_counter()
         records = 0
         while time.perf_counter() - began_s < seconds:
             records += self._one(min(TRANSACTION_SECONDS, seconds), pool)
         if not self._transactional and self._producer.flush(WAIT_SECONDS):
-            raise BenchError("librdkafka: not everything was delivered")
+            raise BenchError("librdkafka: not all records were delivered")
         if self._failures:
             raise BenchError(f"librdkafka: {self._failures[0]}")
         return records * VALUE_BYTES / 1e6 / (time.perf_counter() - began_s)
@@ -87,7 +87,7 @@ class Load:
 
 
 def produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """By turns, so that whatever else the machine does hits both."""
+    """Alternate, so that other load on the machine affects both."""
     pool = values(LOOK_EVERY)
     with Broker(launch) as broker, Wire(broker) as wire:
         wire.create_topic(TOPIC)
@@ -105,7 +105,7 @@ def produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         transactions = loads["transactional"].transactions
     plain, within = speeds["idempotent"], speeds["transactional"]
     medians = f"medians {statistics.median(within):.0f} of {statistics.median(plain):.0f} MB/s"
-    # Whatever else the machine does can only slow a round down: the best ones tell what transactions do.
+    # Other load can only slow a round down, so the best rounds show the effect of transactions.
     yield Figure(
         "produce in transactions of 100 ms, slower by",
         max(plain) / max(within),
@@ -128,7 +128,7 @@ def produce(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
 
 
 def produce_bare(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """The same with bare requests, by turns: what the broker itself takes, whatever a client adds."""
+    """The same with raw requests: the cost of the broker without that of a client."""
     with Broker(launch) as broker, Wire(broker) as wire:
         wire.create_topic(TOPIC)
         streams = {"idempotent": Stream(broker, TOPIC, None), "transactional": Stream(broker, TOPIC, "bench")}
@@ -146,7 +146,7 @@ def produce_bare(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
         transactions = streams["transactional"].transactions - transactions
         appended = wire.log_end_offset(TOPIC) - before
         if appended != records + transactions:
-            raise BenchError(f"{appended} offsets were taken by {records} records, {transactions} markers")
+            raise BenchError(f"{records} records and {transactions} markers used {appended} offsets")
         for stream in streams.values():
             stream.close()
     plain, within = speeds["idempotent"], speeds["transactional"]

@@ -1,4 +1,4 @@
-"""Transactions per second of one producer, and what a commit adds to the time of a write."""
+"""Transactions per second of one producer, and the latency that a commit adds to a write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN_VERSION = 12
 
 
 def rate(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
-    """One producer, one transaction after the other: records are in each of the partitions."""
+    """Run transactions one after the other with one producer, with records in each partition."""
     with Broker(launch) as broker, Wire(broker) as wire:
         coordinator_of(wire, "bench")
         for partitions in PARTITIONS:
@@ -64,7 +64,7 @@ def _rate(broker: Broker, producer: TxnProducer, sizes: Sizes, records: int, par
     )
 
 
-# -- what a commit adds
+# -- latency of a commit
 
 
 def commit(launch: Launch, sizes: Sizes) -> Iterator[Figure]:
@@ -97,7 +97,7 @@ def _commit(name: str, leader: Wire, coordinator: Wire, sizes: Sizes) -> Iterato
     first = statistics.median(writes_ms)
     end = statistics.median(ends_ms)
     note = (
-        f"first write {first:.2f} ms (asks the coordinator), EndTxn {end:.2f} ms; plain write {plain:.2f} ms"
+        f"first write {first:.2f} ms (calls the coordinator), EndTxn {end:.2f} ms; plain write {plain:.2f} ms"
     )
     yield Figure(f"commit, {name}: added to a write, median", first + end - plain, "ms", None, note)
     longest = sorted(w + e for w, e in zip(writes_ms, ends_ms, strict=True))[int(len(ends_ms) * 0.99)]
@@ -105,7 +105,7 @@ def _commit(name: str, leader: Wire, coordinator: Wire, sizes: Sizes) -> Iterato
 
 
 def _plain_write_ms(wire: Wire, sizes: Sizes) -> list[float]:
-    """Without a transaction, and without a producer id."""
+    """Write without a transaction and without a producer id."""
     batch = build_batch([(time.time_ns() // 1_000_000, None, bytes(VALUE_BYTES), ())])
     data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])

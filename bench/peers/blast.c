@@ -1,9 +1,9 @@
-/* A load generator for small requests: sends one prepared frame again and again over several connections.
+/* A load generator for small requests: sends one prepared frame repeatedly over several connections.
  *
  *     blast PORT CONNECTIONS IN_FLIGHT REQUESTS ANSWER_BYTES < frame
  *
- * Prints the nanoseconds it took. Answers are counted by their bytes, which are known beforehand, and not read.
- * Requests that may leave together leave with one write.
+ * Prints the elapsed nanoseconds. Responses have a known size; they are counted by bytes and not parsed.
+ * Requests that can be sent together are sent with one write.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -19,9 +19,9 @@ enum { FRAME_MAX = 1 << 20, CONNECTIONS_MAX = 1024, IN_FLIGHT_MAX = 1024, SCRATC
 
 struct line {
     int socket;
-    long to_send;   /* requests that have not left */
-    long to_answer; /* requests whose answer has not come */
-    long surplus;   /* bytes of an answer that came in part */
+    long to_send;   /* requests not sent yet */
+    long to_answer; /* requests without a response yet */
+    long surplus;   /* bytes of a partial response */
 };
 
 static char frame[FRAME_MAX], scratch[SCRATCH];

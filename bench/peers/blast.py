@@ -1,4 +1,4 @@
-"""The compiled generator of small requests: built on first use where there is a C compiler."""
+"""The compiled generator of small requests, built on first use if there is a C compiler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _binary() -> str:
 def blast(
     port: int, frame: bytes, answer_bytes: int, *, connections: int, in_flight: int, requests: int
 ) -> float:
-    """Send the frame so often in all, so many at a time per connection; returns the seconds it took."""
+    """Send the frame `requests` times with `in_flight` per connection; return the seconds it took."""
     numbers = [port, connections, in_flight, requests, answer_bytes]
     done = subprocess.run(
         [_binary(), *map(str, numbers)], input=frame, check=False, capture_output=True, timeout=SECONDS_MAX

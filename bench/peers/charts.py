@@ -16,7 +16,7 @@ ROW_PX = 20
 TOP_PX = 42
 PLOT_PX = 420
 VALUE_PX = 56
-LETTER_PX = 6.6  # about, of the font that is named below
+LETTER_PX = 6.6  # approximate, of the font below
 DOUBLINGS_MAX = 8  # larger ratios end at the edge; the number is next to the bar
 TICKS_MAX = 9
 
@@ -30,7 +30,7 @@ class Bar(NamedTuple):
 
 
 class Scale:
-    """From ratios to pixels."""
+    """Maps ratios to pixels."""
 
     def __init__(self, left_px: float, ratios: Sequence[float]) -> None:
         doublings = [math.log2(ratio) for ratio in ratios if ratio > 0]
@@ -50,7 +50,7 @@ class Scale:
 
 
 def bar_chart(bars: Sequence[Bar]) -> str:
-    """A bar per figure from level to its ratio; the thin line is the spread of rounds, a tick the goal."""
+    """Draw a bar per figure from 1 to its ratio, a thin line for the spread, and a tick for the goal."""
     left_px = _label_px([bar.label for bar in bars])
     scale = Scale(left_px, [ratio for bar in bars for ratio in (bar.ratio, bar.low, bar.high)])
     body: list[str] = []
@@ -72,7 +72,7 @@ def bar_chart(bars: Sequence[Bar]) -> str:
 
 
 def strip_chart(rows: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """A line of dots per label, one for each ratio."""
+    """Draw a line of dots per label, one for each ratio."""
     left_px = _label_px([label for label, _ in rows])
     scale = Scale(left_px, [ratio for _, ratios in rows for ratio in ratios])
     body: list[str] = []

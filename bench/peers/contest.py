@@ -1,4 +1,4 @@
-"""A contest: both peers do the same in turns, A B A B A B, and the medians are set against each other."""
+"""A contest: both peers do the same work alternately, A B A B A B, and their medians are compared."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ GB = 1e9
 
 
 class Measure(NamedTuple):
-    """What a figure means: its unit, whether less of it is better, and where Ottla has to be."""
+    """The meaning of a figure: its unit, its direction, and the goal of Ottla."""
 
     unit: str
     less_is_better: bool = True
     goal: float | None = None  # of the advantage: 1 is level, 2 is twice as good
-    aside: bool = False  # counted too, but not what the scenario is about
+    aside: bool = False  # a secondary figure
 
 
 Figures: TypeAlias = dict[str, tuple[float, Measure]]
-"""What one round of one peer gives."""
+"""The results of one round of one peer."""
 
 
 class Shapes(Enum):
-    """Which of the many ways to produce are measured."""
+    """Which combinations of produce settings are measured."""
 
     FEW = "the batch sizes"
     EACH = "one dimension after the other"
@@ -38,7 +38,7 @@ class Shapes(Enum):
 
 
 class Effort(NamedTuple):
-    """How much is done."""
+    """Sizes and number of rounds."""
 
     rounds: int
     produce_bytes: int
@@ -101,7 +101,7 @@ Play: TypeAlias = Callable[[Fleet, Effort], Figures]
 
 
 class Scenario(NamedTuple):
-    """`play` is one round on servers that stay up, `alone` one that starts its own; one of them is given."""
+    """`play` runs a round on servers that stay up, `alone` starts its own; exactly one is set."""
 
     name: str
     title: str
@@ -109,9 +109,9 @@ class Scenario(NamedTuple):
     alone: Callable[[Peer, Effort], Figures] | None = None
     brokers: int = 1
     settings: Mapping[str, str] = {}
-    warm_ups: int = 2  # rounds of Kafka that do not count, as its JVM compiles what runs often; Ottla has one
-    warm_up: Play | None = None  # what is played in these, if not the same
-    rounds_max: int = 10  # fewer where a round is long, or sure enough
+    warm_ups: int = 2  # uncounted rounds of Kafka, for its JIT compiler; Ottla has one
+    warm_up: Play | None = None  # what these rounds run, if not `play`
+    rounds_max: int = 10  # fewer if rounds are long or stable
 
 
 MEMORY = Measure("MB RSS", aside=True)
@@ -128,14 +128,14 @@ class Entry(NamedTuple):
 
     @property
     def advantage(self) -> float | None:
-        """How many times better Ottla is, by the medians."""
+        """How many times better Ottla is, by medians."""
         if not self.theirs:
             return None
         return self._better(statistics.median(self.ours), statistics.median(self.theirs))
 
     @property
     def advantages(self) -> list[float]:
-        """The same for each round by itself: the peers had their turns one after the other."""
+        """The advantage in each pair of consecutive rounds."""
         pairs = zip(self.ours, self.theirs, strict=False)
         return [ratio for pair in pairs if (ratio := self._better(*pair)) is not None]
 
@@ -173,9 +173,9 @@ def contest(scenario: Scenario, peers: Sequence[Peer], effort: Effort) -> list[E
         count = rounds_of(scenario, effort)
         for number in range(count):
             for seat, turn in enumerate(turns):
-                _tell(f"\r{scenario.name}: round {number + 1} of {count}, {peers[seat].name}      ")
+                _print_progress(f"\r{scenario.name}: round {number + 1} of {count}, {peers[seat].name}      ")
                 rounds[seat].append(turn())
-    _tell("\r" + " " * 70 + "\r")
+    _print_progress("\r" + " " * 70 + "\r")
     return list(_entries(scenario.name, rounds))
 
 
@@ -188,7 +188,7 @@ def _turn(scenario: Scenario, peer: Peer, effort: Effort, stack: ExitStack) -> C
     if alone is not None:
         return lambda: alone(peer, effort)
     assert play is not None, f"{scenario.name} does nothing"
-    _tell(f"\r{scenario.name}: starting and warming {peer.name}      ")
+    _print_progress(f"\r{scenario.name}: starting and warming {peer.name}      ")
     fleet = stack.enter_context(peer.fleet(scenario.brokers, scenario.settings))
     for _ in range(scenario.warm_ups if peer.kafka else min(1, scenario.warm_ups)):
         (scenario.warm_up or play)(fleet, effort)
@@ -206,7 +206,7 @@ def _entries(name: str, rounds: Sequence[Sequence[Figures]]) -> Iterator[Entry]:
         yield Entry(name, figure, measure, columns[0], columns[1] if len(columns) > 1 else ())
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     if sys.stderr.isatty():
         print(text, end="", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""One or more brokers of either peer, started with one and the same properties file each."""
+"""One or more brokers of either peer, started with the same properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.testing.ports import free_ports
 
 LOOK_SECONDS = 0.005
 METADATA_VERSION = 9
-# What Kafka's own start script gives its broker.
+# The options of Kafka's start script.
 JVM_OPTIONS = (
     "-Xmx1G",
     "-Xms1G",
@@ -36,13 +36,13 @@ JVM_OPTIONS = (
 
 
 class Peer(NamedTuple):
-    """Who is measured. Without a Kafka it is Ottla."""
+    """The peer that is measured: Ottla, unless `kafka` is set."""
 
     name: str
     data_root: str
     kafka: Kafka | None = None
-    tools: Kafka | None = None  # Kafka's clients, whoever the server is
-    profiles: str | None = None  # a directory: every broker of Ottla runs under a profiler and leaves a file
+    tools: Kafka | None = None  # Kafka's clients, for both peers
+    profiles: str | None = None  # if set, brokers of Ottla run under a profiler that writes here
 
     @property
     def launch(self) -> Launch:
@@ -53,7 +53,7 @@ class Peer(NamedTuple):
 
 
 class Node(Broker):
-    """A broker of either kind as a process of its own; its directory holds properties, data and log."""
+    """A broker process of either peer; its directory contains properties, data and log."""
 
     def __init__(self, peer: Peer, label: str) -> None:
         super().__init__(peer.launch, label=label)
@@ -71,7 +71,7 @@ class Node(Broker):
             self._format(kafka, properties["cluster.id"])
 
     def _format(self, kafka: Kafka, cluster_id: str) -> None:
-        """Not part of any start: a user does it once."""
+        """Format the storage; not part of a measured start."""
         arguments = ["format", "-t", cluster_id, "-c", self.properties_path]
         command = [kafka.java, "-cp", kafka.class_path, "kafka.tools.StorageTool", *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=START_SECONDS_MAX)
@@ -96,7 +96,7 @@ class Node(Broker):
             )
 
     def await_ready(self) -> None:
-        """Until it names itself among the brokers: asked the same way of both peers."""
+        """Wait until the metadata of the broker contains the broker; the same check for both peers."""
         deadline_s = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             assert self._process is not None
@@ -124,7 +124,7 @@ class Node(Broker):
 
 
 class Fleet(Cluster):
-    """Brokers 0, 1, 2, ...; what a scenario needs to know of its servers, whoever they are."""
+    """Brokers 0, 1, 2, ... of either peer, as scenarios use them."""
 
     brokers: list[Node]  # type: ignore[assignment]
 
@@ -153,10 +153,10 @@ class Fleet(Cluster):
         return [node.pid for node in self.brokers if node.is_running]
 
     def await_in_sync(self, topic: str, *, preferred: bool = False) -> None:
-        """As metadata tells, and as the leaders do: Kafka names a new partition's leader before that serves.
+        """Wait for metadata and for the leaders: Kafka names the leader of a new partition before it serves.
 
-        An idempotent producer that comes in between may have its first batch refused and its second one
-        taken. Kafka then calls the first one out of order until it expires, two minutes later (KAFKA-15591).
+        An idempotent producer that writes in between may have its first batch rejected and its second one
+        accepted. Kafka then rejects the first as out of order until it expires in two minutes (KAFKA-15591).
         """
         super().await_in_sync(topic, preferred=preferred)
 

@@ -1,4 +1,4 @@
-"""Where Apache Kafka and Spark's connector to it come from: a directory that is named, else Maven."""
+"""Find Apache Kafka and Spark's Kafka connector: in a configured directory, otherwise with Maven."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HOME = "KAFKA_HOME"
 MAVEN_SECONDS_MAX = 600
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}"
-# A directory with the connector and what it needs.
+# A directory with the connector and its dependencies.
 CONNECTOR_HOME = "OTTLA_BENCH_KAFKA_JARS"
-# Mirrors of Maven's repository may lag behind Spark's releases: an older one that runs on a newer Spark too.
+# Mirrors of Maven Central may lag behind Spark's releases: an older connector that works with newer Spark.
 OLDER_CONNECTOR = "4.2.0"
 OLDER_CONNECTOR_PARTS = (
     f"{CONNECTOR}:{OLDER_CONNECTOR}",
@@ -34,11 +34,11 @@ OLDER_CONNECTOR_PARTS = (
 
 
 class NoKafka(Exception):
-    """In one sentence, why there is no peer to measure against."""
+    """Apache Kafka is not available; the message says why in one sentence."""
 
 
 class Connector(NamedTuple):
-    """Spark's own Kafka connector: the jars that Spark does not have already."""
+    """Spark's own Kafka connector: the jars that are not part of Spark."""
 
     jars: Sequence[str]
     version: str
@@ -68,7 +68,7 @@ def find_kafka() -> Kafka:
 
 @functools.cache
 def find_connector() -> Connector:
-    """That of the installed Spark's version; where it cannot be had, one that is a little older."""
+    """Return the connector of the installed Spark's version or, if it is not available, an older one."""
     home = os.environ.get(CONNECTOR_HOME)
     if home:
         jars = sorted(glob.glob(os.path.join(home, "*.jar")))
@@ -90,7 +90,7 @@ def find_connector() -> Connector:
 
 
 def _new_to_spark(path: str) -> list[str]:
-    """Without what Spark brings along, as other versions of it would only be in the way."""
+    """Return the jars that are not part of Spark, to avoid conflicting versions."""
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "pyspark is installed"
     there = {_artifact(jar) for jar in os.listdir(os.path.join(os.path.dirname(spec.origin), "jars"))}
@@ -102,10 +102,10 @@ def _artifact(jar: str) -> str:
 
 
 def class_path(coordinates: tuple[str, ...], *, alone: bool = False) -> str:
-    """The jars of these artifacts, and unless they are meant `alone` of all that they need."""
+    """Return the jars of these artifacts and, unless `alone`, of their dependencies."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoKafka(f"mvn is not there to get {coordinates[0]}")
+        raise NoKafka(f"mvn, needed for {coordinates[0]}, is not installed")
     with tempfile.TemporaryDirectory(prefix="ottla-bench-maven-") as directory:
         with open(os.path.join(directory, "pom.xml"), "w", encoding="utf-8") as pom:
             pom.write(_pom(coordinates, alone=alone))
@@ -116,9 +116,9 @@ def class_path(coordinates: tuple[str, ...], *, alone: bool = False) -> str:
                 command, cwd=directory, check=False, capture_output=True, text=True, timeout=MAVEN_SECONDS_MAX
             )
         except subprocess.TimeoutExpired:
-            raise NoKafka(f"mvn did not get {' '.join(coordinates)} in {MAVEN_SECONDS_MAX} s") from None
+            raise NoKafka(f"mvn did not download {' '.join(coordinates)} in {MAVEN_SECONDS_MAX} s") from None
         if done.returncode != 0:
-            raise NoKafka(f"mvn could not get {' '.join(coordinates)}: {done.stdout.strip()[:300]}")
+            raise NoKafka(f"mvn could not download {' '.join(coordinates)}: {done.stdout.strip()[:300]}")
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
 

@@ -1,4 +1,4 @@
-"""What several processes used between two looks, by the kernel's books."""
+"""Resource usage of several processes, as reported by the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.meter import cpu_time
 class Usage(NamedTuple):
     cpu_s: float
     switches: int  # context switches of all threads
-    written_bytes: int  # in pages that go to the disk
+    written_bytes: int  # pages written to disk
 
     def since(self, before: Usage) -> Usage:
         return Usage(
@@ -31,7 +31,7 @@ def usage(pids: Sequence[int]) -> Usage:
 
 
 def memory_bytes(pids: Sequence[int]) -> int:
-    """Resident memory without what only maps a file: index files of Kafka are that, and its jars."""
+    """Return resident memory without mapped files, such as Kafka's index files and jars."""
     return sum([_status(pid, "RssAnon") + _status(pid, "RssShmem") for pid in pids]) * 1024
 
 
@@ -46,14 +46,14 @@ def _switches(pid: int) -> int:
             path = f"{pid}/task/{thread}"
             count += _status(path, "voluntary_ctxt_switches") + _status(path, "nonvoluntary_ctxt_switches")
         except FileNotFoundError:
-            pass  # the thread has ended: what it counted is gone
+            pass  # the thread has ended, and its count with it
     return count
 
 
 def _written(pid: int) -> int:
     with open(f"/proc/{pid}/io", encoding="ascii") as io:
         for line in io:
-            if line.startswith("write_bytes:"):  # wchar would count what is sent through sockets, too
+            if line.startswith("write_bytes:"):  # wchar would include sockets
                 return int(line.split()[1])
     return 0
 

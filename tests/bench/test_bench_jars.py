@@ -40,7 +40,7 @@ def test_without_maven_the_connector_is_what_cannot_be_had(
     pytest.importorskip("pyspark")
     monkeypatch.delenv(CONNECTOR_HOME, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoKafka, match=r"mvn is not there to get .*:spark-sql-kafka"):
+    with pytest.raises(NoKafka, match=r"mvn, needed for .*:spark-sql-kafka"):
         find_connector()
 
 

@@ -1,4 +1,4 @@
-"""What is measured, in the order of the report."""
+"""The scenarios, in the order of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second opinion on produce and consume: Kafka's own Java tools, and kcat, where they are there."""
+"""A cross-check of produce and consume with Kafka's Java tools and kcat, if installed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def clients(fleet: Fleet, effort: Effort) -> Figures:
     tools, kcat = fleet.peer.tools, shutil.which("kcat")
     found: Figures = {}
     if tools is None:
-        _tell("no figures of Kafka's Java tools: its jars are not there")
+        _print_skipped("skipping Kafka's Java tools: the jars are not available")
         produce_records(producer(fleet, Shape()), topic, texts(RECORD_BYTES), records)
     else:
         found |= _java_producer(fleet, tools, topic, records)
         found |= _java_consumer(fleet, tools, topic, records)
     if kcat is None:
-        _tell("no figures of kcat: it is not installed")
+        _print_skipped("skipping kcat: it is not installed")
     else:
         found |= _kcat(fleet, kcat, topic, records)
     fleet.delete_topic(topic)
@@ -52,7 +52,7 @@ def clients(fleet: Fleet, effort: Effort) -> Figures:
 
 
 @functools.cache
-def _tell(what: str) -> None:
+def _print_skipped(what: str) -> None:
     print(f"bench: {what}", file=sys.stderr)
 
 
@@ -62,7 +62,7 @@ def _java_producer(fleet: Fleet, tools: Kafka, topic: str, records: int) -> Figu
     watch = Stopwatch(fleet)
     text = _run([*_java(tools, PRODUCER), *where, *amount, "--command-property", *PRODUCER_SETTINGS])
     _, used = watch.stop()
-    # The tool reports in between; its last line is about everything.
+    # The tool prints intermediate reports; the last line is the total.
     sent, mib_per_s = (SENT.findall(text) or [(0, 0)])[-1]
     if int(sent) != records:
         raise BenchError(f"ProducerPerformance sent {sent} of {records}: {text[-500:]}")

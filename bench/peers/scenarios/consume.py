@@ -1,4 +1,4 @@
-"""Consume: what is there already, from memory and from the disk, by one, by ten, by a group; and the tail."""
+"""Consume: catch-up from memory and from disk, by one, by ten and by a group; and tailing reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORD_BYTES = 1024
 MANY = 10
 GROUP_MEMBERS = 4
 AT_ONCE = 10_000
-POLL_SECONDS = 0.05  # it waits so long for as many as it may have: the last are fewer
+POLL_SECONDS = 0.05  # longest wait for a full poll; the last poll has fewer records
 SILENCE_SECONDS_MAX = 60
 HEARTBEAT_MS = 300
 TAIL_SHARE = 4  # of the bytes: both sides work at the same time
@@ -62,7 +62,7 @@ def _producer(fleet: Fleet) -> Any:
 def _measured(
     fleet: Fleet, name: str, clients: Sequence[Any], records: int, *, shared: bool = False
 ) -> Figures:
-    """The clients have their partitions, and wait."""
+    """Measure clients that have their partitions and are paused."""
     wanted = Count(records, len(clients), shared=shared)
     watch = Stopwatch(fleet)
     for client in clients:
@@ -75,7 +75,7 @@ def _measured(
 
 
 class Count:
-    """Threads that read until each has its number of records, or all together have theirs."""
+    """Threads that read until each, or with `shared` all together, have the number of records."""
 
     def __init__(self, records: int, readers: int, *, shared: bool) -> None:
         self.total = records if shared else records * readers
@@ -114,7 +114,7 @@ def _config(fleet: Fleet, group: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "check.crcs": False,
-        # When its queue is full librdkafka rests for a second by default: a fast server would seem slow.
+        # By default librdkafka pauses for a second when its queue is full: a fast server would seem slow.
         "fetch.queue.backoff.ms": 1,
     }
 
@@ -129,11 +129,11 @@ def _assigned(fleet: Fleet, count: int) -> list[Any]:
 
 
 def _joined(fleet: Fleet) -> list[Any]:
-    """Members that share the partitions: before that, one of them would read what is meant for all."""
+    """Return members after the rebalance: before it, one of them would read all partitions."""
     from confluent_kafka import Consumer
 
     config = _config(fleet, f"group-{os.urandom(4).hex()}")
-    # A member learns with a heartbeat that another has come; nothing else waits for these.
+    # Members learn of a new member with a heartbeat; nothing else depends on the interval.
     clients = [Consumer({**config, "heartbeat.interval.ms": HEARTBEAT_MS}) for _ in range(GROUP_MEMBERS)]
     for client in clients:
         client.subscribe([TOPIC], on_assign=_hold)
@@ -142,7 +142,7 @@ def _joined(fleet: Fleet) -> list[Any]:
         for client in clients:
             client.poll(0.02)
         if time.monotonic() > deadline_s:
-            raise BenchError("the members do not come to share the partitions")
+            raise BenchError("the members do not share the partitions")
     return clients
 
 
@@ -152,7 +152,7 @@ def _hold(client: Any, partitions: list[Any]) -> None:
 
 
 def _tail(fleet: Fleet, records: int) -> Figures:
-    """A reader that waits for what a producer writes at the same time."""
+    """Measure a reader at the end of the log while a producer writes."""
     from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
     topic = f"tail-{os.urandom(4).hex()}"
@@ -174,7 +174,7 @@ def _tail(fleet: Fleet, records: int) -> Figures:
 
 
 def _await_flow(producer: Any, client: Any, topic: str) -> None:
-    """Until the reader has one record: its position is known from then on. What came before is taken away."""
+    """Wait until the reader has a record, so that its position is known, and drain what precedes it."""
     deadline_s = time.monotonic() + SILENCE_SECONDS_MAX
     sent = received = 0
     while not received or received < sent:
@@ -184,15 +184,15 @@ def _await_flow(producer: Any, client: Any, topic: str) -> None:
             sent += 1
         message = client.poll(0.1)
         if message is not None and not message.error():
-            # The first to arrive tells how many of the knocks were before the reader's place.
+            # The first value shows how many probes were written before the reader's position.
             sent -= message.offset() if not received else 0
             received += 1
         if time.monotonic() > deadline_s:
-            raise BenchError("the reader of the tail gets nothing")
+            raise BenchError("the tailing reader receives no records")
 
 
 def forget_pages(directory: str) -> None:
-    """Write the segments out and drop their pages, so that the next reader goes to the disk."""
+    """Sync the segments and drop their pages, so that the next reader reads from disk."""
     for root, _, names in os.walk(directory):
         for name in names:
             if name.endswith(".log"):

@@ -1,4 +1,4 @@
-"""SIGKILL of a leader and of the controller: the longest time that a partition takes no record."""
+"""SIGKILL of a leader and of the controller: the longest time in which a partition accepts no record."""
 
 from __future__ import annotations
 

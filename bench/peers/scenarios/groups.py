@@ -27,7 +27,7 @@ ROLLING_MEMBERS = 4
 ROLLING_TOPIC = "rolling"
 ROLLING_PARTITIONS = 12
 STABLE_SECONDS_MAX = 60
-# As Kafka's own file for development has it; the wait for others would hide everything else.
+# As in Kafka's development configuration; the initial delay would hide everything else.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -78,7 +78,7 @@ def _commits(fleet: Fleet, effort: Effort) -> Figures:
 
 
 class Member:
-    """A consumer in a thread that notes when it last read from which partition."""
+    """A consumer in a thread that records when it last read from each partition."""
 
     def __init__(
         self, fleet: Fleet, group: str, protocol: str, name: str, seen: dict[int, list[float]]
@@ -115,7 +115,7 @@ class Member:
 
 
 def _rolling(fleet: Fleet, protocol: str) -> float:
-    """Members leave and come back one after the other, while every partition gets a record every 10 ms."""
+    """Restart members one after the other, while every partition gets a record every 10 ms."""
     group = f"rolling-{protocol}-{os.urandom(4).hex()}"
     seen: dict[int, list[float]] = {number: [] for number in range(ROLLING_PARTITIONS)}
     stop = threading.Event()

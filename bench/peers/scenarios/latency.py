@@ -1,4 +1,4 @@
-"""End to end: from the producer's call to the consumer's hand, at fixed rates, without lingering."""
+"""End-to-end latency from produce() to the consumer, at fixed rates, with linger 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.client import NewTopic
 
 RATES = {"100/s": (100, 100), "1,000/s": (1000, 100), "10 MB/s": (10_000, 1000)}
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
-WARM_UP_SECONDS = 1.0  # clients connect, and what waited for that is delivered
+WARM_UP_SECONDS = 1.0  # clients connect and deliver queued records
 WARM_UP_FACTOR = 4
 WAIT_SECONDS = 30
 STAMP_BYTES = 20
@@ -31,7 +31,7 @@ def latency(fleet: Fleet, effort: Effort) -> Figures:
         _, used = watch.stop()
         for label, percent in PERCENTILES.items():
             if len(taken_ms) * (100 - percent) < 100:
-                continue  # fewer than one record beyond it: it would be the maximum by another name
+                continue  # less than one record beyond it: identical to the maximum
             at = min(len(taken_ms) - 1, int(len(taken_ms) * percent / 100))
             found[f"{name}: {label}"] = (taken_ms[at], Measure("ms", goal=1))
         found[f"{name}: CPU"] = (
@@ -46,7 +46,7 @@ def latency(fleet: Fleet, effort: Effort) -> Figures:
 
 
 def warm_up(fleet: Fleet, effort: Effort) -> Figures:
-    """At the highest rate, and longer: a hundred records a second warm nothing."""
+    """Run longer and at the highest rate: a hundred records per second do not warm up the JVM."""
     per_second, record_bytes = RATES["10 MB/s"]
     records = int(per_second * effort.latency_seconds * WARM_UP_FACTOR)
     _at_rate(fleet, per_second, record_bytes, records)

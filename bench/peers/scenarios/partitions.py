@@ -1,4 +1,4 @@
-"""Many partitions on one broker: creating them, starting with them, resting with them, naming them."""
+"""Many partitions on one broker: creation, start, idle cost and metadata requests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _with(fleet: Fleet, effort: Effort, count: int) -> Figures:
         _, named = watch.stop()
     named_count = sum(len(topic.partitions) for topic in answer.topics)
     if named_count != count:
-        raise BenchError(f"{named_count} of {count} partitions are named")
+        raise BenchError(f"{named_count} of {count} partitions are in the metadata")
     return {
         f"{name}: created and written to": (created_s, Measure("s", goal=1)),
         f"{name}: CPU to create": (create_used.cpu_s, Measure("CPU s")),
@@ -73,13 +73,13 @@ def _with(fleet: Fleet, effort: Effort, count: int) -> Figures:
 
 
 def _topics(count: int) -> dict[str, int]:
-    """Names, and how many partitions each has."""
+    """Return the topics and their numbers of partitions."""
     starts = range(0, count, TOPIC_PARTITIONS_MAX)
     return {f"many-{start}": min(TOPIC_PARTITIONS_MAX, count - start) for start in starts}
 
 
 def _write_to(fleet: Fleet, topics: dict[str, int]) -> None:
-    """The first, the middle and the last partition of each topic."""
+    """Write to the first, the middle and the last partition of each topic."""
     from confluent_kafka import Producer
 
     failures: list[object] = []
@@ -88,7 +88,7 @@ def _write_to(fleet: Fleet, topics: dict[str, int]) -> None:
         if error is not None:
             failures.append(error)
 
-    # Kafka's controller answers at once, its broker makes the directories for a minute or more.
+    # Kafka's controller responds at once; its broker needs a minute or more to create the directories.
     patience = {"topic.metadata.propagation.max.ms": int(DELIVERY_SECONDS_MAX * 1000)}
     producer = Producer({**QUIET, **patience, "bootstrap.servers": fleet.address, "linger.ms": 0})
     for topic, size in topics.items():

@@ -20,7 +20,7 @@ CODECS = ("none", "lz4", "zstd")
 PARTITIONS = (1, 100)
 ACKS = ("1", "all")
 REPLICAS_IN_SYNC = {"min.insync.replicas": "2"}
-SMALL_RECORD_SHARE = 5  # of the bytes: the client, not the server, takes its time with small records
+SMALL_RECORD_SHARE = 5  # of the bytes: the client is the bottleneck with small records
 
 
 class Shape(NamedTuple):
@@ -37,7 +37,7 @@ class Shape(NamedTuple):
 
 
 def shapes(effort: Effort) -> Iterator[Shape]:
-    """One dimension after the other around the middle; fewer or all combinations if so wished."""
+    """Vary one dimension at a time, or fewer or all combinations, depending on the effort."""
     if effort.shapes is Shapes.EVERY:
         every = itertools.product(RECORD_SIZES, BATCH_SIZES, CODECS, PARTITIONS, ACKS)
         yield from itertools.starmap(Shape, every)
@@ -78,7 +78,7 @@ def _produce(fleet: Fleet, effort: Effort, shape: Shape, replicas: int) -> Figur
     records = max(1, nbytes // record_bytes)
     client = producer(fleet, shape)
     pool = texts(record_bytes)
-    produce_records(client, topic, pool, min(records, 200))  # connected, and the topic is known
+    produce_records(client, topic, pool, min(records, 200))  # connect and load metadata
     ready_page_cache(fleet.directory, nbytes * replicas, 1_000_000)
     watch = Stopwatch(fleet)
     produce_records(client, topic, pool, records)
@@ -107,7 +107,7 @@ def producer(fleet: Fleet, shape: Shape) -> Any:
 
 
 def texts(nbytes: int, distinct: int = 256) -> list[bytes]:
-    """Values that compress about as well as JSON does: to a third or so."""
+    """Return values that compress about as well as JSON: to about a third."""
     chance = random.Random(nbytes)
     words = [bytes(chance.choices(b"abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(200)]
     if nbytes > 10_000:

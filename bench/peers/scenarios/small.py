@@ -1,4 +1,4 @@
-"""Requests of one record: what a request costs beside its bytes. The generator is compiled, see blast.c."""
+"""Requests of one record: the fixed cost of a request. The generator is compiled, see blast.c."""
 
 from __future__ import annotations
 

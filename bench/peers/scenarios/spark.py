@@ -1,8 +1,8 @@
-"""Spark reading and writing: our connector on our broker beside Spark's own connector on Apache Kafka.
+"""Spark reading and writing: our connector on Ottla compared with Spark's own connector on Apache Kafka.
 
-Whoever uses Spark takes one of the two as a whole, so the whole of both is compared. One Spark (`local[2]`)
-serves both in turns; topics are filled by the same client with the same batches, and options are the same.
-What the connectors alone do, on one and the same topic, is `python -m bench --only spark-read`.
+Users choose a broker with its connector, so both are compared together. One Spark (`local[2]`) runs both
+alternately; topics are filled by the same client with the same batches, and options are the same. To compare
+only the connectors on the same topic, use `python -m bench --only spark-read`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SERVER_CPU = Measure("server CPU s per M rows")
 
 def spark(fleet: Fleet, effort: Effort) -> Figures:
     if fleet.peer.kafka is not None and connector() is None:
-        return {}  # the reason was told
+        return {}  # the reason is printed already
     found: Figures = {}
     for size in SIZES:
         rows = effort.spark_rows // (1 if size == SMALL else LARGE_SHARE)
@@ -58,7 +58,7 @@ def _format(fleet: Fleet) -> str:
 
 
 def _source(fleet: Fleet, reader: Any, topic: str, columns: str = "") -> Any:
-    """A frame of the topic. Spark's connector hands out all columns, and Spark drops what is not selected."""
+    """Return a frame of the topic. Spark's connector returns all columns; Spark drops the others."""
     reader = reader.format(_format(fleet)).option("kafka.bootstrap.servers", fleet.address)
     if columns and fleet.peer.kafka is None:
         reader = reader.option("columns", columns)
@@ -82,7 +82,7 @@ def _sink(fleet: Fleet, writer: Any, topic: str, batch: str) -> Any:
 
 
 def _write(fleet: Fleet, size: str, batch: str, rows: int) -> Figures:
-    """Rows that Spark makes as it goes, which costs next to nothing."""
+    """Write rows that Spark generates, at very low cost."""
     from pyspark.sql import functions
 
     text = texts(SIZES[size] - ID_DIGITS)[0].decode()
@@ -99,7 +99,7 @@ def _write(fleet: Fleet, size: str, batch: str, rows: int) -> Figures:
 
 
 def _stream(fleet: Fleet, topic: str, rows: int) -> Figures:
-    """A query that copies one topic to another and ends when it has done so, its start included."""
+    """Measure a query that copies one topic to another and ends, including its start."""
     target = _new_topic(fleet)
     with tempfile.TemporaryDirectory(dir=fleet.directory) as checkpoint:
         frame = _source(fleet, spark_session().readStream, topic, "value")
@@ -137,7 +137,7 @@ def _new_topic(fleet: Fleet) -> str:
 
 
 def _filled(fleet: Fleet, size: str, rows: int) -> str:
-    """The topic that is read; made in the first round."""
+    """Return the topic to read; it is created in the first round."""
     topic = f"spark-source-{SIZES[size]}"
     if any(name.startswith(f"{topic}-") for name in os.listdir(fleet.brokers[0].data_dir)):
         return topic
@@ -172,8 +172,8 @@ SCENARIOS = (
         "spark",
         "Spark, local[2]: our connector on Ottla, Spark's own connector on Kafka",
         spark,
-        # The producer that Spark's connector keeps still asks for topics long after they were deleted, and
-        # Kafka would make them all again in the midst of a round.
+        # The cached producer of Spark's connector requests metadata of deleted topics for a long time, and
+        # Kafka would recreate them during a round.
         settings={"auto.create.topics.enable": "false"},
         warm_ups=3,
     ),

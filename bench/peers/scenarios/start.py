@@ -1,4 +1,4 @@
-"""From the start of a process to the first record written, and what a server at rest costs."""
+"""From the start of a process to the first record, and the cost of an idle server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _start(peer: Peer, effort: Effort, brokers: int) -> Figures:
 
 
 def _first_record(address: str) -> None:
-    """A producer that is there before the server, as after a restart: it knocks every 10 ms."""
+    """Write with a producer that is started before the server and connects every 10 ms."""
     from confluent_kafka import Producer
 
     failures: list[object] = []

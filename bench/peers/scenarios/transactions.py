@@ -1,4 +1,4 @@
-"""Transactions of 100 ms over ten partitions, beside the same load without transactions."""
+"""Transactions of 100 ms over ten partitions, compared with the same load without transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORD_BYTES = 1024
 TRANSACTION_SECONDS = 0.1
 GOAL = 0.7
 WAIT_SECONDS = 60
-BYTES_PER_SECOND_MAX = 400_000_000  # more than this client hands over
+BYTES_PER_SECOND_MAX = 400_000_000  # more than this client can produce
 
 
 def transactions(fleet: Fleet, effort: Effort) -> Figures:
@@ -47,7 +47,7 @@ def transactions(fleet: Fleet, effort: Effort) -> Figures:
 
 
 def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tuple[float, int, Usage]:
-    """Seconds, bytes and what the server used of a producer that writes as fast as it may."""
+    """Return seconds, bytes and server usage of a producer at full speed."""
     from confluent_kafka import Producer
 
     config: dict[str, Any] = {
@@ -75,7 +75,7 @@ def _run(fleet: Fleet, topic: str, effort: Effort, *, transactional: bool) -> tu
         if transactional:
             producer.commit_transaction(WAIT_SECONDS)
     if producer.flush(WAIT_SECONDS):
-        raise BenchError("not everything was delivered")
+        raise BenchError("not all records were delivered")
     took_s, used = watch.stop()
     return took_s, records * RECORD_BYTES, used
 
