@@ -14,7 +14,6 @@ from ottla.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from ottla.replication.divergence import (
     check_leader_epoch,
     find_divergence,
-    last_record_epoch,
     truncation_point,
 )
 from ottla.replication.follower import (
@@ -230,7 +229,7 @@ class TestDivergence:
                 follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0)
                 step = follower.offsets_answered(ErrorCode.NONE, 0, leader.log_end_offset, 0)
             else:
-                parted = find_divergence(leader, last_record_epoch(log), log.log_end_offset)
+                parted = find_divergence(leader, follower.last_fetched_epoch, log.log_end_offset)
                 if parted is None:
                     break
                 step = follower.answered(diverging(*parted), 0)

@@ -50,18 +50,6 @@ def check_leader_epoch(own_epoch: int, claimed_epoch: int) -> ErrorCode:
     return ErrorCode.FENCED_LEADER_EPOCH if claimed_epoch < own_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def last_record_epoch(log: LogView) -> int:
-    """The epoch of the log's last record, -1 for an empty log.
-
-    Not the latest epoch of the cache: a leader that wrote nothing has an entry there, but no record that
-    could contradict anybody.
-    """
-    end_offset = log.log_end_offset
-    return (
-        log.leader_epochs.epoch_for_offset(end_offset - 1) if end_offset > log.log_start_offset else NO_EPOCH
-    )
-
-
 def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
     """The leader's answer to a fetch: None if the logs agree up to `fetch_offset`, else DivergingEpoch.
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Value
-from ottla.replication.divergence import last_record_epoch, truncation_point
+from ottla.replication.divergence import NO_EPOCH, truncation_point
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.fetch_response import PartitionData
@@ -174,7 +174,16 @@ class FollowerState:
 
     @property
     def last_fetched_epoch(self) -> int:
-        return last_record_epoch(self.log)
+        """The epoch of the log's last record, -1 for an empty log.
+
+        Not the latest epoch of the cache: a leader that wrote nothing has an entry there, but no record that
+        could diverge.
+        """
+        log = self.log
+        end_offset = log.log_end_offset
+        if end_offset == log.log_start_offset:
+            return NO_EPOCH
+        return log.leader_epochs.epoch_for_offset(end_offset - 1)
 
     def next_step(self) -> Instruction:
         """What this follower waits for now, as an instruction."""

@@ -61,7 +61,7 @@ class Controller:
     def __init__(self) -> None:
         self.forwarded: list[Message] = []
 
-    async def forward(self, message: Message, *_: Any, **__: Any) -> Message:
+    async def ask(self, message: Message, **_: Any) -> Message:
         self.forwarded.append(message)
         return description()
 

@@ -89,8 +89,9 @@ class ForwardToController:
             if request.on_controller_listener:
                 response = await self._controller.decide_here(message)
             else:
-                response = await self._controller.forward(
-                    message, request.version, request.client_id, timeout_ms=_timeout_ms_of(message)
+                client = (request.version, request.client_id)
+                response = await self._controller.ask(
+                    message, timeout_ms=_timeout_ms_of(message), client=client
                 )
         except NotController as error:
             response = self._refuse(message, ErrorCode.NOT_CONTROLLER, str(error))

@@ -44,25 +44,23 @@ class ControllerChannel:
         for peer in self._peers.values():
             peer.close()
 
-    async def ask(self, message: Message, *, timeout_ms: int | None = None) -> Any:
-        """Send a request of this node; returns the active controller's response."""
-        return await self._send(message, None, timeout_ms)
-
-    async def forward(
-        self, message: Message, version: int, client_id: str | None, *, timeout_ms: int | None = None
-    ) -> Any:
-        """Send a client's request in its version; returns the active controller's response."""
-        return await self._send(message, (version, client_id), timeout_ms)
-
     async def decide_here(self, message: Message) -> Any:
         """The response if this node runs the controller, else NotController."""
         return await self._controllers.decide(message)
 
-    async def _send(
-        self, message: Message, client: tuple[int, str | None] | None, timeout_ms: int | None
+    async def ask(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int | None = None,
+        client: tuple[int, str | None] | None = None,
     ) -> Any:
-        """Try the current controller until one responds. A request whose controller was lost may have been
-        carried out: the retry finds out, as for every client of a controller that moves."""
+        """Send a request to the active controller and return its response.
+
+        Without `client` (version and client id) the request is this node's own. The current controller is
+        tried until one responds. A request whose controller was lost may have been carried out: the retry
+        finds out, as for every client of a controller that moves.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._default_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         while True:

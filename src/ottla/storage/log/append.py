@@ -162,7 +162,7 @@ def _prepare_group(
 def append_leader_batches(
     log: AppendableLog, buffer: bytearray | memoryview, leader_epoch: int, now_ms: int
 ) -> AppendResult:
-    """See `PartitionLog.append_internal`."""
+    """`PartitionLog.append_internal`: append batches that this process has built."""
     headers = list(iter_headers(buffer))
     check_producers(log.producer_state, buffer, headers)
     first_offset = log.log_end_offset
@@ -174,7 +174,10 @@ def append_leader_batches(
 
 
 def append_follower_batches(log: AppendableLog, buffer: Bytes, now_ms: int) -> AppendResult:
-    """See `PartitionLog.append_as_follower`."""
+    """`PartitionLog.append_as_follower`: write batches with the leader's offsets.
+
+    An incomplete batch at the end of the buffer is ignored.
+    """
     headers = list(iter_headers(buffer))
     epoch_start = log.log_end_offset
     if not headers:

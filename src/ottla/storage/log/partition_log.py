@@ -22,7 +22,7 @@ from ottla.records.batch import stamp
 from ottla.storage.checkpoints import read_partition_metadata, write_partition_metadata
 from ottla.storage.directory_names import parent, parse_directory_name
 from ottla.storage.errors import CorruptLog, DiskFull, OffsetOutOfRange, StorageError, StorageOffline
-from ottla.storage.files import Bytes, Files
+from ottla.storage.files import Files
 from ottla.storage.index.txn_index import AbortedTransaction
 from ottla.storage.log.append import (
     AppendResult,
@@ -215,14 +215,9 @@ class PartitionLog:
             return [self.append_as_leader(group[0], leader_epoch, now_ms)]
         return append_group(self, group, leader_epoch, now_ms)
 
-    def append_internal(self, buffer: bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
-        """Append batches that this process has built: coordinator records and control batches."""
-        return append_leader_batches(self, buffer, leader_epoch, now_ms)
-
-    def append_as_follower(self, buffer: Bytes, now_ms: int) -> AppendResult:
-        """Write batches with the leader's offsets; an incomplete batch at the end of the buffer is
-        ignored."""
-        return append_follower_batches(self, buffer, now_ms)
+    # Batches that this process has built (coordinator records, control batches), and batches of the leader.
+    append_internal = append_leader_batches
+    append_as_follower = append_follower_batches
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment and create the next one, unless the active one is empty."""
