@@ -1,4 +1,4 @@
-"""The command in this process, against the broker that a test file names."""
+"""Run commands in this process, against the broker of the test file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.cli.main import main
 
 @pytest.fixture
 def cli_broker(ottla_cluster):
-    """The broker that commands talk to; a test file may have another."""
+    """The default broker of the commands; test files may override it."""
     return ottla_cluster
 
 

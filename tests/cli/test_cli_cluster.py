@@ -199,7 +199,7 @@ def test_a_large_log_is_rotated(tmp_path, monkeypatch):
 
 
 class Heard(Events):
-    """Events as a list, with a look-out for one of them."""
+    """Events as a list, with a wait for one of them."""
 
     def __init__(self):
         super().__init__(as_json=True)
@@ -227,7 +227,7 @@ class Heard(Events):
 
 @pytest.fixture
 def supervise(tmp_path):
-    """Run `story(events)` beside a supervisor of pretended members; the exit code and the events."""
+    """Run `story(events)` with a supervisor of fake members; return the exit code and the events."""
 
     def run(programs, story, **options):
         async def whole():
@@ -340,7 +340,7 @@ def test_exits_during_a_stop_do_not_hide_its_reason(supervise):
     async def story(events):
         await events.wait_for("died")
 
-    refused = "time.sleep(0.3); sys.exit(2)"  # long enough for the other to be up, with no ear for SIGTERM
+    refused = "time.sleep(0.3); sys.exit(2)"  # long enough for the other to start; ignores SIGTERM
     code, events = supervise(["time.sleep(60)", refused], story)
     assert code == 2
     assert [event["exit_code"] for event in events.all if event["event"] == "broker-stopped"] == [

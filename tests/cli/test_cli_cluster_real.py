@@ -65,7 +65,7 @@ def test_status_names_the_problems(ottla, three):
     try:
         fenced = "broker 2 is fenced: it is down or cannot reach the controller"
 
-        def ill():  # the brokers and the partitions are asked one after the other
+        def ill():  # brokers and partitions are queried one after the other
             seen = status(ottla)
             return seen if seen["under_replicated_total"] and fenced in seen["problems"] else None
 
@@ -195,7 +195,7 @@ def test_brokers_stop_when_the_supervisor_is_killed(tmp_path):
 
 
 def read_until(process, name):
-    """Events up to one of that name."""
+    """Events up to the first with that name."""
     seen = []
     while True:
         line = process.stdout.readline()

@@ -1,4 +1,4 @@
-"""The parts of the commands that need no broker."""
+"""Parts of the commands that need no broker."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_the_version_is_the_packages():
 
 
 def test_serve_imports_no_slow_modules():
-    """typer and rich cost more than half of what start-up may take, the others do not belong here at all."""
+    """typer and rich would take more than half of the start-up time; the others are not needed by `serve`."""
     code = (
         "import sys; from ottla.cli.main import main\n"
         "assert main(['serve', '--set', 'oops']) == 2\n"

@@ -19,7 +19,7 @@ from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
 
 HOUR_MS = 3_600_000
-# As before KIP-890: whoever says that it is in a transaction is believed.
+# As before KIP-890: transactional batches are not verified with the coordinator.
 TRUSTING = {
     "transaction.partition.verification.enable": False,
     "transaction.two.phase.commit.enable": True,
@@ -66,7 +66,7 @@ def open_transaction(servers, name, topic):
 
 
 def write_without_asking(servers, topic, *, producer_id, epoch=0, age_ms=HOUR_MS):
-    """A batch that says it is part of a transaction, of which no coordinator knows."""
+    """A transactional batch of a transaction that no coordinator knows."""
     now_ms = time.time_ns() // 1_000_000 - age_ms
     batch = build_batch(
         [(now_ms, None, b"hanging", ())],
@@ -124,7 +124,7 @@ def test_describe_shows_where_readers_wait(ottla, txn_broker, topic):
         assert f"Transactional id {topic}: Ongoing" in out and "timeout 60.0 s" in out
         row = json.loads(ottla("txn", "describe", topic, "--json")[1])["transactions"][0]
         starts = {each["partition"]: each["start_offset"] for each in row["partitions"]}
-        assert starts == {0: 2, 1: 0}, "behind the first transaction and its marker"
+        assert starts == {0: 2, 1: 0}, "after the first transaction and its marker"
         assert readable(txn_broker.bootstrap_servers, topic) == [b"committed"]
 
 
@@ -179,13 +179,13 @@ def test_hanging_transactions_are_found_and_aborted(ottla, txn_broker, topic):
     assert code == 0 and "producer 990001" in out, err
     assert "No hanging transactions" in ottla("txn", "hanging", "--topic", topic, "--partition", "0")[1]
     with open_transaction(servers, topic, topic):
-        assert readable(servers, topic) == [b"committed"], "readers go on behind it"
+        assert readable(servers, topic) == [b"committed"], "readers continue after it"
     code, _, err = ottla(*shlex.split(command)[1:])
     assert code == 1 and "no transaction begins at offset" in err
 
 
 def test_a_partition_missing_from_its_transaction_is_hanging(ottla, txn_broker, topic):
-    """The producer id is somebody's, but not with this partition: as after a late write of the one before."""
+    """The producer id has a transaction without this partition, as after a late write of the previous one."""
     servers = txn_broker.bootstrap_servers
     other = topic + "-other"
     txn_broker.create_topic(other, 1)

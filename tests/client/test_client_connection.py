@@ -112,7 +112,7 @@ def test_a_silent_broker_is_a_timeout_and_the_connection_ends(with_stub):
         stub.plans["Metadata"].append(stub.SILENCE)
         connection = await Connection.open("127.0.0.1", stub.port)
         with pytest.raises(
-            RequestTimeoutError, match=f"127.0.0.1:{stub.port}: no answer to Metadata v13 within 30 ms"
+            RequestTimeoutError, match=f"127.0.0.1:{stub.port}: no response to Metadata v13 within 30 ms"
         ):
             await connection.request(MetadataRequest(topics=None), MetadataResponse, timeout_ms=30)
         assert not connection.is_open

@@ -76,7 +76,7 @@ def test_a_timed_out_request_closes_the_connection(with_stub):
         assert names_in(connection.request(metadata_of("small"), MetadataResponse)) == ["small"]
         stub.plans["Metadata"].append(stub.SILENCE)
         start_s = time.monotonic()
-        with pytest.raises(RequestTimeoutError, match=r"no answer to Metadata v[0-9]+ within 200 ms"):
+        with pytest.raises(RequestTimeoutError, match=r"no response to Metadata v[0-9]+ within 200 ms"):
             connection.request(metadata_of("small"), MetadataResponse, timeout_ms=200)
         assert 0.19 < time.monotonic() - start_s < 5
         assert not connection.is_open

@@ -1,4 +1,4 @@
-"""Properties: kinds, checks, what they say when a value is wrong."""
+"""Properties: types, checks, and errors for invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a node's configuration: files, settings, defaults, and what does not go together."""
+"""Loading a node's configuration: files, overrides, defaults, and conflicting values."""
 
 from __future__ import annotations
 

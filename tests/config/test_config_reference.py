@@ -1,4 +1,4 @@
-"""The configuration reference is complete, and says the truth about what is supported."""
+"""The configuration reference is complete, and its marks of supported properties are correct."""
 
 from __future__ import annotations
 

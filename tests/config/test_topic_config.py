@@ -1,4 +1,4 @@
-"""Which value of a property is in force, and the chain of places it could come from."""
+"""The effective value of a property, and the chain of its possible sources."""
 
 from __future__ import annotations
 

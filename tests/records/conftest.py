@@ -1,4 +1,4 @@
-"""Run a test with the compiled kernel and with its plain twin."""
+"""Run tests with the compiled and with the pure kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FUNCTIONS = ("decode", "encode", "measure", "pack", "split", "walk")
 
 @pytest.fixture(params=["compiled", "pure"])
 def each_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The kernel module by itself, and put in the place of the chosen one."""
+    """The kernel module, which also replaces the selected one."""
     if request.param == "compiled":
         chosen = pytest.importorskip("ottla.records._kernel", exc_type=ImportError)
     else:

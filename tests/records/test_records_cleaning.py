@@ -1,4 +1,4 @@
-"""The loops of compaction: the compiled ones and their plain twin give the same, also on broken bytes."""
+"""The loops of compaction: both kernels return the same, also for invalid bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def joined(batches: list[list[tuple[Any, ...]]], base: int = 100, **options: int
 
 
 def test_the_hash_is_siphash_2_4_with_128_bits() -> None:
-    """The first vectors of its reference."""
+    """The first test vectors of the reference."""
     keys = compiled_loops().KeyMap(2, SECRET)
     for text, wanted in (
         (b"", "a3817f04ba25a8e66df67214c7550293"),
@@ -64,7 +64,7 @@ def test_the_checksum_is_that_of_batches() -> None:
         batch = bytearray(HEADER_BYTES) + rng.randbytes(size)
         header = seal(batch, read_header(build_batch([(1, b"k", b"v", ())])))
         status, *_ = kernel.map_batches(kernel.KeyMap(9, SECRET), bytes(batch), 0, len(batch), 0, 9)
-        assert status in (pure.LOOK, pure.ALL_DONE), "its checksum holds; the records may be anything"
+        assert status in (pure.LOOK, pure.ALL_DONE), "the checksum matches; the records are not checked"
         batch[-1] ^= 1
         if header.records_count:
             status, *_ = kernel.map_batches(kernel.KeyMap(9, SECRET), bytes(batch), 0, len(batch), 0, 9)

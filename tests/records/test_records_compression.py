@@ -1,4 +1,4 @@
-"""The codecs: formats of other clients, garbage, and bounds on what comes out."""
+"""The codecs: formats of other clients, invalid data, and limits on the output."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_mutated_streams_raise_only_records_error(codec, place, byte):
 
 
 def bomb(codec: int, inflated_bytes: int) -> bytes:
-    """A stream that inflates far, put together without ever holding what comes out."""
+    """A stream with a high compression ratio, built without its uncompressed data."""
     if codec == GZIP:
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
         return b"".join(packer.compress(bytes(1 << 20)) for _ in range(inflated_bytes >> 20)) + packer.flush()

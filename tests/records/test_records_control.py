@@ -1,4 +1,4 @@
-"""Control batches against independent readers and against bytes laid out by hand."""
+"""Control batches against independent readers and handwritten bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our batches read by kafka-python and aiokafka, and theirs read, checked and passed by us."""
+"""Our batches are read by kafka-python and aiokafka, and theirs are validated and read by us."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_we_read_batches_of_other_clients(library, codec, records):
 
 @pytest.mark.parametrize("codec", range(5))
 def test_other_clients_read_large_batches(codec):
-    """Several snappy and lz4 blocks, and records that reach across them."""
+    """Several snappy and lz4 blocks, with records that span blocks."""
     records = [(NOW, b"%d" % n, bytes([n % 251]) * (n * 37 % 5000), []) for n in range(200)]
     theirs = aio.DefaultRecordBatch(bytes(build_batch(records, codec=codec)))
     assert theirs.validate_crc()

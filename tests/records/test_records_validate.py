@@ -1,4 +1,4 @@
-"""What the leader refuses, and what it changes, when a client produces."""
+"""Validation of produced batches: what the leader rejects and what it changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(buf, rules: AppendRules = RULES, now_ms: int = NOW) -> RecordsError:
 
 
 def changed(buf: bytearray, **fields: int) -> bytearray:
-    """The batch with other header fields and a good checksum."""
+    """The batch with other header fields and a valid checksum."""
     copy = bytearray(buf)
     seal(copy, read_header(copy)._replace(**fields))
     return copy
@@ -84,7 +84,7 @@ def test_magic(magic, code):
     buf = build_batch(ROWS)
     buf[16] = magic
     assert refused(buf).code == code
-    # A message of the old format may be shorter than a header of ours.
+    # A message of the old format may be shorter than a batch header.
     assert refused(buf[:40]).code == code
 
 
@@ -219,7 +219,7 @@ def test_a_wrong_max_timestamp_is_corrected_when_records_are_read(each_kernel, c
     assert checked.header.max_timestamp == NOW + 5
     assert read_header(buf).max_timestamp == NOW + 5
     assert crc_ok(buf, 0, read_header(buf))
-    # A maximum in the future that no record has only makes the leader look.
+    # A maximum in the future that no record has only causes a check of the records.
     buf = changed(build_batch(ROWS, codec=codec), max_timestamp=NOW + 5 * HOUR)
     assert check_produce(buf, RULES, NOW).header.max_timestamp == NOW + 5
 

@@ -1,4 +1,4 @@
-"""Checkpoints written by a thread while a cut writes recovery points: none is lost, none comes too late."""
+"""Concurrent writes of checkpoints and of recovery points after a truncation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text files beside the logs, byte for byte."""
+"""The text files of a log directory, byte for byte."""
 
 from __future__ import annotations
 

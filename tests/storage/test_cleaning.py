@@ -1,4 +1,4 @@
-"""Compaction of one log: what stays, what goes, and what readers see of it."""
+"""Compaction of one log: which records are kept, and what readers see."""
 
 from __future__ import annotations
 
@@ -199,8 +199,8 @@ def test_small_segments_are_merged() -> None:
         counts.append((before, len(log.segments)))
         assert len(data_of(log)) == 40
         assert max(segment.size for segment in log.segments) <= 1000
-    assert counts[0][0] == counts[0][1], "nothing is obsolete, nothing fits together"
-    assert counts[2][1] < counts[1][1], "what was emptied is merged by the next"
+    assert counts[0][0] == counts[0][1], "nothing is obsolete, no segments can be merged"
+    assert counts[2][1] < counts[1][1], "emptied segments are merged by the next cleaning"
 
 
 def test_a_full_map_ends_the_cleaning_early() -> None:
@@ -269,7 +269,7 @@ def test_aborted_records_are_removed_and_make_nothing_obsolete() -> None:
     assert clean(log, NOW_MS)
     assert left(log) == [(0, "a", "1"), (3, "b", "2"), (10, "c", "6")]
     markers = [header.base_offset for header, _ in batches_of(log) if header.is_control]
-    assert markers == [4, 5, 11], "the abort marker goes when no batch was seen, and then not at once"
+    assert markers == [4, 5, 11], "the abort marker is removed later, once no batch is left"
     assert [entry.producer_id for entry in log.aborted_transactions(0, 12)] == [7]
     for now_ms, expected_markers in ((NOW_MS, [4, 5, 11]), (NOW_MS + 1000, [5, 11])):
         put(log, ("z", str(now_ms)))
@@ -307,7 +307,7 @@ def test_a_marker_above_the_range_ends_a_transaction_in_it() -> None:
 
 
 def test_the_newest_marker_of_a_producer_without_data_is_kept_as_a_header() -> None:
-    """Its epoch fences; with version 2 of transactions each has one of its own."""
+    """Its epoch fences; in transaction version 2 every transaction has its own epoch."""
     log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
         in_txn(log, 7, -1, ("a", str(turn)), epoch=turn)
@@ -325,7 +325,7 @@ def test_the_newest_marker_of_a_producer_without_data_is_kept_as_a_header() -> N
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_markers_without_sequences_are_removed(reopened: bool) -> None:
-    """As coordinators write them: the last data batch is known all the same."""
+    """As coordinators write them: the last data batch is known nevertheless."""
     log = open_test_log(delete_retention_ms=0)
     for turn in range(5):
         in_txn(log, 7, -1, ("a", str(turn)))
@@ -391,13 +391,13 @@ def test_a_follower_appends_batches_with_gaps() -> None:
         assert follower.append_as_follower(data, NOW_MS).last_offset < leader.log_end_offset
     assert data_of(follower) == data_of(leader)
     assert follower.leader_epochs.entries() == leader.leader_epochs.entries() == [(0, 0)]
-    # A log with gaps is also found again after a crash.
+    # A log with gaps is recovered after a crash.
     again = open_log(follower.files, DIRECTORY, follower.config, now_ms=NOW_MS)
     assert data_of(again) == data_of(leader)
 
 
 def test_an_epoch_that_began_in_a_gap_starts_at_the_followers_log_end() -> None:
-    """Else it would let a third one keep what that wrote under the older epoch."""
+    """Otherwise a third replica could keep records that it wrote under the older epoch."""
     leader = open_test_log()
     for epoch, value in ((0, "1"), (0, "2"), (1, "3"), (1, "4"), (1, "5")):
         batch = build_batch([(NOW_MS, b"a", value.encode(), ())])
@@ -412,7 +412,7 @@ def test_an_epoch_that_began_in_a_gap_starts_at_the_followers_log_end() -> None:
 
 
 def test_a_followers_segment_begins_where_its_log_ends() -> None:
-    """Whatever gap follows: so a segment that a power cut took is missed, and not taken for compacted."""
+    """Also before a gap, so that a segment lost in a power failure is not taken for compacted."""
     log = open_test_log(segment_bytes=200)
     for offset in (0, 5, 40):
         batch = build_batch([(NOW_MS, b"a", b"x" * 100, ())], base_offset=offset)

@@ -1,4 +1,4 @@
-"""A process that dies, or a machine without power, at every moment of a cleaning: the log is whole."""
+"""A crash or power failure at any point of a cleaning leaves a complete log."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def filled(files: FaultyFiles) -> PartitionLog:
 
 
 def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """What a reader of everything ends up with; a deleted key is as good as none."""
+    """The final value of each key after reading the whole log; deleted keys are left out."""
     last = {record.key: record.value for record in data_of(log).values()}
     return {key: value for key, value in last.items() if value is not None}
 
@@ -135,7 +135,7 @@ def test_an_interrupted_swap_is_completed_or_undone(power: bool) -> None:
 
 
 def test_an_interrupted_recovery_is_recovered_from() -> None:
-    """The next start may die as well, in the middle of what it finishes."""
+    """The next start may crash, too, while it completes the changes."""
     for changes in (20, 24, 28, 32, 36, 40):
         for second in range(0, 60, 3):
             files = DyingFiles()
@@ -194,7 +194,7 @@ def test_a_change_of_the_log_aborts_the_cleaning(steps: int, what: str) -> None:
         assert [header.base_offset for header, _ in batches_of(log)] == list(range(20))
         assert clean(log, NOW_MS) and clean_again_changes_nothing(log)
     left = [name for name in files.nodes if name.endswith((".cleaned", ".swap"))]
-    assert not left or what == "delete", "a deleted directory goes as a whole"
+    assert not left or what == "delete", "a deleted directory is removed as a whole"
 
 
 def clean_again_changes_nothing(log: PartitionLog) -> bool:

@@ -1,4 +1,4 @@
-"""Compaction against a model: random logs with keys, nulls, transactions, codecs, cleaned again and again."""
+"""Compaction against a model: random logs with keys, nulls, transactions and codecs, cleaned repeatedly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CleaningMachine(RuleBasedStateMachine):
         self.now_ms = 10_000
         self.sequences: dict[int, int] = {}
         self.in_transaction: dict[int, None] = {}
-        self.truth: dict[bytes, bytes | None] = {}  # what read_committed readers of everything end up with
+        self.truth: dict[bytes, bytes | None] = {}  # the final value of each key for a read_committed reader
         self.pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self.newest: dict[bytes, int] = {}
         self.log = open_log(self.files, DIRECTORY, CONFIG, now_ms=self.now_ms)

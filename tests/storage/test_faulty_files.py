@@ -1,4 +1,4 @@
-"""The failing file system itself: it must be as harsh as it says, or the tests on it prove nothing."""
+"""The in-memory file system with faults: it must lose what it claims to lose."""
 
 from __future__ import annotations
 

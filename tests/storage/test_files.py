@@ -1,4 +1,4 @@
-"""The real files: bounded descriptors, appends that are all or nothing, errors that name the path."""
+"""Files of the operating system: bounded descriptors, atomic appends, errors that name the path."""
 
 from __future__ import annotations
 

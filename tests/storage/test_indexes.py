@@ -1,4 +1,4 @@
-"""The three indexes: Kafka's bytes, lookups against brute force, damage found."""
+"""The three indexes: Kafka's format, lookups against brute force, detection of damage."""
 
 from __future__ import annotations
 

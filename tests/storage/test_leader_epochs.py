@@ -1,4 +1,4 @@
-"""Leader epochs: assignment, the answers of OffsetForLeaderEpoch, truncation at both ends, the file."""
+"""Leader epochs: assignment, OffsetForLeaderEpoch, truncation at both ends, the checkpoint file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several log directories: placing, loading, failing, deleting, checkpoints, and what a partition costs."""
+"""Several log directories: placement, loading, failures, deletion, checkpoints, cost of a partition."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_clean_stop_and_start() -> None:
     assert manager.high_watermark("t", 1) == 1
     assert manager.high_watermark("t", 2) is None
     assert all(log.topic_id == IDS[1] for log in manager.logs.values())
-    assert not files.exists("/a/.kafka_cleanshutdown"), "the next stop may be another one"
+    assert not files.exists("/a/.kafka_cleanshutdown"), "the marker is valid for one start only"
 
 
 def test_a_crash_recovers_from_the_checkpoint() -> None:
@@ -204,7 +204,7 @@ def test_a_deletion_continues_after_a_restart() -> None:
 
 @pytest.mark.parametrize("crash", [False, True], ids=["killed", "no power"])
 def test_a_recreated_partition_inherits_no_checkpoint(crash: bool) -> None:
-    """It was deleted behind the last checkpoint, and its broker was killed before the next: twice."""
+    """It is deleted after the last checkpoint, and its broker killed before the next one: twice."""
     files = FaultyFiles()
     manager = started(files, "/a")
     for _ in range(5):

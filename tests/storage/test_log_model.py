@@ -1,4 +1,4 @@
-"""PartitionLog against a list: it holds a run of what was appended, and all that was synced."""
+"""PartitionLog against a list: it contains a contiguous run of the appended batches and all synced ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = LogConfig(
 
 
 class Stored:
-    """One appended batch, as the model remembers it."""
+    """One appended batch in the model."""
 
     def __init__(self, first: int, count: int, timestamp: int, data: bytes) -> None:
         self.first = first
@@ -163,7 +163,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.durable <= end <= max(self.end, self.start)
         self.batches = [batch for batch in self.batches if batch.last < end]
         if self.log.segments[0].base_offset == end:
-            # All that was left lay below the log start offset: the log begins anew there.
+            # All remaining data was below the log start offset: the log is recreated there.
             self.batches = []
         self.end = end
         assert not self.batches or self.batches[-1].last == end - 1
@@ -171,7 +171,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(damage=st.sampled_from(["missing", "garbage", "short", "zeros"]), pick=st.integers(0, 100))
     def damage_index(self, damage: str, pick: int) -> None:
-        """After a clean stop something happens to an index file."""
+        """Damage an index file after a clean stop."""
         self.log.close(self.now_ms)
         self.job = None
         self.durable = self.end
@@ -218,7 +218,7 @@ class LogMachine(RuleBasedStateMachine):
                 break
             position += len(batch.data)
             count += 1
-        assert position == len(data), "only whole batches, in order, from the right one, below the bound"
+        assert position == len(data), "whole batches in order, from the one with the offset, below the bound"
         assert position <= max_bytes or (min_one and count == 1)
         if offset < upper_offset and count < len(expected):
             following = expected[count]
@@ -232,7 +232,7 @@ class LogMachine(RuleBasedStateMachine):
         while offset < self.end:
             data = self.log.read(offset, 300).read()
             headers = list(iter_headers(data))
-            assert headers, "a read inside the log gives at least a batch"
+            assert headers, "a read inside the log returns at least one batch"
             found += [header.base_offset for _, header in headers]
             offset = headers[-1][1].next_offset
         assert found == [batch.first for batch in self.batches if batch.last >= self.start]

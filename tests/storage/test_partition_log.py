@@ -1,4 +1,4 @@
-"""PartitionLog where a random walk does not go by name: producers, transactions, rolls, flushes, failures."""
+"""PartitionLog beyond the model test: producers, transactions, rolls, flushes, failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_leader_writes_offsets_in_place(files: FaultyFiles) -> None:
     data = batch(2)
     assert produce(log, data, epoch=5) == AppendResult(3, 4, -1, False)
     stored = log.read(3, 1 << 20).read()
-    assert stored == bytes(data), "the very buffer is what was written"
+    assert stored == bytes(data), "the buffer was changed in place"
     ((_, header),) = iter_headers(stored)
     assert (header.base_offset, header.leader_epoch) == (3, 5)
     assert log.leader_epochs.entries() == [(4, 0), (5, 3)]
@@ -86,7 +86,7 @@ def test_reads_outside_the_log(files: FaultyFiles) -> None:
     log.advance_log_start_offset(2)
     with pytest.raises(OffsetOutOfRange):
         log.read(1, 100)
-    assert offsets(log.read(2, 100).read()) == [0], "the batch that holds the offset comes whole"
+    assert offsets(log.read(2, 100).read()) == [0], "the batch that contains the offset is returned whole"
     with pytest.raises(OffsetOutOfRange):
         log.advance_log_start_offset(4)
 
@@ -248,7 +248,7 @@ def test_transactions(files: FaultyFiles, how: str) -> None:
 
 
 def test_a_transaction_whose_beginning_was_deleted_is_open_from_the_log_start(files: FaultyFiles) -> None:
-    """A last stable offset before the start of the log would be an answer that no reader can use."""
+    """Readers could not use a last stable offset below the log start offset."""
     log = open_test_log(files, {"segment.bytes": 500})
     play_transactions(log)
     assert log.last_stable_offset(11) == 9

@@ -1,4 +1,4 @@
-"""After a restart a producer may repeat any of its last five batches, not only the one in the snapshot."""
+"""After a restart a producer may retry any of its last five batches, not only the one in the snapshot."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_the_log_is_searched_once_and_only_for_possible_retries(files: FaultyFil
     assert not produce(again, 2, 40, size=100_000).duplicate
     assert files.reads - before < 5, "the next batch needs no search"
     assert produce(again, 2, 38, size=100_000).duplicate
-    assert 0 < files.reads - before < 40, "and the search goes no further back than it must"
+    assert 0 < files.reads - before < 40, "the search reads no more of the log than needed"
     before = files.reads
     for sequence in (7, 8):
         with pytest.raises(RecordsError):
             produce(again, 2, sequence)
-    assert files.reads == before, "whoever sends nonsense does not make it search again"
+    assert files.reads == before, "an out-of-order batch causes no second search"

@@ -1,4 +1,4 @@
-"""Idempotence and transactions as the log keeps them: sequences, fencing, snapshots, last stable offset."""
+"""Producer state: sequences, fencing, transactions, snapshots, last stable offset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
 
 
 def test_in_an_empty_log_a_producer_starts_at_zero() -> None:
-    """Else the second of two batches under way could be taken and the first, refused before, never be."""
+    """Otherwise the second of two batches in flight could be accepted after the first was rejected."""
     state = ProducerState()
     assert refused(state, header(17)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(header(0)) is None

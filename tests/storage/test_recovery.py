@@ -1,4 +1,4 @@
-"""Opening what a crash, a failing disk or another Kafka left behind."""
+"""Opening a log after a crash, after disk damage, or with files written by Kafka."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_log_is_truncated_at_any_flipped_byte_of_the_tail() -> None:
         files.flip_bit(FIRST + ".log", position, bit=position % 8)
         log = open_test_log(files, recovery_point=5)
         inside = position % size
-        # The leader epoch lies outside the checksum, and nothing says what it should be.
+        # The checksum does not cover the leader epoch.
         if not 12 <= inside < 16:
             assert log.log_end_offset == position // size, position
         assert read_all(log)[:5] == [0, 1, 2, 3, 4]
@@ -101,7 +101,7 @@ def test_the_log_is_truncated_where_the_leader_epoch_decreases() -> None:
 
 
 def test_a_single_leader_epoch_that_is_too_high_truncates_no_later_batch() -> None:
-    """A power cut changed it at the very end, where nothing told; the log was written on since."""
+    """A power failure damaged it in the last batch, undetected, and more batches were appended since."""
     size = len(batch())
     files = new_files()
     filled(files, 10).flush(NOW)
@@ -141,7 +141,7 @@ def test_damage_below_the_recovery_point_is_not_truncated() -> None:
     files.flip_bit(FIRST + ".log", 3 * len(batch()) + 80)
     with pytest.raises(CorruptLog, match="damaged at offset 3, below the recovery point 10"):
         open_test_log(files, recovery_point=10)
-    assert files.size(FIRST + ".log") == before, "nothing is thrown away"
+    assert files.size(FIRST + ".log") == before, "nothing is truncated"
     files.cut(FIRST + ".log", before - 1)
     with pytest.raises(CorruptLog):
         open_test_log(files, recovery_point=10)
@@ -248,7 +248,7 @@ def test_segments_after_a_truncation_are_removed() -> None:
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_a_missing_segment_ends_the_log_unless_it_was_compacted(policy: str, cleaned: bool) -> None:
-    """Our own compaction leaves no gap between segments; in files of Kafka's there may be one."""
+    """Ottla's compaction leaves no gap between segments; Kafka's may."""
     files = new_files()
     log = filled(files, 40, segment_bytes=1000)
     log.flush(NOW)
@@ -284,7 +284,7 @@ def test_lost_epochs_are_rebuilt_from_the_log() -> None:
 
 
 def test_epochs_below_a_lowered_log_start_are_rebuilt_from_the_log() -> None:
-    """The log start has a checkpoint of its own, and a power cut may leave an old one."""
+    """The log start has its own checkpoint, and a power failure may leave an old one."""
     files = new_files()
     log = open_test_log(files)
     for offset, epoch in enumerate((1, 1, 2, 2, 3)):
@@ -336,7 +336,7 @@ def test_a_finished_cleaning_is_swapped_in() -> None:
 
 
 def test_real_files_survive_a_kill(tmp_path: Path) -> None:
-    """The same on a real file system: a copy taken at any moment opens to a run of what was written."""
+    """The same on a real file system: a copy taken at any time opens with a contiguous run of the batches."""
     config = LogConfig({"segment.bytes": 3000, "index.interval.bytes": 300})
     log = open_log(OsFiles(), f"{tmp_path}/t-0", config, now_ms=NOW)
     rng = random.Random(7)

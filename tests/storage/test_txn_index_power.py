@@ -1,4 +1,4 @@
-"""What was aborted stays aborted without power: the transaction index is synced with what it is about."""
+"""Aborted transactions stay aborted after a power failure: the index is synced with its segment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def aborted(log: PartitionLog) -> list[int]:
 
 
 def power_cut(files: FaultyFiles, log: PartitionLog) -> PartitionLog:
-    """Producer snapshots happen to survive: recovery reads nothing that is before the newest of them."""
+    """The producer snapshots survive: recovery reads nothing before the newest one."""
     for name in files.listdir(DIRECTORY):
         if name.endswith(".snapshot"):
             files.open(f"{DIRECTORY}/{name}").sync()
@@ -67,7 +67,7 @@ def test_segment_synced_to_its_end_before_the_roll(files: FaultyFiles) -> None:
 
 
 def test_segment_read_by_recovery(files: FaultyFiles) -> None:
-    """Its index was written anew, and the recovery point is at its end already."""
+    """Its index was rewritten, and the recovery point is already at its end."""
     log = opened(files)
     write(log, 0)
     log = power_cut(files, log)

@@ -1,4 +1,4 @@
-"""The entries of a transaction index from an offset on, among many."""
+"""Search in a transaction index with many entries."""
 
 from __future__ import annotations
 

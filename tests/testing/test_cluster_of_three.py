@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-# A silent member, unlike a dead one, is only missed after the session timeout.
+# A silent member, unlike a dead one, is fenced only after the session timeout.
 IMPATIENT = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 200}
 MODES = pytest.mark.parametrize("in_process", [False, True], ids=["processes", "threads"])
 
@@ -58,7 +58,7 @@ def receive(cluster, topic, count):
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 20,  # the end is told after a fetch that found nothing
+            "fetch.wait.max.ms": 20,  # the end is reported after an empty fetch
             "log_level": 0,
         }
     )

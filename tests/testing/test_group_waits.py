@@ -51,7 +51,7 @@ def test_waiting_for_a_group_and_its_lag(ottla_cluster, ottla_topic):
                     await consumer.poll(timeout_ms=20)
 
             polling = asyncio.create_task(go_on())
-            # Both may be called where a loop runs; polling stands still meanwhile, so a thread is better.
+            # Both may be called inside an event loop, but block it: consumers cannot poll, so use a thread.
             group = await asyncio.to_thread(ottla_cluster.wait_for_group, ottla_topic, 1)
             await asyncio.to_thread(ottla_cluster.wait_for_lag, ottla_topic)
             seen_again = ottla_cluster.wait_for_group(ottla_topic)

@@ -161,7 +161,7 @@ def test_large_transfers_arrive_complete(links, echo, connect):
     def receive():
         while len(received) < len(data):
             received.extend(connection.recv(65536))
-            time.sleep(0.0001)  # slower than the sender: the proxy must hold it back
+            time.sleep(0.0001)  # slower than the sender: the proxy must apply backpressure
 
     connection.settimeout(20)
     reader = threading.Thread(target=receive)
@@ -182,7 +182,7 @@ def test_connections_accepted_during_close_are_closed():
 
     for _ in range(5):
         links = ProxyNetwork()
-        told = links.add(0, 1)  # nobody listens on port 1
+        told = links.add(0, 1)  # port 1 is closed
         over.clear()
         probing = [threading.Thread(target=probe, args=(told,)) for _ in range(2)]
         for thread in probing:

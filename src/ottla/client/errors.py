@@ -1,4 +1,4 @@
-"""Errors of the client; each message names the thing, the value and the way out."""
+"""Errors of the client; each message names the cause, the value and a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STALE_METADATA = frozenset(
 
 _WAY_OUT: dict[int, str] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "retention may have removed it, or it is not written yet: "
-    "ask for the earliest and latest offset and seek between them",
+    "query the earliest and latest offset and seek between them",
     ErrorCode.CORRUPT_MESSAGE: "the batch was damaged in transit or on disk",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "check the name, or create the topic first",
     ErrorCode.LEADER_NOT_AVAILABLE: "an election may be in progress: retry, or check that all brokers are up",
@@ -55,7 +55,7 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member: it was removed, or never joined",
     ErrorCode.ILLEGAL_GENERATION: "the group has rebalanced since: another member may own the partition",
     ErrorCode.FENCED_MEMBER_EPOCH: "the member was removed from the group: another one may own the partition",
-    ErrorCode.STALE_MEMBER_EPOCH: "the group has moved on: try again after the next poll",
+    ErrorCode.STALE_MEMBER_EPOCH: "the group has a newer epoch: try again after the next poll",
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing: poll, then commit again",
     ErrorCode.FENCED_INSTANCE_ID: "another consumer has taken this group.instance.id: give each its own",
     ErrorCode.UNRELEASED_INSTANCE_ID: "another consumer still uses this group.instance.id",
@@ -63,11 +63,11 @@ _WAY_OUT: dict[int, str] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has the transactional id, or its time-out passed",
     ErrorCode.INVALID_TXN_STATE: "the transaction is not open any more, or another one is",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "brokers allow at most transaction.max.timeout.ms (15 minutes)",
-    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended: try again",
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED: "a later coordinator has written there already",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the previous transaction is still being ended: try again",
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: "a newer coordinator has already written to the partition",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal is not authorized: add an ACL",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
-    ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and do it again",
+    ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and retry it",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the metadata of the offset (offset.metadata.max.bytes)",
 }
 

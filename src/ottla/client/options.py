@@ -1,4 +1,4 @@
-"""The options of the client, the same for the asyncio and the blocking one."""
+"""Options of the asyncio and the blocking client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
     addresses = []
     for part in parts:
         text = part.strip()
-        # Kafka's listener syntax is accepted too: people copy it from configs.
+        # Kafka's listener syntax is accepted, too: it is often copied from configs.
         host, port_text = text.rpartition("://")[2], str(DEFAULT_PORT)
         if host.startswith("["):
             host, _, rest = host[1:].partition("]")

@@ -1,1 +1,1 @@
-"""Kafka's property names: types, defaults, checks. Knows no other room."""
+"""Kafka's configuration properties: types, defaults, checks. Imports no other package of Ottla."""

@@ -37,7 +37,7 @@ class BrokerConfig:
 
     def __init__(self, values: dict[str, Any], static: dict[str, str], warnings: list[str]) -> None:
         self.values = values
-        self.static = static  # the properties that were set, as text; the others have their defaults
+        self.static = static  # properties that were set, as text; others have their defaults
         self.warnings = warnings
         self.broker_endpoints: tuple[Endpoint, ...] = ()
         self.controller_endpoints: tuple[Endpoint, ...] = ()

@@ -125,7 +125,7 @@ class ConfigLayers:
     def describe_topic(
         self, overrides: Mapping[str, str], names: Iterable[str] | None = None
     ) -> list[ConfigEntry]:
-        """What DescribeConfigs answers for a topic; names that do not exist are left out, as Kafka does."""
+        """The response of DescribeConfigs for a topic; unknown names are left out, as in Kafka."""
         entries: list[ConfigEntry] = []
         values = self.topic_values(overrides)
         for name in sorted(TOPIC_PROPERTIES if names is None else set(names) & set(TOPIC_PROPERTIES)):
@@ -142,7 +142,7 @@ class ConfigLayers:
         return entries
 
     def describe_broker(self, names: Iterable[str] | None = None) -> list[ConfigEntry]:
-        """What DescribeConfigs answers for a broker; values of secrets are not told."""
+        """The response of DescribeConfigs for a broker; secret values are left out."""
         properties = broker_properties()
         entries: list[ConfigEntry] = []
         for name in sorted(properties if names is None else set(names) & set(properties)):

@@ -36,8 +36,8 @@ def wait_for_group(servers: str, group_id: str, members: int | None, timeout_s: 
         names = ", ".join(member.client_id or member.name for member in group.members)
         return f"{group.state} with {len(group.members)} members ({names}){_last_causes(group)}"
 
-    wanted = "stable" if members is None else f"stable with {members} members"
-    _wait(servers, look, f"group {group_id!r} is not {wanted}", timeout_s)
+    expected = "stable" if members is None else f"stable with {members} members"
+    _wait(servers, look, f"group {group_id!r} is not {expected}", timeout_s)
     return found[0]
 
 
@@ -60,18 +60,18 @@ def wait_for_lag(servers: str, group_id: str, at_most: int, timeout_s: float) ->
 
 
 def _wait(servers: str, look: Callable[[Admin], Awaitable[str | None]], what: str, timeout_s: float) -> None:
-    """Poll until there is no complaint."""
+    """Poll until `look` returns None instead of a problem."""
 
     async def work() -> None:
         deadline = deadline_in(timeout_s * 1000)
         backoff = backoff_between(POLL_FIRST_MS, POLL_MAX_MS)
         async with Admin(servers, client_id="ottla-testing") as admin:
             while True:
-                complaint = await look(admin)
-                if complaint is None:
+                problem = await look(admin)
+                if problem is None:
                     return
                 if deadline.passed:
-                    raise TimeoutError(f"{what} after {timeout_s:g} s: {complaint}")
+                    raise TimeoutError(f"{what} after {timeout_s:g} s: {problem}")
                 await pause(backoff, deadline)
 
     run_in_thread(work)

@@ -78,46 +78,50 @@ class Verification:
         """Whether first writes are verified. A partition that the leader must add always is."""
         return adds or bool(self._layers.broker_value("transaction.partition.verification.enable"))
 
-    def known_now(self, asked: AddPartitionsToTxnTransaction) -> Codes | None:
+    def known_now(self, transaction: AddPartitionsToTxnTransaction) -> Codes | None:
         """Return the result if this broker is the coordinator and nothing has to be written."""
-        if not asked.verify_only:
+        if not transaction.verify_only:
             return None
-        if self._transactions.shards.leader_of(asked.transactional_id) != self._identity.node_id:
+        if self._transactions.shards.leader_of(transaction.transactional_id) != self._identity.node_id:
             return None
-        found = self._verify_here(asked)
+        found = self._verify_here(transaction)
         return None if isinstance(found, asyncio.Future) else _codes_of(found)
 
-    async def verify(self, asked: AddPartitionsToTxnTransaction) -> Codes:
+    async def verify(self, transaction: AddPartitionsToTxnTransaction) -> Codes:
         """Return an error code per partition. Adding is retried while the previous transaction is ending."""
         clock = self._clock
         deadline_ms = clock() + self._retry_ms_max
         backoff_ms = FIRST_BACKOFF_MS
         while True:
-            codes = await self._verify_once(asked)
+            codes = await self._verify_once(transaction)
             is_early = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            if asked.verify_only or not is_early or clock() + backoff_ms > deadline_ms:
+            if transaction.verify_only or not is_early or clock() + backoff_ms > deadline_ms:
                 return codes
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(2 * backoff_ms, self._backoff_ms_max)
 
-    async def _verify_once(self, asked: AddPartitionsToTxnTransaction) -> Codes:
-        node_id = self._transactions.shards.leader_of(asked.transactional_id)
+    async def _verify_once(self, transaction: AddPartitionsToTxnTransaction) -> Codes:
+        node_id = self._transactions.shards.leader_of(transaction.transactional_id)
         if node_id is None or node_id < 0:
-            return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _all(transaction, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if node_id == self._identity.node_id:
-            found = self._verify_here(asked)
+            found = self._verify_here(transaction)
             return _codes_of(await found if isinstance(found, asyncio.Future) else found)
-        return await self._verify_there(node_id, asked)
+        return await self._verify_there(node_id, transaction)
 
-    def _verify_here(self, asked: AddPartitionsToTxnTransaction) -> Reply[AddPartitionsToTxnResult]:
-        return self._transactions.add_partitions(asked, RequestContext(api_version=INTER_BROKER_VERSION))
+    def _verify_here(self, transaction: AddPartitionsToTxnTransaction) -> Reply[AddPartitionsToTxnResult]:
+        return self._transactions.add_partitions(
+            transaction, RequestContext(api_version=INTER_BROKER_VERSION)
+        )
 
-    def _verify_there(self, node_id: int, asked: AddPartitionsToTxnTransaction) -> asyncio.Future[Codes]:
+    def _verify_there(
+        self, node_id: int, transaction: AddPartitionsToTxnTransaction
+    ) -> asyncio.Future[Codes]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Codes] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._send)
-        self._waiting.setdefault(node_id, []).append((asked, answer))
+        self._waiting.setdefault(node_id, []).append((transaction, answer))
         return answer
 
     def _send(self) -> None:
@@ -125,8 +129,8 @@ class Verification:
         loop = asyncio.get_running_loop()
         for node_id, verifications in waiting.items():
             if self._closed:
-                for asked, answer in verifications:
-                    answer.set_result(_all(asked, ErrorCode.NETWORK_EXCEPTION))
+                for transaction, answer in verifications:
+                    answer.set_result(_all(transaction, ErrorCode.NETWORK_EXCEPTION))
                 continue
             for part in _requests_of(verifications):
                 call = loop.create_task(self._call(node_id, part), name="txn-verification")
@@ -134,7 +138,9 @@ class Verification:
                 call.add_done_callback(self._calls.__delitem__)
 
     async def _call(self, node_id: int, verifications: dict[str, _Waiting]) -> None:
-        request = AddPartitionsToTxnRequest(transactions=[asked for asked, _ in verifications.values()])
+        request = AddPartitionsToTxnRequest(
+            transactions=[transaction for transaction, _ in verifications.values()]
+        )
         codes: dict[str, Codes] = {}
         failure = ErrorCode.NETWORK_EXCEPTION
         try:
@@ -145,9 +151,9 @@ class Verification:
         except PeerLost:
             pass  # reported below, like partitions that the response leaves out
         finally:
-            for name, (asked, waiter) in verifications.items():
+            for name, (transaction, waiter) in verifications.items():
                 if not waiter.done():
-                    waiter.set_result({**_all(asked, failure), **codes.get(name, {})})
+                    waiter.set_result({**_all(transaction, failure), **codes.get(name, {})})
 
 
 def transaction_partitions(
@@ -169,15 +175,15 @@ def _requests_of(verifications: list[_Waiting]) -> list[dict[str, _Waiting]]:
     """Split into requests of at most TRANSACTIONS_MAX, each with distinct transactional ids: results are
     matched by them."""
     requests: list[dict[str, _Waiting]] = [{}]
-    for asked, waiter in verifications:
-        if len(requests[-1]) >= TRANSACTIONS_MAX or asked.transactional_id in requests[-1]:
+    for transaction, waiter in verifications:
+        if len(requests[-1]) >= TRANSACTIONS_MAX or transaction.transactional_id in requests[-1]:
             requests.append({})
-        requests[-1][asked.transactional_id] = (asked, waiter)
+        requests[-1][transaction.transactional_id] = (transaction, waiter)
     return requests
 
 
-def _all(asked: AddPartitionsToTxnTransaction, code: ErrorCode) -> Codes:
-    return {(topic.name, index): code for topic in asked.topics for index in topic.partitions}
+def _all(transaction: AddPartitionsToTxnTransaction, code: ErrorCode) -> Codes:
+    return {(topic.name, index): code for topic in transaction.topics for index in topic.partitions}
 
 
 def _codes_of(*results: AddPartitionsToTxnResult) -> Codes:

@@ -87,17 +87,17 @@ def format_node(
     )
 
 
-def _cluster_id(node: BrokerConfig, asked: str | None, may_be_new: bool) -> str:
+def _cluster_id(node: BrokerConfig, option: str | None, may_be_new: bool) -> str:
     from ottla.protocol.uuids import uuid_to_text
 
     configured: str | None = node.get("cluster.id")
-    if asked is not None and configured is not None and asked != configured:
+    if option is not None and configured is not None and option != configured:
         raise typer.BadParameter(
-            f"--cluster-id {asked} differs from cluster.id={configured} in the configuration"
+            f"--cluster-id {option} differs from cluster.id={configured} in the configuration"
         )
-    if asked is None and configured is None and not may_be_new:
+    if option is None and configured is None and not may_be_new:
         raise typer.BadParameter("--cluster-id is missing: use the same id for all nodes of the cluster")
-    return asked or configured or uuid_to_text(_random_uuid())
+    return option or configured or uuid_to_text(_random_uuid())
 
 
 def _check(node: BrokerConfig, no_initial_controllers: bool) -> None:

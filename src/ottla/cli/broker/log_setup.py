@@ -23,8 +23,8 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         level = _LEVEL_NAMES.get(record.levelno, record.levelname)
-        room = record.name.removeprefix("ottla.")
-        line = f"{clock}.{int(record.msecs):03d} {level:<5} {room:<12} {_one_line(record.getMessage())}"
+        package = record.name.removeprefix("ottla.")
+        line = f"{clock}.{int(record.msecs):03d} {level:<5} {package:<12} {_one_line(record.getMessage())}"
         if record.exc_info:
             line = f"{line}\n{self.formatException(record.exc_info)}"
         colour = _COLOURS.get(record.levelno) if self._colour else None

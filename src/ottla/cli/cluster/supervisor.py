@@ -76,7 +76,7 @@ class Supervisor:
         self._announce_start()
         keepers = [asyncio.create_task(self._keep(one)) for one in self._supervised]
         waiting = loop.call_later(STILL_WAITING_S, self._still_waiting)
-        ending = asyncio.create_task(self._stop_when_asked())
+        ending = asyncio.create_task(self._stop_on_signal())
         try:
             await asyncio.gather(*keepers)
         finally:
@@ -92,10 +92,10 @@ class Supervisor:
         count = len(self._supervised)
         voters = voter_count(count)
         voting = "all of them voters" if voters == count else f"voters 0 to {voters - 1}"
-        who = f"{count} brokers (0 to {count - 1}, {voting})" if count > 1 else "1 broker"
+        brokers = f"{count} brokers (0 to {count - 1}, {voting})" if count > 1 else "1 broker"
         self._events.tell(
             "starting",
-            f"starting {who}, cluster {self._directory.cluster_id}, data in {self._directory.path}",
+            f"starting {brokers}, cluster {self._directory.cluster_id}, data in {self._directory.path}",
             brokers=count,
             voters=list(range(voters)),
             cluster_id=self._directory.cluster_id,
@@ -211,7 +211,7 @@ class Supervisor:
             self._kill_rest("a second signal")
         self._stopping.set()
 
-    async def _stop_when_asked(self) -> None:
+    async def _stop_on_signal(self) -> None:
         await self._stopping.wait()
         running = [one.process for one in self._supervised if one.process is not None]
         self._events.tell("stopping", f"stopping {len(running)} of {len(self._supervised)} brokers")

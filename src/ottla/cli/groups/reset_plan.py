@@ -108,16 +108,16 @@ async def _wanted(
     return dict(starts if target == "beginning" else ends)
 
 
-def _step(key: TopicPartition, current: int, wanted: int, start: int, end: int, target: Target) -> Step:
-    if wanted < 0 and isinstance(target, Shift):
+def _step(key: TopicPartition, current: int, requested: int, start: int, end: int, target: Target) -> Step:
+    if requested < 0 and isinstance(target, Shift):
         return Step(*key, current, start, start, end, "no committed offset: set to the beginning")
-    if wanted < 0:
+    if requested < 0:
         return Step(*key, current, end, start, end, "no record that late: set to the end")
-    if wanted < start:
-        return Step(*key, current, start, start, end, f"{wanted} was deleted: set to the beginning")
-    if wanted > end:
-        return Step(*key, current, end, start, end, f"{wanted} does not exist yet: set to the end")
-    return Step(*key, current, wanted, start, end)
+    if requested < start:
+        return Step(*key, current, start, start, end, f"{requested} was deleted: set to the beginning")
+    if requested > end:
+        return Step(*key, current, end, start, end, f"{requested} does not exist yet: set to the end")
+    return Step(*key, current, requested, start, end)
 
 
 def why_not_empty(group: GroupInfo) -> str:

@@ -191,7 +191,7 @@ def _show_rebalances(rebalances: Sequence[dict[str, Any]], shown_max: int) -> No
     print("Last rebalances, newest first:")
     for each in list(reversed(rebalances))[:shown_max]:
         if each["duration_ms"] is None:
-            outcome = "goes on"
+            outcome = "in progress"
         else:
             outcome = f"took {_duration(each['duration_ms'])}, now epoch {each['epoch']}"
             outcome += f" with {plural(each['members'], 'member')}"

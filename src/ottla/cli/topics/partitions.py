@@ -44,7 +44,7 @@ class Kind(StrEnum):
     UNCLEAN = "unclean"
 
 
-class Wish(StrEnum):
+class Action(StrEnum):
     """The action of `ottla partition reassign`."""
 
     EXECUTE = "--execute"
@@ -110,20 +110,20 @@ def reassign(
     as_json: Json = False,
 ) -> None:
     flags = {
-        Wish.EXECUTE: execute,
-        Wish.DRY_RUN: dry_run,
-        Wish.VERIFY: verify,
-        Wish.CANCEL: cancel,
-        Wish.LIST: show_list,
+        Action.EXECUTE: execute,
+        Action.DRY_RUN: dry_run,
+        Action.VERIFY: verify,
+        Action.CANCEL: cancel,
+        Action.LIST: show_list,
     }
-    asked = [wish for wish, given in flags.items() if given]
-    if len(asked) > 1:
-        raise typer.BadParameter(f"use only one of {', '.join(asked)}")
-    wish = asked[0] if asked else Wish.EXECUTE
-    if throttle is not None and wish is not Wish.EXECUTE:
-        raise typer.BadParameter(f"--throttle can be used with --execute, not with {wish}")
-    selection = Selection(file, topic, partition, replicas, wish)
-    job = _Reassign(selection, wish, throttle, keep_throttle, as_json)
+    given = [action for action, is_set in flags.items() if is_set]
+    if len(given) > 1:
+        raise typer.BadParameter(f"use only one of {', '.join(given)}")
+    action = given[0] if given else Action.EXECUTE
+    if throttle is not None and action is not Action.EXECUTE:
+        raise typer.BadParameter(f"--throttle can be used with --execute, not with {action}")
+    selection = Selection(file, topic, partition, replicas, action)
+    job = _Reassign(selection, action, throttle, keep_throttle, as_json)
     run_command(lambda: job.run(bootstrap), as_json=as_json)
     if job.failed:
         raise typer.Exit(EXIT_FAILED)
@@ -138,7 +138,7 @@ class Selection:
         topic: str | None,
         partitions: list[int] | None,
         replicas: str | None,
-        wish: Wish,
+        action: Action,
     ) -> None:
         self.topic = topic
         self.partitions = partitions
@@ -155,13 +155,13 @@ class Selection:
             if topic is None:
                 raise typer.BadParameter("--replicas needs --topic, e.g. --topic orders --replicas 0,1,2")
             self.replicas = _parse_replicas(replicas)
-        needs_replicas = wish in (Wish.EXECUTE, Wish.DRY_RUN, Wish.VERIFY)
+        needs_replicas = action in (Action.EXECUTE, Action.DRY_RUN, Action.VERIFY)
         if needs_replicas and self.replicas is None:
             raise typer.BadParameter(
                 "no partitions selected: use FILE, or --topic with --replicas, e.g. "
                 "--topic orders --partition 0 --replicas 2,0,1"
             )
-        if wish is Wish.CANCEL and topic is None:
+        if action is Action.CANCEL and topic is None:
             raise typer.BadParameter("--cancel needs FILE or --topic")
 
     async def keys(self, admin: Admin) -> list[PartitionKey]:
@@ -196,10 +196,10 @@ class _Reassign:
     """One run of the command."""
 
     def __init__(
-        self, selection: Selection, wish: Wish, throttle: int | None, keep_throttle: bool, as_json: bool
+        self, selection: Selection, action: Action, throttle: int | None, keep_throttle: bool, as_json: bool
     ) -> None:
         self._selection = selection
-        self._wish = wish
+        self._action = action
         self._throttle = throttle
         self._keep_throttle = keep_throttle
         self._as_json = as_json
@@ -208,11 +208,11 @@ class _Reassign:
     async def run(self, bootstrap: str) -> None:
         async with connected(bootstrap) as cluster:
             admin = Admin(cluster)
-            if self._wish is Wish.LIST:
+            if self._action is Action.LIST:
                 await self._list(admin)
-            elif self._wish is Wish.CANCEL:
+            elif self._action is Action.CANCEL:
                 await self._cancel(admin)
-            elif self._wish is Wish.VERIFY:
+            elif self._action is Action.VERIFY:
                 await self._verify(admin)
             else:
                 await self._begin(admin)
@@ -225,7 +225,7 @@ class _Reassign:
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic, partition=number)
         before = {key: now[key] for key in targets}
         errors: dict[PartitionKey, BrokerError | None] = {}
-        if self._wish is Wish.EXECUTE:
+        if self._action is Action.EXECUTE:
             if self._throttle is not None:
                 await moves.set_throttle(admin, before, targets, self._throttle)
             errors = await admin.alter_partition_reassignments(targets)
@@ -234,7 +234,7 @@ class _Reassign:
         if self._as_json:
             print_json(
                 {
-                    "begun": self._wish is Wish.EXECUTE,
+                    "begun": self._action is Action.EXECUTE,
                     "throttle": self._throttle,
                     "before": back,
                     "partitions": [
@@ -257,7 +257,7 @@ class _Reassign:
                 shown.add_row(topic, str(number), _ids(before[topic, number]), _ids(target))
         console.print(shown)
         print(f"Previous assignment, usable as FILE: {json.dumps(back)}")
-        if self._wish is Wish.EXECUTE:
+        if self._action is Action.EXECUTE:
             begun = len(targets) - sum(1 for error in errors.values() if error)
             slow = f", throttled to {self._throttle} bytes per second" if self._throttle else ""
             print(f"Started to move {plural(begun, 'partition')}{slow}; --verify shows the progress")
@@ -367,7 +367,7 @@ def elect(
             admin = Admin(cluster)
             keys = None
             if topic is not None:
-                keys = await Selection(None, topic, partition, None, Wish.LIST).keys(admin)
+                keys = await Selection(None, topic, partition, None, Action.LIST).keys(admin)
             code = ELECT_PREFERRED if kind is Kind.PREFERRED else ELECT_UNCLEAN
             answers = await admin.elect_leaders(code, keys)
             elected = [key for key, error in answers.items() if error is None]

@@ -103,11 +103,11 @@ class Admin:
         return await self._topics.list_topics(include_internal=include_internal)
 
     async def describe_topics(self, names: Sequence[str]) -> list[TopicInfo]:
-        """The topics as they are now. Raises UnknownTopicError for the first that does not exist."""
+        """The current metadata of topics. Raises UnknownTopicError for the first that does not exist."""
         return await self._topics.describe_topics(names)
 
     async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = 30000) -> None:
-        """Delete topics. Raises the error of the first that could not be deleted; the others are gone."""
+        """Delete topics. Raises the error of the first that could not be deleted; the others are deleted."""
         await self._topics.delete_topics(names, timeout_ms=timeout_ms)
 
     async def create_partitions(
@@ -119,7 +119,7 @@ class Admin:
     async def delete_records(
         self, topic: str, before: Mapping[int, int], *, timeout_ms: int = 30000
     ) -> dict[int, int]:
-        """Delete what lies before an offset (-1: everything) of each partition; the new start offsets."""
+        """Delete the records below an offset (-1: all) of each partition; returns the new start offsets."""
         return await self._topics.delete_records(topic, before, timeout_ms=timeout_ms)
 
     async def describe_log_dirs(self, topics: Mapping[str, Sequence[int]] | None = None) -> list[LogDirInfo]:
@@ -272,7 +272,7 @@ class Admin:
     async def fence_producers(
         self, transactional_ids: Sequence[str], *, timeout_ms: int = FENCING_TIMEOUT_MS
     ) -> dict[str, ProducerId]:
-        """Abort what is open under these ids and fence their producers; the new producer ids and epochs.
+        """Abort the open transactions of these ids and fence their producers; returns the new ids and epochs.
 
         An id that does not exist is created.
         """

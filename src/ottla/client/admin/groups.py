@@ -242,7 +242,7 @@ class GroupAdmin:
         found = await self._cluster.list_offsets(there, read_committed=read_committed)
         return {key: at.offset for key, at in found.items()}
 
-    # Inside.
+    # Internal.
 
     async def _describe(self, group_id: str) -> GroupInfo:
         async def attempt(connection: Connection) -> GroupInfo:

@@ -86,14 +86,14 @@ class TopicAdmin:
         return [topics[name] for name in sorted(topics) if include_internal or not topics[name].is_internal]
 
     async def describe_topics(self, names: Sequence[str]) -> list[TopicInfo]:
-        """The topics as they are now. Raises UnknownTopicError for the first that does not exist."""
+        """The current metadata of topics. Raises UnknownTopicError for the first that does not exist."""
         errors = await self._cluster.retrying(lambda: self._cluster.refresh(names))
         for name in names:
             raise_for(errors.get(name, 0), topic=name)
         return [await self._cluster.topic(name) for name in names]
 
     async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = 30_000) -> None:
-        """Delete topics. Raises the error of the first that could not be deleted; the others are gone."""
+        """Delete topics. Raises the error of the first that could not be deleted; the others are deleted."""
 
         def build(peer: Negotiated) -> DeleteTopicsRequest:
             request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
@@ -125,7 +125,7 @@ class TopicAdmin:
     async def delete_records(
         self, topic: str, before: Mapping[int, int], *, timeout_ms: int = 30_000
     ) -> dict[int, int]:
-        """Delete what lies before an offset (-1: everything) of each partition; the new start offsets."""
+        """Delete the records below an offset (-1: all) of each partition; returns the new start offsets."""
         wire = delete_records_request
 
         async def attempt() -> dict[int, int]:

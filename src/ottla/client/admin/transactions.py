@@ -1,4 +1,4 @@
-"""Transactions: which are open, for how long, and how to end them."""
+"""Transactions: list, describe, abort, find hanging ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PARTITIONS_PER_REQUEST = 1_000
 
 
 class TransactionAdmin:
-    """Lists and describes transactions, and ends those that no client ends."""
+    """Lists and describes transactions, and aborts hanging ones."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -163,7 +163,7 @@ class TransactionAdmin:
     async def fence_producers(
         self, transactional_ids: Sequence[str], *, timeout_ms: int = FENCING_TIMEOUT_MS
     ) -> dict[str, ProducerId]:
-        """Abort what is open under these ids and fence their producers; the new producer ids and epochs.
+        """Abort the open transactions of these ids and fence their producers; returns the new ids and epochs.
 
         An id that does not exist is created.
         """

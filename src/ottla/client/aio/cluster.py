@@ -199,7 +199,7 @@ class ClusterClient:
         )
 
     async def ask_any(self, message: Message | Build, response: type[Response]) -> Response:
-        """Ask any broker, and another one if that fails: only for requests that are safe to repeat."""
+        """Send to any broker, and to another one if that fails: only for requests that are safe to repeat."""
         return await self.run(self.core.ask_any(message, response))
 
     async def ask_controller(self, message: Message | Build, response: type[Response]) -> Response:
@@ -217,7 +217,7 @@ class ClusterClient:
     async def topic(
         self, name: str, *, create: bool = False, fresh: bool = False, timeout_ms: float | None = None
     ) -> TopicInfo:
-        """What is known of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError.
+        """The metadata of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError.
 
         With `create`, brokers may create it (`auto.create.topics.enable`); it is retried until it exists.
         """

@@ -104,13 +104,13 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
         return cast(Response, await self._exchange(message, version, timeout_ms))
 
     async def send_unanswered(self, message: Message, *, at_most: int | None = None) -> None:
-        """Send a request that the broker never answers: Produce with acks=0."""
+        """Send a request without a response: Produce with acks=0."""
         version = self.version_for(message.API_KEY, at_most)
         await self.drain()
         self._write(message, version)
 
     async def drain(self) -> None:
-        """Wait while the broker reads slower than we write."""
+        """Wait while the broker reads more slowly than the client writes."""
         if not self._writable.is_set():
             await self._writable.wait()
 
@@ -140,7 +140,7 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
                 return await answer
         except TimeoutError:
             error = RequestTimeoutError(
-                f"{self.address}: no answer to {api.name} v{version} within {timeout_ms:g} ms"
+                f"{self.address}: no response to {api.name} v{version} within {timeout_ms:g} ms"
             )
             self._fail(error)
             raise error from None

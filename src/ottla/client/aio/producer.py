@@ -1,4 +1,4 @@
-"""The producer: takes records, gathers them in batches per partition, delivers them in order."""
+"""The producer: collects records in batches per partition and delivers them in order."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Producer:
         headers: Headers | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Delivery]:
-        """Take a record; the result of the future is where it was written. Waits while the buffer is full.
+        """Queue a record; the result of the future is its position. Waits while the buffer is full.
 
         Raises UnknownTopicError or another ClientError if the topic cannot be found; later errors are raised
         by the future.
@@ -160,7 +160,7 @@ class Producer:
             self._has_room.clear()
             self._wake.set()
             await self._has_room.wait()
-        # Old metadata is enough to queue a record, also while no broker answers: sending refreshes it.
+        # Old metadata is enough to queue a record, also while no broker responds: sending refreshes it.
         info = self.cluster.view.topics.get(topic)
         if info is None:
             info = await self.cluster.topic(topic, create=True)
@@ -212,7 +212,7 @@ class Producer:
         headers: Headers | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Send one record and wait until the broker has it."""
+        """Send one record and wait until the broker has acknowledged it."""
         future = await self.send(
             topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
@@ -259,7 +259,7 @@ class Producer:
         await self._handle.close()
 
     async def _abort_quietly(self) -> None:
-        """An open transaction holds up readers: abort it instead of leaving it to its time-out."""
+        """Abort an open transaction: readers would wait for its time-out."""
         with suppress(ClientError, TimeoutError):
             async with asyncio.timeout(ABORT_AT_CLOSE_MS / 1000):
                 await self.abort_transaction()
@@ -353,7 +353,7 @@ class Producer:
         """Deliver everything, then commit. Raises TransactionFailedError if it can only be aborted.
 
         After any other error it is unknown whether the transaction is committed: call it again, or create a
-        new producer with the same id, which waits for the answer too.
+        new producer with the same id, which waits for the result, too.
         """
         transactions = self._transactional()
         if transactions.state not in (PREPARED, COMMITTING):

@@ -16,7 +16,7 @@ from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.records.build import compressed, finish_batch
 
 KEY_SHOWN_BYTES_MAX = 64
-# A limit for one batch that is never reached: rows of a batch are laid out as one batch again.
+# A limit that is never reached: the rows of a batch are encoded as a single batch again.
 ONE_BATCH_BYTES = 2**30
 
 # Rows that a broker refused for good: topic, partition, rows, reason.
@@ -24,7 +24,7 @@ Reject = Callable[[str, int, pa.RecordBatch, str], None]
 
 
 class Outcomes(Protocol):
-    """Receives what became of batches."""
+    """Receives the outcomes of batches."""
 
     def delivered(
         self, topic: str, partition: int, base_offset: int, count: int, size_bytes: int

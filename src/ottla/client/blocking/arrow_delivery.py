@@ -37,7 +37,7 @@ class _Lane:
 
 
 class ArrowDelivery:
-    """Takes encoded rows; `flush` returns when brokers have them all, or raises the first error.
+    """Accepts encoded rows; `flush` returns when brokers have acknowledged all, or raises the first error.
 
     After an error nothing more is delivered: the error is raised again until `drop_all`.
     """
@@ -111,7 +111,7 @@ class ArrowDelivery:
         self.close()
 
     def drop_all(self, error: ClientError) -> None:
-        """Forget what was not delivered, after the responses to what is in flight."""
+        """Drop undelivered batches, after the responses to those in flight."""
         self._core.drop_queued(error)
         for address, lane in list(self._lanes.items()):
             while lane.waiting:

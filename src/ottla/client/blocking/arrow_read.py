@@ -226,7 +226,7 @@ def _offsets(
     answers: dict[tuple[str, int], OffsetAt] = {}
     if wanted_ms:
         answers = cluster.list_offsets(wanted_ms, read_committed=read_committed)
-    # No record is as late as that: the position is the end.
+    # There is no later record: the position is the end.
     too_late = [key for key, at in answers.items() if at.offset < 0]
     if too_late:
         answers.update(cluster.list_offsets(dict.fromkeys(too_late, LATEST), read_committed=read_committed))

@@ -1,4 +1,4 @@
-"""Rows that no broker would take: found before the others are sent; reported, or written as dead letters."""
+"""Rows that no broker would accept: found before the others are sent; reported, or dead-lettered."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class SyncCluster:
     def ask_any(
         self, message: Message | Build, response: type[Response], at_most: int | None = None
     ) -> Response:
-        """Ask any broker, and another one if that fails: only for requests that are safe to repeat."""
+        """Send to any broker, and to another one if that fails: only for requests that are safe to repeat."""
         return self.run(self.core.ask_any(message, response, at_most=at_most))
 
     def ask_node(self, node_id: int, message: Message | Build, response: type[Response]) -> Response:
@@ -210,11 +210,11 @@ class SyncCluster:
         return self.run(self.core.refresh(topics, create=create))
 
     def topic(self, name: str, *, create: bool = False, fresh: bool = False) -> TopicInfo:
-        """What is known of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError."""
+        """The metadata of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError."""
         return self.run(self.core.topic(name, create=create, fresh=fresh))
 
     def existing_topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
-        """Those of the topics that exist, as they are now: one request for all of them."""
+        """The current metadata of those topics that exist, with a single request."""
         return self.run(self.core.existing_topics(names))
 
     def topics_matching(self, pattern: str) -> list[str]:
@@ -249,7 +249,7 @@ def shared_cluster(options: ClientOptions | str | Sequence[str]) -> SyncCluster:
 
 
 def _after_fork_in_child() -> None:
-    # Two processes on one socket would take each other's responses, and a lock may have been held.
+    # Two processes on one socket would read each other's responses, and a lock may be held.
     global _shared_lock  # noqa: PLW0603
     _shared_lock = threading.Lock()
     _shared.clear()

@@ -185,7 +185,7 @@ class SyncConnection(Negotiated):
         try:
             self._send_all(parts, deadline)
         except OSError as error:
-            raise self._broken(error, f"the request was not taken within {timeout_ms:g} ms") from None
+            raise self._broken(error, f"the request was not sent within {timeout_ms:g} ms") from None
 
     def _send_all(self, parts: list[Part], deadline: Deadline) -> None:
         while parts:
@@ -207,7 +207,7 @@ class SyncConnection(Negotiated):
             message = _decode(awaited, frame)
         except OSError as error:
             api, within_ms = awaited.api, awaited.deadline.timeout_ms
-            timed_out = f"no answer to {api.name} v{awaited.version} within {within_ms:g} ms"
+            timed_out = f"no response to {api.name} v{awaited.version} within {within_ms:g} ms"
             raise self._broken(error, timed_out) from None
         except DecodeError as error:
             failure = NotKafkaError(f"{self.address}: not a Kafka response: {error}; is it a Kafka broker?")
@@ -219,7 +219,7 @@ class SyncConnection(Negotiated):
     def _receive_frame(self, deadline: Deadline, memory: ReceiveMemory | None) -> memoryview:
         size = self._receive_size(deadline)
         if not SIZE_BYTES <= size <= RESPONSE_BYTES_MAX:
-            raise DecodeError(f"a response of {size} bytes (at most {RESPONSE_BYTES_MAX} are taken)")
+            raise DecodeError(f"a response of {size} bytes (at most {RESPONSE_BYTES_MAX} are allowed)")
         frame = memoryview(bytearray(size)) if memory is None else memory.take(size)
         filled = min(size, len(self._ahead))
         frame[:filled] = self._ahead[:filled]
@@ -274,5 +274,5 @@ def _decode(awaited: _Awaited, frame: memoryview) -> Message:
     """The body of a response. Raises DecodeError, also if it belongs to another request."""
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     if correlation_id != awaited.correlation_id:
-        raise DecodeError(f"answer {correlation_id} where {awaited.correlation_id} was due")
+        raise DecodeError(f"response {correlation_id} where {awaited.correlation_id} was expected")
     return decode_answer(awaited.api, awaited.version, frame)

@@ -28,13 +28,13 @@ from ottla.protocol.versions import FETCH_TOPIC_IDS_SINCE
 from ottla.records.batch import BatchHeader, Buffer, CorruptBatch, RecordsError, crc_ok, iter_headers
 
 READ_COMMITTED = 1
-# A broker may learn late of a new topic; one that is missing for longer than this was deleted.
+# Brokers may not know a new topic yet; one that is missing for longer than this was deleted.
 MISSING_TOPIC_MAX_S = 5.0
 MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchOptions(NamedTuple):
-    """How to fetch; the defaults suit bulk reads."""
+    """Fetch options; the defaults suit bulk reads."""
 
     read_committed: bool = True
     # One megabyte is cut off after few large batches; measured, 4 MB costs the least CPU per byte.
@@ -139,7 +139,10 @@ class FetchRange:
         raise_for(response.error_code, detail=f"{connection.address} refused the fetch")
         if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
             raise broker_error(
-                ErrorCode.UNKNOWN_SERVER_ERROR, topic=self.topic, partition=self.partition, detail="no answer"
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                topic=self.topic,
+                partition=self.partition,
+                detail="no response",
             )
         row = response.responses[0].partitions[0]
         detail = None

@@ -34,7 +34,7 @@ class SyncTransactions:
         return self.cluster.run(self.api.init(transactional_id, timeout_ms)).handle
 
     def add_partitions(self, handle: TransactionHandle, partitions: Iterable[TopicPartition]) -> None:
-        """Announce to the coordinator what will be written: version 1 of the protocol needs it."""
+        """Add partitions to the transaction before they are written, as protocol version 1 requires."""
         self.cluster.run(self.api.add_partitions(handle, partitions))
 
     def keep(self, handle: TransactionHandle) -> TransactionHandle:
@@ -66,7 +66,7 @@ class SyncTransactions:
         return self.cluster.run(self.api.open_ids(prefix, all_brokers=all_brokers))
 
     def describe(self, transactional_ids: Sequence[str]) -> dict[str, TransactionInfo]:
-        """What coordinators know of these ids; those that are unknown are left out."""
+        """The coordinators' states of these ids; unknown ids are left out."""
         found = {name: self.cluster.run(self.api.describe(name)) for name in transactional_ids}
         return {name: info for name, info in found.items() if info is not None}
 

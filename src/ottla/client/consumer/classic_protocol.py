@@ -101,7 +101,7 @@ class ClassicProtocol:
             await self._until(membership.propose(membership.owned, ()))
 
     async def _until(self, change: Change) -> None:
-        """Wait for the consumer to make a change, with heartbeats to the coordinator meanwhile."""
+        """Wait for the consumer to make a change, and send heartbeats in the meantime."""
         while not change.done.done():
             await asyncio.wait([change.done], timeout=self.membership.options.heartbeat_interval_ms / 1000)
             if not change.done.done() and self._member_id:
@@ -148,7 +148,7 @@ class ClassicProtocol:
     # Joining.
 
     async def _join(self) -> list[TopicPartition]:
-        """Join and sync; what we are assigned."""
+        """Join and sync; returns the assignment."""
         membership = self.membership
         membership.subscription_changed = False
         topics = await self._topics()

@@ -116,7 +116,7 @@ class Consumer:
     async def assign(
         self, topic: str, partitions: Iterable[int] | None = None, *, start: Start = "beginning"
     ) -> list[int]:
-        """Read these partitions of a topic (None: all of them) from `start` on; adds to what is assigned."""
+        """Read these partitions of a topic (None: all) from `start` on; adds to the assignment."""
         if self._is_member:
             raise ClientError("the group assigns partitions: assign by hand with another consumer")
         info = await self.cluster.topic(topic)
@@ -230,8 +230,8 @@ class Consumer:
             if group is not None and membership is not None:
                 await group.reconcile()
             elif not fetcher.states:
-                wish = "assign" if group is None else "subscribe or assign"
-                raise ClientError(f"nothing to read: {wish} partitions first")
+                calls = "assign" if group is None else "subscribe or assign"
+                raise ClientError(f"nothing to read: {calls} partitions first")
             records = fetcher.take(records_max)
             await fetcher.start()
             if records:

@@ -48,7 +48,7 @@ class ConsumerProtocol:
         self._send_all = True
         self._send_owned = False
         # The target has shrunk, and the coordinator has not been sent the owned partitions since. It waits
-        # for them, also if we never had the partition because its topic was still unknown.
+        # for them, also if the member never had the partition because its topic was still unknown.
         self._target_has_shrunk = False
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class ConsumerProtocol:
             if not membership.is_polled:
                 await self._leave_until_polled()
             if self._epoch == JOINING and self._change is not None:
-                # Lost partitions must be released before we rejoin: a new member owns none.
+                # Lost partitions must be released before the member rejoins: a new member owns none.
                 await asyncio.wait([self._change.done])
                 self._change = None
             try:

@@ -217,7 +217,7 @@ class Fetcher:
     async def _take_response(
         self, state: PartitionState, row: PartitionData, response: FetchResponse
     ) -> None:
-        """Take over the response for one partition."""
+        """Process the response for one partition."""
         is_out_of_range = row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         if is_out_of_range and self.settings.out_of_range != "error":
             key = (state.topic, state.partition)

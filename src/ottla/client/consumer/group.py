@@ -30,7 +30,7 @@ AUTO_COMMIT_TIMEOUT_MS = 3_000
 
 
 class ConsumerGroup:
-    """What a consumer does with its group. It becomes a member when it subscribes."""
+    """The group of a consumer, which becomes a member when it subscribes."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ConsumerGroup:
         return (self.membership.identity.member_id or None) if self.membership is not None else None
 
     def member_identity(self) -> MemberIdentity:
-        """The identity that commits. Raises if another member has, or may have, our partitions by now.
+        """The identity for commits. Raises if another member may own the partitions.
 
         A consumer that never subscribed is no member, and commits as such.
         """
@@ -161,7 +161,7 @@ class ConsumerGroup:
             self._commit_due_s = now_s() + interval_ms / 1000
 
     async def _commit_quietly(self) -> None:
-        """What cannot be committed now is committed the next time, or read again by the next owner."""
+        """On a failure the next commit has the offsets, or the next owner rereads the records."""
         states = self._fetcher.states.items()
         due = {key: state.consumed for key, state in states if state.consumed != state.committed}
         try:
@@ -178,7 +178,7 @@ class ConsumerGroup:
         if change.revoke:
             await self._revoke(change)
         if change.assign and not await self._assign(change):
-            return  # we were removed, as the membership is about to find out
+            return  # the member was removed; the membership will detect it
         self.membership.settled(change)
 
     async def _revoke(self, change: Change) -> None:
@@ -194,7 +194,7 @@ class ConsumerGroup:
             self._fetcher.remove(owned)
 
     async def _assign(self, change: Change) -> bool:
-        """False if we were removed from the group meanwhile."""
+        """False if the consumer was removed from the group in the meantime."""
         new = [key for key in change.assign if key not in self._fetcher.states]
         try:
             committed = await self._stable_offsets(new)

@@ -113,7 +113,7 @@ class Protocols(NamedTuple):
 
 
 class Membership:
-    """One consumer in one group. Protocols (classes with `run` and `leave`) talk to the coordinator."""
+    """One consumer in one group. Protocols (classes with `run` and `leave`) send the requests."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Membership:
     # Called by the consumer.
 
     def poll(self) -> Change | None:
-        """Note that the consumer polls; the change it has to make now. Raises what ended the membership."""
+        """Record a poll; returns the change to make now. Raises the error that ended the membership."""
         self.polled_s = time.monotonic()
         self._polled_again.set()
         self.woken.clear()

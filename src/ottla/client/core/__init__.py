@@ -1,1 +1,1 @@
-"""The client without I/O: what to send, what answers mean, when to retry. No asyncio, sockets or clocks."""
+"""The client without I/O: requests, responses, retries. No asyncio, sockets or clocks."""

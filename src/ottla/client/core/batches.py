@@ -1,4 +1,4 @@
-"""What a producer has taken but not delivered: a queue of batches per partition.
+"""Batches of a producer that are not delivered yet: a queue per partition.
 
 One batch of a partition is in flight at a time, so order survives every retry.
 """
@@ -36,16 +36,16 @@ class Payload(Protocol):
         """The record batch with this producer and sequence number in its header."""
 
     def split(self) -> Sequence[Payload]:
-        """The same records as two payloads, for a topic that takes only smaller batches."""
+        """The same records as two payloads, for a topic with a lower size limit."""
 
     def without_refused(self, row: PartitionProduceResponse) -> Sequence[Payload] | None:
-        """What to send after a broker refused some of the records for good; None: the whole batch fails.
+        """The payloads to send after a broker rejected some of the records; None: the whole batch fails.
 
         Raises a ClientError to fail it with another error than the broker's.
         """
 
     def delivered(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The leader has it; offset -1 with acks=0."""
+        """The leader has written it; offset -1 with acks=0."""
 
     def failed(self, error: Exception) -> None:
         """It will not be sent again."""
@@ -98,7 +98,7 @@ class PartitionQueue:
         return self.topic, self.partition
 
     def seal_head(self, producer: ProducerId | None, *, transactional: bool) -> None:
-        """Seal the first batch, unless it was sent before: then the leader may have it."""
+        """Seal the first batch, unless it was sent before and may have been written."""
         batch = self.batches[0]
         if batch.data is not None:
             return
@@ -111,7 +111,7 @@ class PartitionQueue:
         batch.producer = producer
 
     def finish_head(self) -> Batch:
-        """Remove the first batch after the leader took it."""
+        """Remove the first batch after the leader has accepted it."""
         batch = self.batches.popleft()
         if batch.producer is not None and batch.producer == self.producer:
             self.next_sequence = increment_sequence(self.next_sequence, batch.payload.count)

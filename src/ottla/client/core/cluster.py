@@ -31,7 +31,7 @@ from ottla.protocol.messages.metadata_response import MetadataResponse
 from ottla.protocol.versions import METADATA_AUTO_CREATION_FLAG_SINCE, METADATA_NULL_FOR_ALL_TOPICS_SINCE
 
 TopicPartition = tuple[str, int]
-# The broker cannot be reached, or did not answer: another one may.
+# The broker cannot be reached or does not respond: try another one.
 UNREACHABLE = (ConnectionFailedError, RequestTimeoutError)
 
 
@@ -113,7 +113,7 @@ class ClusterCore:
     def ask_any(
         self, message: Message | Build, response: type[Response], *, at_most: int | None = None
     ) -> Steps[Response]:
-        """Ask any broker, and another one if that fails: only for requests that are safe to repeat."""
+        """Send to any broker, and to another one if that fails: only for requests that are safe to repeat."""
         failures: list[ClientError] = []
         for address in self.candidates():
             try:
@@ -132,7 +132,7 @@ class ClusterCore:
         return node
 
     def peer(self, node_id: int, lane: str = "") -> Steps[Negotiated]:
-        """Connect to a broker. What it led has another leader if that fails: metadata is refreshed then."""
+        """Connect to a broker; on a failure refresh the metadata, since its partitions get other leaders."""
         node = yield from self.node(node_id)
         try:
             return (yield from connect(node.address, lane))
@@ -159,7 +159,7 @@ class ClusterCore:
         return answer
 
     def controller(self) -> Steps[Address]:
-        """The broker that takes changes to the cluster, as metadata names it; any other if it is down."""
+        """The controller according to the metadata; any other broker if it is down."""
         for _ in range(2):
             if self.view.controller_id not in self.view.nodes:
                 yield from self.refresh([])
@@ -178,7 +178,7 @@ class ClusterCore:
         return Address(peer.host, peer.port)
 
     def ask_controller(self, message: Message | Build, response: type[Response]) -> Steps[Response]:
-        """Ask the controller once: whether a change was made is unknown if the connection breaks."""
+        """Send to the controller once: after a broken connection the outcome of a change is unknown."""
         address = yield from self.controller()
         return (yield from call(address, message, response))
 
@@ -205,7 +205,7 @@ class ClusterCore:
     def topic(
         self, name: str, *, create: bool = False, fresh: bool = False, timeout_ms: float | None = None
     ) -> Steps[TopicInfo]:
-        """What is known of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError.
+        """The metadata of a topic, refreshed if it is old or `fresh` is set. Raises UnknownTopicError.
 
         With `create`, brokers may create it (`auto.create.topics.enable`). That takes a moment, so a missing
         topic is retried until the time-out; without `create` it is an error at once.
@@ -261,7 +261,7 @@ class ClusterCore:
         return grouped
 
     def existing_topics(self, names: Sequence[str]) -> Steps[dict[str, TopicInfo]]:
-        """Those of the topics that exist, as they are now: one request for all of them."""
+        """The current metadata of those topics that exist, with a single request."""
 
         def attempt() -> Steps[dict[str, TopicInfo]]:
             for name, code in (yield from self.refresh(names)).items():

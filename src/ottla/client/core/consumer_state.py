@@ -93,7 +93,7 @@ class PartitionState:
             except ClientError:
                 self._records = None
                 if taken:
-                    # Return the good ones first: the next fetch meets the damage again.
+                    # Return the valid records first: the next fetch will report the corruption.
                     break
                 raise
             else:

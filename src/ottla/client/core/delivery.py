@@ -4,7 +4,7 @@ A shell adds payloads, runs the steps that `jobs` returns, and calls `jobs` agai
 `next_due_s` has come. Rules:
 
 - One batch of a partition is in flight at a time; a leader has a bounded number of requests.
-- A sealed batch is resent unchanged until a leader answers for it: it may have been written.
+- A sealed batch is resent unchanged until a leader responds: it may have been written.
 - A leader that refuses a sequence number has written nothing: that batch, and only that one, is sealed again
   under a new producer id. Batches of other partitions keep theirs.
 - Nothing is retried after its delivery time-out. If it may have been written, the next batch needs a new
@@ -104,7 +104,7 @@ class Delivery:
         return batch
 
     def open_payload(self, queue: PartitionQueue, size_bytes: int) -> Payload | None:
-        """The payload that takes another record of this size: the last one, if it was never sent."""
+        """The payload to which a record of this size can be added: the last one, if it was never sent."""
         if not queue.batches:
             return None
         last = queue.batches[-1]
@@ -112,7 +112,7 @@ class Delivery:
         return last.payload if last.data is None and last.attempts == 0 and has_room else None
 
     def grew(self, size_bytes: int) -> None:
-        """A payload that was added before has got another record."""
+        """Account for another record in a payload that was already added."""
         self.queued_bytes += size_bytes
 
     @property
@@ -143,7 +143,7 @@ class Delivery:
     # Output.
 
     def jobs(self) -> list[Steps[None]]:
-        """What to do now, to be run at the same time; `next_due_s` is when to call again at the latest."""
+        """The steps to run now, concurrently; call again at `next_due_s` at the latest."""
         ready = self._ready()
         if not ready:
             return []
@@ -177,7 +177,7 @@ class Delivery:
         return ready
 
     def _add_partitions(self, ready: list[PartitionQueue], transactions: Transactions) -> list[Steps[None]]:
-        """Send what the transaction has; a single request at a time adds the partitions that are missing."""
+        """Send the batches of the transaction; one request at a time adds missing partitions."""
         new = transactions.not_added([queue.key for queue in ready])
         jobs = self._send([queue for queue in ready if queue.key not in new])
         if new and not self._is_adding:
@@ -212,7 +212,7 @@ class Delivery:
             self._is_acquiring = False
 
     def _send(self, ready: list[PartitionQueue]) -> list[Steps[None]]:
-        """A request for each leader that may have one; partitions without a known leader look for theirs."""
+        """A request for each leader below its limit; the leaders of other partitions are looked up."""
         jobs: list[Steps[None]] = []
         groups: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
@@ -338,12 +338,12 @@ class Delivery:
         for queue in queues:
             self._settle(queue, answered.get(queue.key), response)
 
-    # Answers.
+    # Responses.
 
     def _settle(
         self, queue: PartitionQueue, row: PartitionProduceResponse | None, response: ProduceResponse
     ) -> None:
-        """Act on the answer for the first batch of a partition."""
+        """Handle the response for the first batch of a partition."""
         if row is None:
             self._refused(queue, ErrorCode.UNKNOWN_SERVER_ERROR, "the response leaves the partition out")
             return
@@ -387,9 +387,7 @@ class Delivery:
 
     def _retry_or_fail_all(self, queues: list[PartitionQueue], error: ClientError) -> None:
         for queue in queues:
-            if (
-                queue.batches
-            ):  # an earlier one may have failed the transaction, and with it all that is queued
+            if queue.batches:  # an earlier batch may have failed the transaction and all queued batches
                 self._retry_or_fail(queue, error)
 
     def _retry_or_fail(self, queue: PartitionQueue, error: ClientError) -> None:

@@ -108,7 +108,7 @@ def fetch_offsets(
 def while_epoch_is_stale(
     cluster: ClusterCore, attempt: Callable[[], Steps[Result]], timeout_ms: float | None = None
 ) -> Steps[Result]:
-    """Repeat it until the member has heard of its group's new epoch, which the next heartbeat brings."""
+    """Retry until the member has its group's new epoch, which the next heartbeat returns."""
     deadline = cluster.deadline(cluster.options.retry_timeout_ms if timeout_ms is None else timeout_ms)
     backoff = Backoff(STALE_EPOCH_PAUSE_MS, STALE_EPOCH_PAUSE_MAX_MS, cluster.clock)
     while True:

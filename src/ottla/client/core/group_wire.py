@@ -116,7 +116,7 @@ def _classic_member(row: describe_groups_response.DescribedGroupMember, protocol
     topics: list[str] = []
     assignment: list[TopicPartition] = []
     if protocol_type == PROTOCOL_TYPE:
-        # Any client may have written this: show what can be read.
+        # Any client may have written this: show what can be decoded.
         try:
             topics = read_subscription(bytes(row.member_metadata))
             assignment = read_assignment(bytes(row.member_assignment))

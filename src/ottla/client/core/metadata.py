@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: brokers, topics, partition leaders."""
+"""Cached metadata of the cluster: brokers, topics, partition leaders."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ClusterView:
         with self._guard:
             self.cluster_id = response.cluster_id
             self.controller_id = response.controller_id
-            # A broker that has just started may not know its peers yet: keep the addresses we have.
+            # A broker that has just started may not know its peers yet: keep the known addresses.
             if response.brokers:
                 self.nodes = {
                     row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers
@@ -141,7 +141,7 @@ class ClusterView:
             self._updated_at_s[name] = float("-inf")
 
     def expire_led_by(self, node_id: int) -> None:
-        """Refresh every topic of which this broker leads a partition, as far as we know."""
+        """Expire every topic of which this broker leads a partition, according to the metadata."""
         with self._guard:
             for name, topic in self.topics.items():
                 if any(row.leader == node_id for row in topic.partitions.values()):
@@ -169,7 +169,7 @@ class ClusterView:
             self._updated_at_s[topic] = self._clock.now_s()
 
     def topic(self, name: str, max_age_ms: float) -> TopicInfo | None:
-        """What is known of a topic, unless it is too old."""
+        """The metadata of a topic, unless it is too old."""
         info = self.topics.get(name)
         updated_at_s = self._updated_at_s.get(name, float("-inf"))
         if info is None or (self._clock.now_s() - updated_at_s) * 1000 > max_age_ms:

@@ -47,7 +47,7 @@ class Negotiated:
         if version < max(api.min_version, theirs[0]):
             raise UnsupportedApiError(
                 f"{self.address}: no common version of {api.name}: "
-                f"the broker offers {theirs[0]}-{theirs[1]}, we need {api.min_version}-{ours_max}"
+                f"the broker offers {theirs[0]}-{theirs[1]}, the client {api.min_version}-{ours_max}"
             )
         return version
 

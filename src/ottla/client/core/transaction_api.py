@@ -58,11 +58,11 @@ SECOND_VERSION = 2
 
 # The default of Kafka's clients.
 TIMEOUT_MS = 60_000
-# A coordinator is busy for milliseconds with the end of the transaction before.
+# A coordinator needs milliseconds for the end of the previous transaction.
 BACKOFF_FIRST_MS = 5
 ENDS_IN_FLIGHT_MAX = 50
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-# Brokers that know the request, but do not offer two-phase commit, or not to us.
+# Brokers that know the request, but do not offer two-phase commit to this client.
 NO_TWO_PHASE_COMMIT = (
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -71,7 +71,7 @@ NO_TWO_PHASE_COMMIT = (
 
 
 class TransactionHandle(NamedTuple):
-    """What it takes to end a transaction, in any process; `waits` if it has no time-out."""
+    """The identity needed to end a transaction in any process; `waits`: it has no time-out."""
 
     transactional_id: str
     producer_id: int
@@ -106,7 +106,7 @@ Ends = dict[TransactionHandle, TransactionHandle | BrokerError]
 
 
 class TransactionApi:
-    """Stateless but for the coordinators it remembers; one for each cluster client is enough."""
+    """Stateless except for cached coordinators; one per cluster client is enough."""
 
     def __init__(self, cluster: ClusterCore) -> None:
         self.cluster = cluster
@@ -169,7 +169,7 @@ class TransactionApi:
         return (yield from self._retrying(transactional_id, attempt))
 
     def add_partitions(self, handle: TransactionHandle, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Announce to the coordinator what will be written: version 1 of the protocol needs it."""
+        """Add partitions to the transaction before they are written, as protocol version 1 requires."""
         wire = add_partitions_to_txn_request
         request = wire.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=handle.transactional_id,
@@ -278,7 +278,7 @@ class TransactionApi:
     # Ends.
 
     def end(self, handle: TransactionHandle, *, commit: bool) -> Steps[TransactionHandle]:
-        """End one transaction; the handle of the next. Raises what the coordinator answered."""
+        """End one transaction; returns the handle of the next. Raises the coordinator's error."""
         (result,) = (yield from self.end_all([handle], commit=commit)).values()
         if isinstance(result, BrokerError):
             raise result
@@ -396,7 +396,7 @@ class TransactionApi:
         def build(peer: Negotiated) -> Message:
             request = ListTransactionsRequest(state_filters=["Ongoing"])
             if peer.version_for(request.API_KEY) >= LIST_TRANSACTIONS_PATTERN_SINCE:
-                # Only to get fewer: the syntax of patterns differs, so names are checked below.
+                # Only reduces the response: the syntax of patterns differs, so names are checked below.
                 request.transactional_id_pattern = re.sub("[^A-Za-z0-9_-]", ".", prefix) + ".*"
             return request
 
@@ -406,14 +406,14 @@ class TransactionApi:
         return [name for name in names if name.startswith(prefix)]
 
     def describe(self, transactional_id: str) -> Steps[TransactionInfo | None]:
-        """What the coordinator knows of an id; None if it does not know it."""
+        """The coordinator's state of an id; None if the id is unknown."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
         def attempt(node_id: int) -> Steps[TransactionInfo | None]:
             response = yield from self.cluster.ask_node(node_id, request, DescribeTransactionsResponse)
             if not response.transaction_states:
                 raise broker_error(
-                    ErrorCode.UNKNOWN_SERVER_ERROR, detail=f"no answer for {transactional_id!r}"
+                    ErrorCode.UNKNOWN_SERVER_ERROR, detail=f"no response for {transactional_id!r}"
                 )
             row = response.transaction_states[0]
             if row.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -423,7 +423,7 @@ class TransactionApi:
 
         return (yield from self._retrying(transactional_id, attempt))
 
-    # Inside.
+    # Internal.
 
     def _retrying(self, transactional_id: str, attempt: Callable[[int], Steps[Result]]) -> Steps[Result]:
         return self.coordinators.retrying(transactional_id, attempt, backoff=self._backoff())

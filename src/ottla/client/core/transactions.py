@@ -1,4 +1,4 @@
-"""The transactions of one producer: what may be done now, what belongs to the open one, how it ends.
+"""The transactions of one producer: its states, the partitions and groups of the open one, its end.
 
 NEW -> READY -> OPEN -> COMMITTING -> READY         init, begin, commit
                 OPEN -> FAILED -> ABORTING -> READY  a batch could not be delivered: only abort is left
@@ -56,11 +56,11 @@ class Transactions:
         # A batch may or may not have been written: the next sequence number is unknown.
         self._needs_epoch = False
         self._added: dict[TopicPartition, None] = {}
-        # Something was sent for it, and the coordinator is known to have heard of it.
+        # Something was sent for it, and the coordinator has added it.
         self._has_begun = False
         self._is_known = False
 
-    # What may be done now.
+    # Checks.
 
     def check_open(self) -> None:
         """Raises unless records may be added."""
@@ -95,7 +95,7 @@ class Transactions:
         return error
 
     def fail(self, error: ClientError, *, sequence_is_lost: bool) -> None:
-        """A part of the transaction was not delivered."""
+        """Fail the transaction: a batch was not delivered."""
         self._needs_epoch |= sequence_is_lost
         if isinstance(error, BrokerError) and error.code in _FATAL_WRITE:
             self._lose(error)
@@ -113,12 +113,12 @@ class Transactions:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether batches are still sent, and sent again."""
+        """Whether batches are still sent and retried."""
         return self.state == OPEN
 
     @property
     def handle(self) -> TransactionHandle:
-        assert self._handle is not None, "init comes first"
+        assert self._handle is not None, "init must be called first"
         return self._handle
 
     @property
@@ -165,12 +165,12 @@ class Transactions:
             self.check_open()
         if self.state != READY:
             raise ClientError(
-                f"transactional id {self.transactional_id!r}: the transaction before is {self.state}: "
+                f"transactional id {self.transactional_id!r}: the previous transaction is {self.state}: "
                 "commit or abort it first"
             )
         self.state = OPEN
 
-    # What belongs to it.
+    # Partitions and groups.
 
     def not_added(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, None]:
         """The partitions that must be announced before their first batch: none in version 2."""

@@ -98,7 +98,7 @@ class Segment:
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
-    # -- indexes, made on first use --------------------------------------------------------------------------
+    # -- indexes, loaded on first use ------------------------------------------------------------------------
 
     @property
     def offset_index(self) -> OffsetIndex:
