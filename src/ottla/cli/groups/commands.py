@@ -35,8 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_de
     help="""List groups with their state, members and lag.
 
     `lag` is the number of records after the committed offsets of the group. `type` is `consumer` for groups
-    of the new
-protocol (KIP-848), otherwise `classic`.
+    of the new protocol (KIP-848), otherwise `classic`.
 
     Examples:
 
@@ -79,9 +78,8 @@ def list_groups(
     help="""Show the committed offsets, members and last rebalances of groups.
 
     For each partition: the committed offset, the end offset, the difference (`lag`), and the member that owns
-    it. Then
-the last rebalances: which members joined, left or timed out, and how long it took. The coordinator keeps
-these in memory, and only Ottla's brokers report them.
+    it. Then the last rebalances: which members joined, left or timed out, and how long it took. The
+    coordinator keeps these in memory, and only Ottla's brokers report them.
 
     Examples:
 
@@ -124,13 +122,12 @@ def describe(
     help="""Change the committed offsets of a group. Only shows the changes, unless `--execute` is given.
 
     `--to` is `earliest`, `latest`, an offset (`42`), the last N records of each partition (`-10`), a time
-(`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`): the first record that is
-not older. `--shift-by` is relative to the committed offset. Offsets out of range are set to the beginning or
-the end of the partition.
+    (`2026-01-31T12:00` or `@1767225600000` in ms) or an age (`90s`, `15m`, `2h`, `7d`): the first record that
+    is not older. `--shift-by` is relative to the committed offset. Offsets out of range are set to the
+    beginning or the end of the partition.
 
     Without `--topic`: all partitions with a committed offset. The group must not have members. A group that
-    does not
-exist is created if `--topic` is given.
+    does not exist is created if `--topic` is given.
 
     Examples:
 
@@ -206,7 +203,7 @@ def seek(
     "delete",
     help="""Delete groups with their committed offsets. The groups must not have members.
 
-On a terminal, asks for confirmation unless `--yes` is given.
+    On a terminal, asks for confirmation unless `--yes` is given.
 
     Examples:
 

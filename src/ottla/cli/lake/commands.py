@@ -107,8 +107,7 @@ def compact(
     help="""Remove files that are no longer used by the table, or were never committed to it.
 
     A file is removed when it has been unused for longer than the retention (by default one week). Until then
-    older
-versions can be read, and batches in progress are safe.
+    older versions can be read, and batches in progress are safe.
 
     Example: `ottla lake vacuum ./data/lake/orders --dry-run`
     """,

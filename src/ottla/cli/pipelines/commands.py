@@ -42,8 +42,7 @@ Master = Annotated[
     help="""Check a pipeline, and report all errors with line and column.
 
     Starts nothing and runs no user code. With `--deep`, Spark also parses and analyses every query, without
-    reading a
-topic. The exit code is 1 if there are errors; warnings do not count.
+    reading a topic. The exit code is 1 if there are errors; warnings do not count.
 
     Examples:
 
@@ -80,9 +79,8 @@ def validate(
     help="""Run a pipeline until it is stopped, or with `--once` until it has processed the available records.
 
     Shows the batches, rows per second, lag, state size and dead letters of every query: as a table on a
-    terminal,
-otherwise as lines. SIGTERM and Ctrl-C stop it after the running batches; a restart continues from the
-checkpoints. Topics of sinks are created if they do not exist.
+    terminal, otherwise as lines. SIGTERM and Ctrl-C stop it after the running batches; a restart continues
+    from the checkpoints. Topics of sinks are created if they do not exist.
 
     Examples:
 
@@ -131,9 +129,8 @@ def run(
     help="""Show the state store of a step as a table, as of the last completed batch.
 
     Reads the checkpoint, whether or not the pipeline is running. A step used by several sinks has a state
-    store for each
-of them: select one with `--sink`. Joins have two sides (`--side`), state processors have named variables
-(`--variable`).
+    store for each of them: select one with `--sink`. Joins have two sides (`--side`), state processors have
+    named variables (`--variable`).
 
     Examples:
 
@@ -186,8 +183,7 @@ def state(
     help="""List the pipelines that have committed offsets to a cluster, with their queries, topics and lag.
 
     Every query commits its offsets to the group `ottla-pipeline.PIPELINE.QUERY`, so this command needs
-    neither the files
-nor Spark. `ottla group describe` shows the details of a group.
+    neither the files nor Spark. `ottla group describe` shows the details of a group.
 
     Examples:
 

@@ -152,8 +152,7 @@ def list_topics(
     help="""Show partitions, leaders, replicas, offsets, sizes and configs of topics.
 
     `in sync` are the in-sync replicas (ISR). `elr` are the eligible leader replicas, which may become leader
-    without data
-loss when the ISR is empty; `last elr` are the last known ones. `epoch` is the leader epoch.
+    without data loss when the ISR is empty; `last elr` are the last known ones. `epoch` is the leader epoch.
 
     Examples:
 
@@ -242,7 +241,7 @@ def alter(
     "delete",
     help="""Delete topics with all their records.
 
-On a terminal, asks for confirmation unless `--yes` is given.
+    On a terminal, asks for confirmation unless `--yes` is given.
 
     Examples:
 

@@ -59,13 +59,11 @@ class Action(StrEnum):
     help="""Move partitions to other brokers, and verify or cancel a move.
 
     Describe the move in FILE, Kafka's reassignment JSON (`-` is stdin), or with `--topic` and `--replicas`.
-    The first
-replica is the preferred leader. Without `--partition` all partitions of the topic move; the list is rotated
-from partition to partition, so that the leaders are spread over the brokers.
+    The first replica is the preferred leader. Without `--partition` all partitions of the topic move; the
+    list is rotated from partition to partition, so that the leaders are spread over the brokers.
 
     The command returns when the move has started. `--verify` with the same arguments shows whether it is
-    complete (exit
-code 0; 1 while it is not), and then removes the throttle.
+    complete (exit code 0; 1 while it is not), and then removes the throttle.
 
     Examples:
 
@@ -332,9 +330,8 @@ class _Reassign:
     help="""Elect leaders of partitions.
 
     `preferred` elects the first replica of a partition, for example after a restart; it must be in sync.
-    `unclean`
-elects any live replica for a partition without a leader: records that this replica does not have are
-**lost**, so the command asks for confirmation on a terminal.
+    `unclean` elects any live replica for a partition without a leader: records that this replica does not
+    have are **lost**, so the command asks for confirmation on a terminal.
 
     Without `--topic`: all partitions. The exit code is 1 if an election failed.
 

@@ -39,8 +39,7 @@ Ids = Annotated[
     help="""List transactional ids with their state, and how long their transaction has been open.
 
     The states are `Empty` (no transaction yet), `Ongoing`, `PrepareCommit` and `PrepareAbort` (ended, but
-    markers are
-missing in some partitions), `CompleteCommit` and `CompleteAbort`.
+    markers are missing in some partitions), `CompleteCommit` and `CompleteAbort`.
 
     Examples:
 
@@ -134,13 +133,11 @@ def describe(
     help="""Abort an open transaction.
 
     `ottla txn abort ID` aborts the open transaction of a transactional id and fences its producer, which gets
-    an error
-at its next request and must be restarted. A new producer with the same id has the same effect.
+    an error at its next request and must be restarted. A new producer with the same id has the same effect.
 
     `ottla txn abort --topic T --partition N --start-offset O` aborts a hanging transaction in one partition,
-    as printed
-by `ottla txn hanging`. It fails if a coordinator knows the transaction, because it would not be aborted in
-the other partitions; `--force` aborts it anyway.
+    as printed by `ottla txn hanging`. It fails if a coordinator knows the transaction, because it would not
+    be aborted in the other partitions; `--force` aborts it anyway.
 
     Examples:
 
@@ -206,9 +203,9 @@ def abort(
     help="""Find hanging transactions: open in a partition, but unknown to any coordinator.
 
     They are caused by old clients and lost coordinators, and block read_committed consumers for ever. A
-    transaction hangs
-if its last record is older than `--max-transaction-timeout` (the `transaction.max.timeout.ms` of the brokers)
-and no coordinator has the partition in a transaction of that producer. The command that aborts it is printed.
+    transaction hangs if its last record is older than `--max-transaction-timeout` (the
+    `transaction.max.timeout.ms` of the brokers) and no coordinator has the partition in a transaction of that
+    producer. The command that aborts it is printed.
 
     The exit code is 0 whether or not any are found.
 
