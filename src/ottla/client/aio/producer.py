@@ -16,6 +16,7 @@ from ottla.client.core.delivery import DeliveryLimits
 from ottla.client.core.group_offsets import MemberIdentity
 from ottla.client.core.group_types import CommittedOffset, TopicPartition
 from ottla.client.core.partitioner import PartitionChooser
+from ottla.client.core.steps import Steps
 from ottla.client.core.transaction_api import PreparedTransaction, TransactionApi
 from ottla.client.core.transactions import (
     COMMITTING,
@@ -283,9 +284,9 @@ class Producer:
         while True:
             self._wake.clear()
             for job in self._delivery.jobs():
-                task = asyncio.create_task(self.cluster.run(job), name="ottla-produce")
+                task = asyncio.create_task(self._run_job(job), name="ottla-produce")
                 self._jobs.add(task)
-                task.add_done_callback(self._job_ended)
+                task.add_done_callback(self._jobs.discard)
             due_s = self._delivery.next_due_s
             wait_s = None if due_s is None else max(0.0, due_s - self.cluster.core.clock.now_s())
             try:
@@ -294,10 +295,13 @@ class Producer:
             except TimeoutError:
                 pass
 
-    def _job_ended(self, task: asyncio.Task[None]) -> None:
-        self._jobs.discard(task)
-        self._has_room.set()
-        self._wake.set()
+    async def _run_job(self, job: Steps[None]) -> None:
+        try:
+            await self.cluster.run(job)
+        finally:
+            # Here and not in a callback of the task, which would run an iteration of the loop later.
+            self._has_room.set()
+            self._wake.set()
 
     async def _drop_all(self, error: ClientError) -> None:
         """Drop what is queued and wait for what is in flight."""
