@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client import ArrowWriter, ClusterOptions, ProducerId, read_arrow, shared_cluster, write_arrow
+from ottla.client import (
+    ArrowWriter,
+    ClusterOptions,
+    ProducerId,
+    SyncCluster,
+    read_arrow,
+    shared_cluster,
+    write_arrow,
+)
 from ottla.client.blocking.arrow_write import partitions_of
 from ottla.client.core.partitioner import partition_for_key
 from ottla.client.errors import BrokerError, RecordTooLargeError, UnknownTopicError
@@ -189,3 +197,20 @@ def test_a_shared_cluster_has_no_write_options_of_its_first_user():
     assert shared_cluster(ClusterOptions("127.0.0.1:9", client_id="first")) is cluster
     assert cluster.options == ClusterOptions("127.0.0.1:9", client_id="first")
     assert ArrowWriter(cluster, "t").options.acks == "all"
+
+
+def test_close_does_not_wait_for_responses(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        stub.plans["Produce"].append(stub.SILENCE)
+        cluster = SyncCluster(ClusterOptions(stub.bootstrap, request_timeout_ms=3_000))
+        writer = ArrowWriter(cluster, "t")
+        await asyncio.to_thread(writer.write, pa.record_batch({"value": pa.array([b"x" * 900_000] * 2)}))
+        while not stub.asked("Produce"):
+            await asyncio.sleep(0.005)
+        before_s = time.monotonic()
+        await asyncio.to_thread(writer.close)
+        assert time.monotonic() - before_s < 1
+        cluster.close()
+
+    with_stub(scenario)

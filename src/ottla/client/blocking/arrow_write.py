@@ -192,7 +192,8 @@ class ArrowWriter:
         )
 
     def close(self) -> None:
-        """Drop what is not delivered."""
+        """Drop what is not delivered, without waiting for responses."""
+        self._delivery.close()
         self._delivery.drop_all(ClientError("the writer was closed"))
 
     def flush(self) -> None:
