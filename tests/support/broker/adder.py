@@ -86,7 +86,7 @@ class Adder:
 
 
 class Replicas:
-    """In the place of the manager."""
+    """Replaces the replica manager."""
 
     def isr_change_wanted(self, partition: Partition) -> None: ...
 
@@ -142,7 +142,7 @@ class Harness:
         )
 
     def fetched(self, offset: int | None = None) -> None:
-        """The follower has everything below."""
+        """Report that the follower has everything below the offset."""
         assert self.leader is not None
         end = self.log.log_end_offset if offset is None else offset
         flags = self.leader.follower_fetched(2, end, 0, self.log.log_end_offset, -1, NOW)
@@ -166,7 +166,7 @@ class Harness:
         assert self.shard.state == ACTIVE
 
     def batches(self) -> list[int]:
-        """How many records each batch of the log has."""
+        """Return the number of records of each batch in the log."""
         data = self.log.read(self.log.log_start_offset, 1 << 30).read()
         return [header.records_count for _, header in iter_headers(data)]
 

@@ -135,7 +135,7 @@ class Trio:
         return answer.responses[0].partitions[0]
 
     def values(self, node_id: int) -> list[str]:
-        """The values in a node's log, committed or not."""
+        """Return the values in a node's log, committed or not."""
         log = self.partition(node_id).log
         found: list[str] = []
         offset = log.log_start_offset
@@ -149,7 +149,7 @@ class Trio:
         return found
 
     async def until(self, condition: Callable[[], bool], limit_s: float = 60.0) -> float:
-        """Wait for the condition; returns how long that took."""
+        """Wait for the condition; return how long that took."""
         began = self.world.loop.time()
         while not condition():
             assert self.world.loop.time() - began < limit_s, "the condition was not met"
@@ -173,7 +173,7 @@ Scene = Callable[[Trio], Coroutine[Any, Any, None]]
 def play(
     scene: Scene, properties: Mapping[str, str] | None = None, *, seed: int = 1, brokers: int = 3
 ) -> None:
-    """Start the brokers and run a scene with them."""
+    """Start the brokers and run a test with them."""
 
     async def story(world: World) -> None:
         trio = Trio(world, properties or {}, brokers)

@@ -24,7 +24,7 @@ class TransactionCoordinator:
         self.epoch = -1
         self.refusals: dict[str, list[int]] = {}
         self.log: list[str] = []
-        # Set to refuse everything: another broker is the coordinator now.
+        # Set to reject all requests because another broker is the coordinator.
         self.has_moved = False
         stub.features["transaction.version"] = version
         mine = {
@@ -45,7 +45,7 @@ class TransactionCoordinator:
             return await plain_answer(name, request)
 
         def append(topic: str, partition: int, data: bytes) -> tuple[int, int]:
-            # As a real log does: every epoch has sequence numbers of its own.
+            # As in a real log, every epoch has its own sequence numbers.
             ((_, header),) = iter_headers(data)
             producer = (topic, partition, header.producer_id)
             if epochs.get(producer) != header.producer_epoch:
@@ -97,7 +97,7 @@ class TransactionCoordinator:
         return end_txn_response.EndTxnResponse(producer_id=7, producer_epoch=self.epoch)
 
     def epochs(self, topic: str = "t", partition: int = 0) -> list[tuple[int, int]]:
-        """Of the batches of a partition, with their first sequence numbers."""
+        """Return producer epoch and first sequence number of each batch of a partition."""
         headers = [header for batch in self.stub.logs[topic, partition] for _, header in iter_headers(batch)]
         assert all(header.is_transactional for header in headers)
         return [(header.producer_epoch, header.base_sequence) for header in headers]

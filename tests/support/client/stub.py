@@ -70,7 +70,7 @@ class StubBroker:
         self._writers: set[asyncio.StreamWriter] = set()
 
     def join(self, other: StubBroker) -> None:
-        """Be another node of the same cluster."""
+        """Add this broker to the cluster of another stub."""
         for name in ("nodes", "topics", "topic_ids", "leaders", "coordinators", "logs", "ends", "sequences"):
             setattr(self, name, getattr(other, name))
         self.nodes[self.node_id] = self
@@ -122,7 +122,7 @@ class StubBroker:
                 if answer is self.CLOSE:
                     return
                 if answer is self.SILENCE:
-                    while await reader.read(65536):  # answers come in order: none follows it either
+                    while await reader.read(65536):  # responses are ordered, so no later one is sent either
                         pass
                     return
                 if isinstance(answer, bytes):
@@ -137,7 +137,7 @@ class StubBroker:
             writer.close()
 
     async def write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        """All at once, or in pieces that arrive one by one."""
+        """Write all at once, or in pieces that arrive one by one."""
         step = self.piece_bytes or len(data)
         for at in range(0, len(data), step):
             writer.write(data[at : at + step])
@@ -228,7 +228,7 @@ class StubBroker:
         return None if request.acks == 0 else response
 
     def append(self, topic: str, partition: int, data: bytes) -> tuple[int, int]:
-        """Like a broker: duplicates are recognised, gaps in sequence numbers refused."""
+        """Append as a broker does: detect duplicates, reject gaps in sequence numbers."""
         key = (topic, partition)
         batch = bytearray(data)
         ((position, header),) = iter_headers(batch)

@@ -1,4 +1,4 @@
-"""An idempotent producer at full speed that remembers what was acknowledged, and a reader that checks it."""
+"""An idempotent producer at full speed that records acknowledgements, and a reader that checks them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ_TIMEOUT_S = 60.0
 
 
 class Load:
-    """Sends numbered records to every partition until `stop`; thereafter `check` reads all of them back."""
+    """Sends numbered records to every partition until `stop`; then `check` reads all of them."""
 
     def __init__(
         self,
@@ -59,21 +59,21 @@ class Load:
         self.stop()
 
     def stop(self) -> None:
-        """No more records; everything sent is acknowledged or failed on return."""
+        """Stop, and wait until every record is acknowledged or failed."""
         if not self._stop.is_set():
             self._stop.set()
             self._thread.join()
 
     def await_acks(self, more: int, timeout_s: float = 30.0) -> None:
-        """Until so many more records are acknowledged."""
+        """Wait until `more` additional records are acknowledged."""
         wait_until(self._reaches(self.acked_count + more), f"{more} more records", timeout_s)
 
     def await_all_partitions(self, timeout_s: float = 30.0) -> None:
-        """Until every partition has acknowledged something new."""
+        """Wait until every partition has acknowledged a new record."""
         self.await_partitions(range(self.partitions), timeout_s)
 
     def await_partitions(self, partitions: Iterable[int], timeout_s: float = 30.0) -> None:
-        """Until each of these has acknowledged something that was sent from now on."""
+        """Wait until each of these has acknowledged a record sent after this call."""
         sent = {partition: self._sent[partition] for partition in partitions}
         wait_until(
             lambda: all(self.newest[partition] >= number for partition, number in sent.items()),
@@ -82,7 +82,7 @@ class Load:
         )
 
     def longest_gap_s(self, since: float) -> float:
-        """The longest time that any partition went without an acknowledgement after `since`."""
+        """Return the longest time without an acknowledgement of any partition after `since`."""
         gaps = []
         for times in self.ack_times.values():
             later = [since, *(each for each in times if each > since)]
@@ -90,20 +90,20 @@ class Load:
         return max(gaps, default=0.0)
 
     def check(self) -> int:
-        """Every acknowledged record stands where it was said to, once, in order; the count of all records."""
+        """Check that every acknowledged record is at its offset, once, in order; return the record count."""
         found = self._read_back()
         for partition in range(self.partitions):
             values = found[partition]
             numbers = [number for _, number in values]
-            assert numbers == sorted(set(numbers)), f"partition {partition}: out of order or twice"
+            assert numbers == sorted(set(numbers)), f"partition {partition}: out of order or duplicated"
             offset_of = {number: offset for offset, number in values}
             lost = [number for number in self.acked[partition] if number not in offset_of]
             assert not lost, f"partition {partition}: {len(lost)} acknowledged records lost, e.g. {lost[:5]}"
             moved = {n: (o, offset_of[n]) for n, o in self.acked[partition].items() if offset_of[n] != o}
-            assert not moved, f"partition {partition}: not where they were acknowledged: {moved}"
+            assert not moved, f"partition {partition}: not at the acknowledged offsets: {moved}"
         return sum(map(len, found.values()))
 
-    # -- inside
+    # -- internals
 
     def _reaches(self, count: int) -> Callable[[], bool]:
         return lambda: self.acked_count >= count

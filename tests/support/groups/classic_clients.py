@@ -1,4 +1,4 @@
-"""Consumers that speak the classic protocol, as far as a consumer group needs them: the cooperative kind."""
+"""Cooperative consumers of the classic protocol, for consumer groups with both protocols."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_assignment(partitions: dict[str, list[int]]) -> bytes:
 
 
 class ClassicClient:
-    """Does one thing at a time; what it owns is what it was last given."""
+    """Has one request in flight; it owns its last assignment."""
 
     def __init__(
         self, harness: ConsumerHarness, name: str, *topics: str, instance_id: str | None = None
@@ -55,7 +55,7 @@ class ClassicClient:
         self.awaits = ""
 
     def join(self, **changes: Any) -> ErrorCode | None:
-        """One JoinGroup. None: it waits."""
+        """Send JoinGroup; return None while it waits."""
         subscription = ConsumerProtocolSubscription(
             topics=self.topics,
             owned_partitions=[
@@ -81,7 +81,7 @@ class ClassicClient:
         )
 
     def hear(self) -> ErrorCode | None:
-        """The answer to what it waits for, if it has come."""
+        """Return the response to the waiting request, if there is one."""
         return self._hear(self.harness.answers.pop(self.name, None))
 
     def _hear(self, response: Any) -> ErrorCode | None:
@@ -136,13 +136,13 @@ class ClassicClient:
         return ErrorCode(reply.members[0].error_code)
 
     def arrive(self) -> None:
-        """Join a consumer group, all steps of it."""
+        """Join a consumer group with all steps."""
         if self.join() == ErrorCode.MEMBER_ID_REQUIRED:
             assert self.join() == ErrorCode.NONE
         assert self.sync() == ErrorCode.NONE
 
     def follow(self) -> bool:
-        """A heartbeat and, if that calls for it, a rebalance. True if there was one."""
+        """Send a heartbeat and rebalance if required; return whether it did."""
         if self.heartbeat() == ErrorCode.NONE:
             return False
         assert self.join() == ErrorCode.NONE

@@ -1,6 +1,6 @@
-"""Consumers of a classic group that do what clients do, on a shard that may fail over at any moment.
+"""Consumers of a classic group on a shard that may fail over at any time.
 
-Everything is drawn from one seed. Consumers are eager: they let go of all they own before they join again.
+Everything is drawn from one seed. Consumers are eager: they release all partitions before they rejoin.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Consumer:
         )
 
     def heard(self, request: Message, response: Any) -> Message | None:
-        """Take an answer in; the request that follows from it at once, if one does."""
+        """Process a response; return the request that follows it, if any."""
         code = 0
         if not isinstance(request, OffsetCommitRequest):
             code = response.error_code
@@ -122,7 +122,7 @@ class Consumer:
         assignments = []
         if response.leader == self.member_id and not response.skip_assignment:
             count = len(response.members)
-            assert count, "a leader must know whom to assign to"
+            assert count, "the leader gets no members to assign to"
             for index, member in enumerate(response.members):
                 share = bytes(range(index, PARTITIONS, count))
                 assignments.append(SyncGroupRequestAssignment(member_id=member.member_id, assignment=share))
@@ -159,7 +159,7 @@ class World:
         if draw < 0.08 and len(alive) < 5:
             self.consumers.append(Consumer(f"c{len(self.consumers)}", self.random.random() < 0.4))
         elif draw < 0.11 and alive:
-            self.random.choice(alive).is_alive = False  # a crash: it says nothing more
+            self.random.choice(alive).is_alive = False  # a crash: it sends no more requests
         elif draw < 0.14 and alive:
             self._leave(self.random.choice(alive))
         elif draw < 0.18:
@@ -229,7 +229,7 @@ class World:
 
     def _take(self, outcome: Outcome) -> None:
         if outcome.records and self.random.random() < self.append_fails:
-            # Nothing of it was appended: the requests it would have answered are retried.
+            # Nothing was appended: the requests are retried.
             for token, _ in outcome.replies:
                 self._answer(token, None)
             self.fail_over()
@@ -260,7 +260,7 @@ class World:
             if not partition.error_code:
                 self.committed[partition.partition_index] = request.generation_id_or_member_epoch
 
-    # What must hold at all times.
+    # Invariants.
 
     def check(self) -> None:
         group = self.shard.group(GROUP)
@@ -289,7 +289,7 @@ class World:
         prefix.tick(self.now_ms + 1_000_000)
 
     def settle(self) -> None:
-        """Nothing more goes wrong: the group becomes stable, and every partition has a reader."""
+        """Run without failures until the group is stable and every partition has an owner."""
         self.append_fails = 0.0
         for _ in range(80):
             self.pass_time(1_000)
@@ -305,7 +305,7 @@ class World:
 
 
 def hard_state(shard: GroupShard) -> Any:
-    """What the log says, and nothing else."""
+    """Return the state that results from the log alone."""
     groups = []
     for group in sorted(shard.context.groups.values(), key=lambda each: each.group_id):
         assert isinstance(group, ClassicGroup)

@@ -1,4 +1,4 @@
-"""A shard with a log, a clock and members of consumer groups: what happens becomes lines of a transcript."""
+"""A shard with a log, a clock and members of consumer groups; every event is a line of a transcript."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ConsumerHarness:
     # Requests.
 
     def ask(self, api: str, request: Message, version: int, who: str = "") -> Any:
-        # As from the wire: what the version cannot carry is not there.
+        # As on the wire: without fields that the version does not have.
         request = type(request).decode(version, request.encode(version))
         ctx = RequestContext(token=who, api_version=version, client_id=who, client_host=f"/{who}")
         outcome = getattr(self.shard, f"decide_{api}")(request, ctx, self.now_ms)
@@ -107,7 +107,7 @@ class ConsumerHarness:
         return self.take(outcome)
 
     def beat(self, who: str, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """One heartbeat; without fields, the smallest that there is. `owned` stands for topic_partitions."""
+        """Send a heartbeat, by default the smallest. `owned` is used for topic_partitions."""
         if "owned" in fields:
             owned = fields.pop("owned")
             fields["topic_partitions"] = (
@@ -157,14 +157,14 @@ class ConsumerHarness:
         return self.beat(who, **(given | fields))
 
     def ack(self, who: str) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that says what the member owns: what it was last given."""
+        """Send a heartbeat with the partitions of the last assignment."""
         return self.beat(who, owned=self.owned.get(who, {}))
 
     def leave(self, who: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         return self.beat(who, **({"member_epoch": -1} | fields))
 
     def settle(self, *people: str) -> None:
-        """Let all members heartbeat and acknowledge until nothing changes any more."""
+        """Send heartbeats of all members until nothing changes."""
         for _ in range(20):
             before = len(self.log)
             self.wait(1000)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 class FixedTopics:
-    """A `TopicsView`. Changing it moves the epoch."""
+    """A `TopicsView`. Every change increments the epoch."""
 
     def __init__(self, topics: dict[str, int] | None = None) -> None:
         self._ids: dict[str, bytes] = {}
@@ -22,7 +22,7 @@ class FixedTopics:
         self.epoch += 1
         topic_id = self._ids.get(name)
         if topic_id is None:
-            # The epoch makes a topic that is created again another one.
+            # With the epoch in its id, a recreated topic is another topic.
             topic_id = self.epoch.to_bytes(4, "big") + name.encode()[:12].ljust(12, b"\x01")
         self._ids[name] = topic_id
         self._names[topic_id] = name

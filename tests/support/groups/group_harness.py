@@ -51,7 +51,7 @@ def subscription(*topics: str, owned: bytes | None = None) -> bytes:
 
 
 class Harness:
-    """`ids` maps people to the member ids they were given. Time moves by `wait` alone."""
+    """`ids` maps client names to their member ids. Only `wait` advances the time."""
 
     def __init__(self, **properties: str) -> None:
         given = {name.replace("_", "."): value for name, value in properties.items()}
@@ -98,7 +98,7 @@ class Harness:
         self.waiting.pop(token, None)
         who, _, number_and_version = token.rpartition("#")
         version = int(number_and_version.rpartition("v")[2])
-        # As the client sees it: nothing that its version cannot carry.
+        # As the client sees it: without fields that its version does not have.
         response = type(response).decode(version, response.encode(version))
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
@@ -119,13 +119,13 @@ class Harness:
         if version is None:
             version = NEWEST[api]
         token = f"{who}#{next(self._requests)}v{version}"
-        # As a real client's request: what the version cannot carry is not there.
+        # As from a real client: without fields that the version does not have.
         request = type(request).decode(version, request.encode(version))
         ctx = RequestContext(token=token, api_version=version, client_id=who, client_host=f"/{who}")
         return self.take(getattr(self.shard, f"decide_{api}")(request, ctx, self.now_ms), token)
 
     def wait(self, duration_ms: int) -> None:
-        """Let time pass, timers going off when they are due."""
+        """Advance the time and run timers that are due."""
         end_ms = self.now_ms + duration_ms
         while (wake_ms := self.shard.next_wake_ms) is not None and wake_ms <= end_ms:
             self.now_ms = max(wake_ms, self.now_ms)
@@ -152,7 +152,7 @@ class Harness:
         reason: str | None = None,
         group: str = GROUP,
     ) -> Any:
-        """With the id that the person has, if any; `fresh` forgets it, as a restart does."""
+        """Join with the known member id, if any; `fresh` drops it, as a restart does."""
         if protocols is None:
             protocols = {"range": subscription(*(topics or ("t",)))}
         if member_id is None:
@@ -172,13 +172,13 @@ class Harness:
         return self.ask(who, "join_group", request, version)
 
     def arrive(self, who: str, *topics: str, **options: Any) -> None:
-        """Both steps of a newcomer: the id first, then the group."""
+        """Join in both steps of a new member: get a member id, then join with it."""
         self.join(who, *topics, **options)
         if not options.get("static"):
             self.join(who, *topics, **options)
 
     def sync(self, who: str, assignments: dict[str, str] | None = None, **changes: Any) -> Any:
-        """`assignments` by person: given by the leader."""
+        """Sync; the leader sends `assignments`, by client name."""
         given = [
             SyncGroupRequestAssignment(member_id=self.ids[person], assignment=share.encode())
             for person, share in (assignments or {}).items()
@@ -220,7 +220,7 @@ class Harness:
         return self.ask(who, "leave_group", request, version)
 
     def stable(self, *people: str, static: bool = False) -> None:
-        """A group of these members, each with its name as assignment; the first leads."""
+        """Form a group of these members, each with its name as assignment; the first leads."""
         for who in people:
             self.arrive(who, static=static)
         self.wait(self.config.initial_rebalance_delay_ms * 2)
@@ -233,7 +233,7 @@ class Harness:
     def commit(
         self, who: str, offsets: dict[tuple[str, int], int], version: int = 9, **changes: Any
     ) -> list[int]:
-        """The error of each partition."""
+        """Commit offsets; return the error of each partition."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             topics.setdefault(topic, []).append(
@@ -261,7 +261,7 @@ class Harness:
     def fetch(
         self, *partitions: tuple[str, int], group: str = GROUP, stable: bool = False
     ) -> dict[tuple[str, int], Any]:
-        """Offset of each partition, or the error in words; without partitions: of all."""
+        """Return the offset or the error name of each partition, by default of all."""
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)

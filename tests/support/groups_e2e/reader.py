@@ -1,13 +1,13 @@
-"""One member of a group: reads, commits, and tells everything that happens with the time of it.
+"""A group member that reads, commits, and records every event with its time.
 
-Runs on a thread of the tests (`Reader`) or, to be killed, as a process that tells on its stdout
-(`ReaderProcess`). The clock is the monotonic one of the machine, which all processes share. What is told:
+Runs on a thread (`Reader`) or, to be killed, as a process that writes events to its stdout (`ReaderProcess`).
+The clock is the monotonic one of the machine, which all processes share. Events:
 
-    (ns, "+", partition, 0)      given
+    (ns, "+", partition, 0)      assigned
     (ns, "r", partition, offset) read
-    (ns, "c", partition, offset) committed up to there, and acknowledged
-    (ns, "-", partition, 0)      taken: said before the client gives it up
-    (ns, "x", partition, 0)      lost: the client has learnt that it is not its own any more
+    (ns, "c", partition, offset) committed up to this offset, acknowledged
+    (ns, "-", partition, 0)      revoked: recorded before the client releases it
+    (ns, "x", partition, 0)      lost: the client has learnt that it is no longer the owner
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 
 class Consuming:
-    """The work of a member, wherever it runs."""
+    """The work of a member, on a thread or in a process."""
 
     def __init__(self, settings: dict[str, Any], topic: str, tell: Callable[[Event], Any]) -> None:
         self._topic = topic
         self._tell = tell
-        self._next: dict[int, int] = {}  # what is read and not committed
+        self._next: dict[int, int] = {}  # read and not committed
         self._count = 0
         self._leaving = False
-        self.going = threading.Event()  # cleared: it is busy with something else
+        self.going = threading.Event()  # cleared while the member is stalled
         self.going.set()
         self.refusals: list[Any] = []
         self._consumer = confluent_kafka.Consumer(
@@ -104,7 +104,7 @@ class Consuming:
             self._note("x", each.partition)
 
     def _commit(self, partitions: list[int], tries: int = 1) -> None:
-        """Refused commits are no failure: the next owner rereads the records."""
+        """Commit; a rejected commit is not a failure, because the next owner rereads the records."""
         for left in reversed(range(tries)):
             places = [
                 confluent_kafka.TopicPartition(self._topic, each, self._next[each]) for each in partitions
@@ -128,7 +128,7 @@ class Consuming:
 
 
 class Watched:
-    """What is known of a member."""
+    """The recorded events of a member."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -138,7 +138,7 @@ class Watched:
 
     def __repr__(self) -> str:
         reads = sum(what == "r" for _, what, _, _ in self.events)
-        return f"{self.name}: owns {sorted(self.owned())}, read {reads}, {self.failure or 'well'}"
+        return f"{self.name}: owns {sorted(self.owned())}, read {reads}, {self.failure or 'no failure'}"
 
     def owned(self) -> set[int]:
         owned: set[int] = set()
@@ -150,7 +150,7 @@ class Watched:
         return owned
 
     def moves(self) -> int:
-        """How often it was told anything about who owns what."""
+        """Return the number of assignments, revocations and losses."""
         return sum(what in "+-x" for _, what, _, _ in list(self.events))
 
     def stop(self) -> None:
@@ -186,7 +186,7 @@ class Reader(Watched):
 
 
 class ReaderProcess(Watched):
-    """A member in a process of its own, to be killed."""
+    """A member in a separate process, to be killed."""
 
     def __init__(self, settings: dict[str, Any], topic: str) -> None:
         super().__init__(str(settings["client.id"]))
@@ -207,7 +207,7 @@ class ReaderProcess(Watched):
                 self.events.append((ns, what, partition, offset))
 
     def kill(self) -> int:
-        """SIGKILL; the time just before it."""
+        """Send SIGKILL; return the time just before."""
         before_ns = time.monotonic_ns()
         self.killed = True
         self._process.kill()

@@ -1,12 +1,12 @@
-"""A bank: tellers move money between accounts in transactions, inspectors watch what readers of committed
-data see, and at the end everything must add up.
+"""A bank: tellers transfer money between accounts in transactions, inspectors check what read_committed
+consumers see, and the sum of all accounts must stay the same.
 
-Accounts live in the partitions of one topic. A transfer writes two rows, one for each account: -amount and
-+amount, in one partition or in two. A row of an aborted transfer says so, and must never be seen.
+Accounts are in the partitions of one topic. A transfer writes two rows, one for each account: -amount and
++amount, in one partition or in two. Rows of aborted transfers are marked, and must never be read.
 
-What an inspector sees at any moment is, of each partition, the log up to its last stable offset. Markers
-reach partitions one after the other, so a transfer between two of them may be seen by half for a moment; in
-one partition it may not, and once decided it must become whole.
+An inspector reads each partition up to its last stable offset. Markers reach partitions one after the other,
+so half of a transfer between two partitions may be visible for a moment. Within one partition that is not
+allowed, and a committed transfer must become completely visible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEVER = "aborted"
 
 
 class Row(NamedTuple):
-    """`mate` is the partition of the other half."""
+    """`mate` is the partition of the other row."""
 
     transfer: str
     fate: str
@@ -50,8 +50,8 @@ class Row(NamedTuple):
 
 
 class Teller(TransactionThread[str]):
-    """One transfer after the other under one transactional id; every fifth is aborted. With `leaves` it drops
-    everything in the middle of every so many transfers, and another instance takes its place."""
+    """Runs transfers with one transactional id; every fifth is aborted. With `leaves`, every `leaves`-th
+    transfer is abandoned, and another instance continues."""
 
     def __init__(self, kind: str, servers: str, topic: str, number: int, leaves: int = 0) -> None:
         super().__init__(lambda: transactions.KINDS[kind](servers, f"{topic}-{number}", timeout_ms=10_000))
@@ -82,7 +82,7 @@ def place_of(account: int) -> int:
 
 
 class Inspector(threading.Thread):
-    """Reads what is committed, from the beginning and on and on; what it sees once must not change."""
+    """Reads all committed rows repeatedly; a row that was read must not change."""
 
     def __init__(self, servers: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -108,21 +108,21 @@ class Inspector(threading.Thread):
             raise AssertionError(f"after {self.looks} looks") from self.crash
 
     def look(self) -> None:
-        """One snapshot, read anew: it has all that the one before had, and adds up in each partition."""
+        """Read a snapshot: it contains the previous one, and the sum of each partition is 0."""
         snapshot = read_rows(self._servers, self._topic)
         for partition, (before, now) in enumerate(zip(self.rows, snapshot, strict=True)):
             gone = [offset for offset in before if now.get(offset) != before[offset]]
-            assert not gone, f"partition {partition}: seen, and gone again: {gone[:5]}"
+            assert not gone, f"partition {partition}: rows disappeared: {gone[:5]}"
             aborted = [row for row in now.values() if row.fate == NEVER]
-            assert not aborted, f"partition {partition}: seen of aborted transfers: {aborted[:5]}"
+            assert not aborted, f"partition {partition}: rows of aborted transfers: {aborted[:5]}"
             within = [row for row in now.values() if row.mate == partition]
-            assert sum(row.amount for row in within) == 0, f"partition {partition}: a torn transfer"
+            assert sum(row.amount for row in within) == 0, f"partition {partition}: a partial transfer"
         self.rows = snapshot
         self.looks += 1
 
 
 def read_rows(servers: str, topic: str) -> list[dict[int, Row]]:
-    """Of each partition, the rows by offset, up to the last stable offset."""
+    """Return the rows of each partition by offset, up to the last stable offset."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": servers,
@@ -157,7 +157,7 @@ def create_bank(servers: str, topic: str, replicas: int) -> None:
 
 
 def audit(tellers: list[Teller], inspector: Inspector) -> None:
-    """When all have stopped: every transfer is whole or not there, as its teller was told."""
+    """Check after the end that each transfer is completely visible or not at all, as its teller was told."""
     limit = time.monotonic() + WHOLE_WITHIN_S
     while True:
         inspector.look()
@@ -173,7 +173,7 @@ def audit(tellers: list[Teller], inspector: Inspector) -> None:
         time.sleep(0.2)
     assert sum(row.amount for rows in halves.values() for row in rows) == 0
     aborted = [name for teller in tellers for name in teller.aborted if name in halves]
-    assert not aborted, f"seen though they were never to be committed: {aborted[:5]}"
+    assert not aborted, f"read though they were aborted: {aborted[:5]}"
     known = {name for teller in tellers for name in (*teller.committed, *teller.unsure)}
     assert set(halves) <= known
 
@@ -188,7 +188,7 @@ def run_bank(
     tellers: int = 3,
     leaves: int = 0,
 ) -> tuple[list[Teller], Inspector]:
-    """Let them work for so long while `disturb` is called again and again; then the audit."""
+    """Run tellers and inspectors while `disturb` is called repeatedly, then audit."""
     made = [Teller(kind, servers, topic, number, leaves) for number in range(tellers)]
     inspector = Inspector(servers, topic)
     threads: list[Teller | Inspector] = [*made, inspector]

@@ -1,4 +1,4 @@
-"""The clients behind one face each: write rows to a partition, read a partition to its end.
+"""A common interface to all clients: write rows to a partition, read a partition to its end.
 
 A row is (key, value, headers, timestamp in ms). Readers return (offset, row) pairs.
 """
@@ -19,7 +19,7 @@ from tests.support.interop.kafka_python import kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_TIMEOUT_S = 20.0
-# kafka-python takes most codecs from packages of their own, which may be missing.
+# kafka-python needs optional packages for most codecs.
 KAFKA_PYTHON_CODECS = tuple(
     codec for codec in CODECS if codec == "none" or getattr(kafka.codec, f"has_{codec}")()
 )
@@ -176,7 +176,7 @@ def aiokafka_read(servers: str, topic: str, partition: int) -> Found:
     return asyncio.run(read())
 
 
-# -- our own
+# -- Ottla
 
 
 def ottla_write(servers: str, topic: str, partition: int, rows: list[Row], codec: str) -> None:
@@ -218,7 +218,7 @@ KCAT = shutil.which("kcat") or shutil.which("kafkacat")
 
 
 def kcat_write(servers: str, topic: str, partition: int, rows: list[Row], codec: str) -> None:
-    """Keys, values and headers as kcat takes them: text in lines, the same headers on every record."""
+    """Write with kcat, which takes lines of text and the same headers for every record."""
     assert KCAT is not None
     command = [KCAT, "-P", "-b", servers, "-t", topic, "-p", str(partition), "-z", codec, "-K", "\t", "-Z"]
     for name, value in rows[0].headers:
@@ -228,7 +228,7 @@ def kcat_write(servers: str, topic: str, partition: int, rows: list[Row], codec:
 
 
 def kcat_read(servers: str, topic: str, partition: int) -> Found:
-    """Lengths come before the bytes, so that anything can be in them; %K and %S are -1 for null."""
+    """Read with lengths before the bytes, so that any bytes are possible; %K and %S are -1 for null."""
     assert KCAT is not None
     command = [KCAT, "-C", "-b", servers, "-t", topic, "-p", str(partition), "-o", "beginning", "-e", "-q"]
     command += ["-X", "check.crcs=true", "-X", "fetch.wait.max.ms=50", "-f", "%o %T %K %S %h\n%k%s\n"]

@@ -1,7 +1,7 @@
-"""Members of consumer groups, one class per client, behind one face: start, watch, stop.
+"""Members of consumer groups with a common interface, one class per client.
 
-A member consumes on its own thread, notes what it is given and what is taken from it, and commits what it has
-read: regularly, and before partitions go.
+A member consumes on its own thread, records assigned and revoked partitions, and commits what it has read:
+regularly, and before partitions are revoked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Place = tuple[int, int]  # partition and offset
 
 
 class Member:
-    """What there is to know of a member, whatever it is made of."""
+    """The state of a member of any client."""
 
     def __init__(self, servers: str, group: str, topic: str, instance: str | None = None) -> None:
         self.servers = servers
@@ -67,7 +67,7 @@ class Member:
         assert not self._thread.is_alive(), self
 
     def refresh(self) -> None:
-        """Bring what is known up to date."""
+        """Update the state from the client."""
 
     def owned(self) -> set[int]:
         self.refresh()
@@ -127,7 +127,7 @@ class ConfluentMember(Member):
         self.note("-", taken)
 
     def _commit(self, consumer: confluent_kafka.Consumer) -> None:
-        # There may be nothing to commit, or the coordinator moves: the next owner rereads the records.
+        # There may be nothing to commit, or the coordinator moves; the next owner then rereads the records.
         with contextlib.suppress(confluent_kafka.KafkaException):
             consumer.commit(asynchronous=False)
 
@@ -212,12 +212,12 @@ class AiokafkaMember(Member):
                     await consumer.commit()
                 except aiokafka.errors.KafkaError:
                     continue
-        self.note("-", list(consumer.assignment()))  # the client calls no listener for these
+        self.note("-", list(consumer.assignment()))  # the client does not call the listener on close
         await consumer.stop()
 
 
 class Jvm:
-    """One Java process with any number of members in it."""
+    """A Java process that runs any number of members."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -280,7 +280,7 @@ class JavaConsumerProtocolMember(JavaMember):
 
 
 class Load(threading.Thread):
-    """Writes to every partition in turn, until it is stopped. `written` counts what is acknowledged."""
+    """Writes to all partitions round-robin until stopped. `written` has the acknowledged records."""
 
     def __init__(self, servers: str, topic: str, partitions: int, pause_s: float = 0.005) -> None:
         super().__init__(daemon=True)
@@ -324,12 +324,12 @@ def until_shared(members: Sequence[Member], partitions: int, limit_s: float = WA
 
 
 def assert_one_owner(members: Sequence[Member]) -> None:
-    """At no time had a partition two owners, by what the members were told."""
+    """Check that no partition had two owners at any time, by the events of the members."""
     changes: list[tuple[float, int, int, int]] = []
     for number, member in enumerate(members):
         member.refresh()
         for at, what, partition in member.events:
-            # At the same moment what is taken comes first: a member is told of it before others are given it.
+            # Of simultaneous events, revocations come first: they precede the assignment to another member.
             changes.append((at, 0 if what == "-" else 1, partition, number))
     owners: dict[int, set[int]] = {}
     for at, given, partition, number in sorted(changes):
@@ -342,9 +342,9 @@ def assert_one_owner(members: Sequence[Member]) -> None:
 
 
 def assert_all_read(members: Sequence[Member], written: set[Place], again_max: int = 0) -> None:
-    """Every record was read; at most so many of them more than once."""
+    """Check that every record was read, and at most `again_max` of them more than once."""
     read = Counter(place for member in members for place in member.records)
     missing = written - set(read)
     assert not missing, f"{len(missing)} of {len(written)} were skipped: {sorted(missing)[:5]}"
     again = sum(times - 1 for place, times in read.items() if place in written)
-    assert again <= again_max, f"{again} records were read again"
+    assert again <= again_max, f"{again} records were read twice"

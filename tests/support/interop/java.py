@@ -1,4 +1,4 @@
-"""The real Java clients: drivers in Java, compiled when first used, and one JVM of each for all tests."""
+"""The Java clients: drivers in Java, compiled on first use, each in one JVM for all tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 from tests.support.interop.clients import Found, Row
 
 JARS_WANTED = ("kafka-clients-", "slf4j-api-", "lz4-java-", "snappy-java-", "zstd-jni-", "jackson-")
-# A small heap and no optimizing compiler: it starts fast and leaves the cores to the broker.
+# A small heap and no optimizing compiler, for a fast start with little CPU.
 JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
@@ -41,7 +41,7 @@ def why_no_java() -> str | None:
 
 
 class JavaError(Exception):
-    """What the Java client threw: `kind` is the exception's class."""
+    """An exception of the Java client; `kind` is its class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -66,14 +66,14 @@ class JavaClient:
     def write(
         self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
     ) -> list[int]:
-        """The offsets of the rows."""
+        """Write rows; return their offsets."""
         offsets: list[int] = self.run("write", **_write_command(topic, partition, rows, codec, settings))
         return offsets
 
     def refused(
         self, topic: str, partition: int, rows: list[Row], codec: str = "none", **settings: str
     ) -> str | None:
-        """The class of the exception that the rows ended with."""
+        """Write rows that are rejected; return the class of the exception."""
         exception: str | None = self.run("refused", **_write_command(topic, partition, rows, codec, settings))
         return exception
 
@@ -95,7 +95,7 @@ class JavaClient:
 
 @functools.cache
 def compiled(driver: str) -> tempfile.TemporaryDirectory[str]:
-    """The directory with the classes; it is kept for as long as the tests run."""
+    """Return the directory with the classes, which exists until the tests end."""
     classes = tempfile.TemporaryDirectory(prefix="ottla-java-")
     source = Path(__file__).with_name(f"{driver}.java")
     command = ["javac", "-nowarn", "-proc:none", "-cp", os.pathsep.join(jars()), "-d", classes.name]
@@ -106,7 +106,7 @@ def compiled(driver: str) -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def jvm(driver: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Java process that takes commands line by line and answers each with one. It is killed at the end."""
+    """Run a Java process that reads commands and writes responses as lines; kill it at the end."""
     classpath = os.pathsep.join((compiled(driver).name, *jars()))
     process = subprocess.Popen(
         ["java", *JVM_OPTIONS, "-cp", classpath, driver, *arguments],

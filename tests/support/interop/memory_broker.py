@@ -26,7 +26,7 @@ class MemoryBroker:
         self._loop = loop
 
     def on_loop(self, work: Callable[[], Result]) -> Result:
-        """Run something between two events of the broker, where nothing of it is half done."""
+        """Run `work` on the broker's event loop."""
         done: Future[Result] = Future()
 
         def run() -> None:
@@ -39,14 +39,14 @@ class MemoryBroker:
         return done.result(START_TIMEOUT_S)
 
     def copy_of_files(self) -> FaultyFiles:
-        """The files as they are at some moment: crash them and start another broker on them."""
+        """Return a copy of the current files, to be crashed and used by another broker."""
 
         def copied() -> FaultyFiles:
             while True:
                 try:
                     return copy.deepcopy(self.files)
                 except RuntimeError:
-                    continue  # a thread that syncs made or removed a file meanwhile
+                    continue  # a sync thread created or removed a file meanwhile
 
         return self.on_loop(copied)
 

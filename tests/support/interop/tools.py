@@ -1,7 +1,7 @@
-"""Kafka's own command line tools in one JVM, where their jars are at hand.
+"""Kafka's command line tools in one JVM, if their jars are available.
 
-OTTLA_KAFKA_JARS names a directory with them (the libs of a Kafka release); else the local repository of Maven
-is looked at, where `mvn dependency:get -Dartifact=org.apache.kafka:kafka-tools:4.3.0` puts them.
+OTTLA_KAFKA_JARS names a directory with them (the libs of a Kafka release). Otherwise the local Maven
+repository is searched, where `mvn dependency:get -Dartifact=org.apache.kafka:kafka-tools:4.3.0` puts them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 @functools.cache
 def tool_jars() -> list[str]:
-    """The newest jar of each artifact."""
+    """Return the newest jar of each artifact."""
     folder = os.environ.get(JARS) or os.path.expanduser("~/.m2/repository")
     newest: dict[str, str] = {}
     for path in sorted(glob.glob(os.path.join(folder, "**", "*.jar"), recursive=True)):
@@ -77,7 +77,7 @@ def why_no_tools() -> str | None:
     return None if tool_jars() else f"no jars of Kafka's tools: {JARS} names no directory with them"
 
 
-class Said(NamedTuple):
+class ToolOutput(NamedTuple):
     code: int
     text: str
 
@@ -86,17 +86,17 @@ class KafkaTools:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def run(self, tool: str, *arguments: str) -> Said:
+    def run(self, tool: str, *arguments: str) -> ToolOutput:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps([tool, *arguments]) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "the JVM has ended"
         answer = json.loads(line)
-        return Said(answer["code"], answer["said"])
+        return ToolOutput(answer["code"], answer["said"])
 
     def ask(self, tool: str, *arguments: str) -> str:
-        """What a tool says that is content."""
+        """Run a tool that must succeed; return its output."""
         code, text = self.run(tool, *arguments)
         assert code == 0, text
         return text

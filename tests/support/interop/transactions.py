@@ -1,4 +1,4 @@
-"""Transactional producers of five libraries, with one face for the tests."""
+"""Transactional producers of five libraries with a common interface."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 class TxnProducer:
-    """`send` waits until the broker has the rows if it is told so."""
+    """With `wait`, `send` waits until the rows are acknowledged."""
 
     def __init__(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         self.servers = servers
@@ -68,7 +68,7 @@ class Confluent(TxnProducer):
                 "bootstrap.servers": self.servers,
                 "transactional.id": self.transactional_id,
                 "transaction.timeout.ms": self.timeout_ms,
-                "error_cb": lambda _: None,  # fatal ones would break out of other callbacks
+                "error_cb": lambda _: None,  # fatal errors would be raised from other callbacks
                 "log_level": 0,
             }
         )
@@ -106,7 +106,7 @@ class Confluent(TxnProducer):
         if wait:
             try:
                 self._producer.flush(WAIT_S)
-            except SystemError as error:  # how a fatal error looks that comes between two callbacks
+            except SystemError as error:  # a fatal error between two callbacks
                 raise Failed("flush") from error
             if self._failures:
                 raise Failed(str(self._failures[0]))
@@ -132,7 +132,7 @@ class Confluent(TxnProducer):
         self._producer.purge()
         with suppress(SystemError, confluent_kafka.KafkaException):
             self._producer.flush(1)
-        del self._producer  # or what was never delivered keeps it alive, by its callback
+        del self._producer  # undelivered messages keep it alive through their callback
 
 
 class KafkaPython(TxnProducer):
@@ -162,7 +162,7 @@ class KafkaPython(TxnProducer):
             for row in rows
         ]
         if wait:
-            # It loses a request to a coordinator that does not listen any more, and waits for its answer.
+            # It loses a request to a coordinator that is down, and waits for the response forever.
             self._do(self._producer.flush, LOST_S)
             for each in sent:
                 self._do(each.get, LOST_S)
@@ -247,7 +247,7 @@ class Aiokafka(TxnProducer):
 
 
 class Ottla(TxnProducer):
-    """Our own, in the version of the protocol that the cluster has."""
+    """Ottla's producer, with the transaction version of the cluster."""
 
     _loop: ClassVar[asyncio.AbstractEventLoop | None] = None
 
@@ -271,7 +271,7 @@ class Ottla(TxnProducer):
             return running.result(2 * WAIT_S)
         except TimeoutError as error:
             where = [str(task.get_stack()) for task in asyncio.all_tasks(self._loop)]
-            raise AssertionError(f"no end of {work} within {2 * WAIT_S} s: {where}") from error
+            raise AssertionError(f"{work} did not end within {2 * WAIT_S} s: {where}") from error
         except ottla.client.ProducerFencedError as error:
             raise Fenced(repr(error)) from error
         except ottla.client.ClientError as error:
@@ -331,7 +331,7 @@ def txn_jvm() -> Iterator[TxnJvm]:
 
 
 class Java(TxnProducer):
-    """With ours, the only one that has the second version of the protocol."""
+    """The only one besides Ottla's that supports transaction version 2."""
 
     jvm: ClassVar[TxnJvm]
 
@@ -375,7 +375,7 @@ KINDS: dict[str, type[TxnProducer]] = {
 
 
 def read_committed(servers: str, topic: str, partitions: int) -> list[str]:
-    """All values up to the last stable offset, by partition."""
+    """Return all values up to the last stable offset, by partition."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": servers,
@@ -383,7 +383,7 @@ def read_committed(servers: str, topic: str, partitions: int) -> list[str]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
-            "fetch.wait.max.ms": 20,  # the end of a partition is told after a fetch that found nothing
+            "fetch.wait.max.ms": 20,  # the end of a partition is reported after an empty fetch
             "log_level": 0,
         }
     )

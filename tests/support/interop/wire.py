@@ -1,4 +1,4 @@
-"""Requests by hand: one socket, our own messages, any version. For what no client lets a test say."""
+"""A raw connection for requests in any version, for what no client can send."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TIMEOUT_S = 20.0
 
 
 def batch_of(*values: bytes | None, timestamp_ms: int | None = None, **how: Any) -> bytes:
-    """A batch without keys and headers, all records with one timestamp; `how` as build_batch takes it."""
+    """Return a batch without keys and headers, with one timestamp; `how` are options of build_batch."""
     at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
     return bytes(build_batch([(at_ms, None, value, ()) for value in values], **how))
 
@@ -68,7 +68,7 @@ class Wire:
     # -- frames
 
     def send(self, message: Message, version: int | None = None) -> tuple[int, int, int]:
-        """Send without reading; what it returns is what `receive` wants."""
+        """Send without reading; return the argument for `receive`."""
         version = message.MAX_STABLE_VERSION if version is None else version
         self._correlation_id += 1
         self._socket.sendall(encode_request(version, self._correlation_id, "wire", message))
@@ -86,7 +86,7 @@ class Wire:
         return self.receive(self.send(message, version))
 
     def send_bytes(self, data: bytes) -> None:
-        """Anything at all."""
+        """Send arbitrary bytes."""
         self._socket.sendall(data)
 
     def read(self, nbytes: int) -> bytearray:
@@ -100,7 +100,7 @@ class Wire:
         return buffer
 
     def is_closed_by_broker(self) -> bool:
-        """Reads to the end: nothing may come but the end."""
+        """Return whether the broker closes the connection without sending anything."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionError:
@@ -109,7 +109,7 @@ class Wire:
     # -- topics
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> bytes:
-        """The id of the new topic."""
+        """Create a topic; return its id."""
         asked = CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -129,7 +129,7 @@ class Wire:
         return bytes(found.topic_id)
 
     def alter(self, topic: str, **configs: object) -> None:
-        """Set topic configs; None goes back to the default."""
+        """Set topic configs; None restores the default."""
         self._alter(2, topic, configs)
 
     def alter_brokers(self, **configs: object) -> None:
@@ -150,7 +150,7 @@ class Wire:
     def produce(
         self, topic: str, batch: bytes, *, partition: int = 0, acks: int = -1, version: int = 9
     ) -> Any:
-        """The partition's part of the answer."""
+        """Return the response for the partition."""
         sent = self.send_produce(topic, batch, partition=partition, acks=acks, version=version)
         return self.receive(sent).responses[0].partition_responses[0]
 
@@ -170,13 +170,12 @@ class Wire:
         return answer.producer_id, answer.producer_epoch
 
     def fetch(self, topic: str, offset: int = 0, **options: Any) -> Any:
-        """The partition's part of the answer, with names (version 12); `options` as fetch_request takes
-        them."""
+        """Return the response for the partition (version 12); `options` are those of fetch_request."""
         (answered,) = self.ask(fetch_request(topic, offset, **options), 12).responses
         return answered.partitions[0]
 
     def records(self, topic: str, offset: int = 0, **options: Any) -> list[Record]:
-        """Every record up to the end of the partition, each batch's checksum and offsets checked."""
+        """Return all records to the end of the partition; check checksums and offsets."""
         found: list[Record] = []
         while True:
             data = self.fetch(topic, offset, **options)
@@ -214,7 +213,7 @@ def fetch_request(
     current_leader_epoch: int = -1,
     last_fetched_epoch: int = -1,
 ) -> FetchRequest:
-    """A fetch of one topic: by name (str), by id (bytes), or of nothing new (None)."""
+    """Return a fetch of one topic by name (str) or id (bytes), or without topics (None)."""
 
     def named(kind: type[Any], **fields: Any) -> Any:
         return kind(**({"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}), **fields)
@@ -242,7 +241,7 @@ def fetch_request(
 
 
 def records_of(data: Any) -> list[Record]:
-    """The records of whole batches; a cut batch at the end is left out, as consumers do."""
+    """Return the records of complete batches; a partial batch at the end is ignored, as in consumers."""
     buffer = bytes(data or b"")
     found: list[Record] = []
     end = 0

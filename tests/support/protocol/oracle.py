@@ -1,4 +1,4 @@
-"""The same messages in kio, an independent implementation: how to find, build and compare them."""
+"""Conversion to and comparison with messages of kio, an independent implementation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ERROR_CODES = sorted(code.value for code in KioErrorCode)
 
 
 def kio_class(cls: type[Message], version: int) -> Any:
-    """The class of the same message in kio, or None."""
+    """Return the class of the same message in kio, or None."""
     name, entity_type = cls.__name__, EntityType.data
     for suffix, found in SUFFIXES.items():
         if name.endswith(suffix):
@@ -51,7 +51,7 @@ def kio_class(cls: type[Message], version: int) -> Any:
 
 def kio_decode(entity: Any, data: bytes) -> Any:
     value, end = entity_reader(entity)(data, 0)
-    assert end == len(data), "kio did not read all of it"
+    assert end == len(data), "kio did not read all bytes"
     return value
 
 
@@ -62,7 +62,7 @@ def kio_encode(entity: Any, value: Any) -> bytes:
 
 
 def pairs(entity: Any, cls: type[Any], version: int) -> list[tuple[Field, Any]]:
-    """Our fields of this version beside kio's: same order, and the same names but for units."""
+    """Pair our fields of this version with kio's: same order, same names except for units."""
     ours = [field for field in fields_of(cls) if field.is_in(version) and field.tag < OWN_TAGS_FROM]
     theirs = dataclasses.fields(entity)
     assert [field.name for field in ours] == [_renamed(cls, field) for field in theirs]
@@ -80,7 +80,7 @@ def _renamed(cls: type[Any], theirs: Any) -> str:
 
 
 def _element_type(field: Any) -> Any:
-    """The struct inside of `T`, `T | None`, `tuple[T, ...]` and so on."""
+    """Return the struct in `T`, `T | None`, `tuple[T, ...]` and so on."""
     kind = field.type
     while get_origin(kind) is not None:
         kind = next(arg for arg in get_args(kind) if arg is not type(None))
@@ -88,7 +88,7 @@ def _element_type(field: Any) -> Any:
 
 
 class KioSampler(Sampler):
-    """Draws only what kio can represent: it has richer types for some of the integers."""
+    """Draws only values that kio can represent: it has richer types for some integers."""
 
     def kinds(self, kind: Any, cls: type[Any], version: int) -> dict[str, Any]:
         return {ours.name: theirs for ours, theirs in pairs(kind, cls, version)}
@@ -137,7 +137,7 @@ def _to_kio_element(ours: Field, theirs: Any, item: Any, version: int) -> Any:
 
 
 def same(value: Any, other: Any, version: int) -> bool:
-    """Field by field; the assertion names the field."""
+    """Compare field by field; the assertion names the field."""
     for ours, theirs in pairs(type(other), type(value), version):
         mine, yours = getattr(value, ours.name), getattr(other, theirs.name)
         if ours.is_array and mine is not None:

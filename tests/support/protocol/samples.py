@@ -1,4 +1,4 @@
-"""Random instances of every message, and a slow, obvious codec to compare the compiled one with."""
+"""Random instances of every message, and a simple codec to compare with the compiled one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = "abcXYZ09-_. \0\n~\u00e9\u4e2d\U0001f600"
 
 
 def all_message_names() -> list[str]:
-    """Found by looking into the directory, so that no message can be forgotten."""
+    """List the directory, so that no message is missed."""
     names = []
     for path in sorted(Path(messages.__path__[0]).glob("*.py")):
         if path.stem not in ("__init__", "table"):
@@ -51,23 +51,23 @@ class Sampler:
         self.rng = random.Random(seed)
 
     def special(self, kind: Any, field: Field) -> Any:
-        """A value for a field about which the other codec has its own ideas, or Ellipsis."""
+        """Return a value for a field that the other codec restricts, or Ellipsis."""
         return ...
 
     def knows(self, field: Field) -> bool:
-        """Whether the other codec has the field at all."""
+        """Return whether the other codec has the field."""
         return True
 
     def inner(self, kind: Any, field: Field) -> Any:
-        """What the other codec says of the fields of a struct."""
+        """Return the other codec's type of the elements of a field."""
         return None
 
     def kinds(self, kind: Any, cls: type[Any], version: int) -> dict[str, Any]:
-        """What the other codec says of each field."""
+        """Return the other codec's type of each field."""
         return {}
 
     def instance(self, cls: type[Any], version: int, kind: Any = None) -> Any:
-        """All fields of this version are drawn; the others keep their defaults."""
+        """Draw all fields of this version; the others keep their defaults."""
         kinds = self.kinds(kind, cls, version)
         found = cls()
         for field in fields_of(cls):
@@ -112,7 +112,7 @@ class Sampler:
 
 
 def slow_encode(message: Any, version: int) -> bytes:
-    """Field by field as the protocol is described, with nothing combined."""
+    """Encode field by field, as the protocol is specified."""
     return _slow_struct(message, version, version >= message.FLEXIBLE_FROM)
 
 

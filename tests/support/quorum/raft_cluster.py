@@ -137,7 +137,7 @@ class MemoryLog:
     def truncate(self, offset: int) -> None:
         while self.batches and self.batches[-1][0] >= offset:
             self.batches.pop()
-        assert self.end_offset == offset, "cuts lie between batches"
+        assert self.end_offset == offset, "logs are truncated between batches"
         self._flushed = min(self._flushed, offset)
 
     def flush(self) -> None:
@@ -163,7 +163,7 @@ class MemoryLog:
         self.flush()
 
     def prefix(self, end_offset: int) -> tuple[bytes, ...]:
-        """All batches below an offset, those in a snapshot included."""
+        """Return all batches below an offset, including those in a snapshot."""
         latest = [snapshot for snapshot in self.snapshots if snapshot.end_offset <= max(self.start, 0)]
         known = self.snapshots[max(latest)][2] if latest and self.start else ()
         return known + tuple(data for _, next_offset, _, data in self.batches if next_offset <= end_offset)
@@ -355,7 +355,7 @@ class Cluster:
     # -- the network -----------------------------------------------------------------------------------------
 
     def later(self, source: int, target: int, delay_ms: int, action: Callable[[], None]) -> None:
-        """Let it happen, unless the target is restarted before; what a dead sender has sent still arrives."""
+        """Schedule a delivery; it is dropped if the target restarts before, but not if the sender dies."""
         self.serial += 1
         node = self.nodes[target]
         incarnation = node.incarnation
@@ -411,7 +411,7 @@ class Cluster:
             answer(response)
 
     def ask(self, node_id: int, request: Message) -> object:
-        """A request of an outsider; its answer will be in `replies`."""
+        """Send a request of a client; its response will be in `replies`."""
         self.serial += 1
         token = ("outside", self.serial)
         self.step(self.nodes[node_id], ev.RequestReceived(token, request))
@@ -420,7 +420,7 @@ class Cluster:
     # -- running ---------------------------------------------------------------------------------------------
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass: everything happens when it is due."""
+        """Advance the time and run everything that is due."""
         end_ms = self.now_ms + duration_ms
         while self.run_next(end_ms):
             pass

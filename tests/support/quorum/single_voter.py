@@ -22,7 +22,7 @@ from ottla.storage.log.flush_job import FlushJob
 
 
 class Alone:
-    """Begins an epoch when it is made; `raft_log` is what it stands on."""
+    """Begins an epoch when it is created; `raft_log` is its log."""
 
     def __init__(
         self, raft_log: RaftLog, node_id: int, now_ms: int, *, directory_id: bytes = bytes(16)
@@ -57,7 +57,7 @@ class Alone:
                 harmless = (do.BecameLeader, do.LeaderChanged, do.VotersChanged, do.Send)
                 assert isinstance(effect, harmless), effect
 
-    # -- what the machine knows
+    # -- state of the machine
 
     @property
     def epoch(self) -> int:
@@ -116,7 +116,7 @@ class Alone:
     def maybe_snapshot(
         self, image_records: Callable[[], Iterable[Message]], now_ms: int, *, force: bool = False
     ) -> SnapshotJob | None:
-        """Of all that is committed."""
+        """Take a snapshot of all committed records."""
         version, voters = self.machine.history.at(self.high_watermark)
         return self.raft_log.maybe_snapshot(
             image_records,

@@ -1,4 +1,4 @@
-"""Cleaning a log in a test, and a model of what has to be left of it."""
+"""Cleaning a log in a test, and a model of the expected result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUNCTIONS = (
 
 @contextmanager
 def plain_kernel() -> Iterator[None]:
-    """The plain twin in the place of the compiled loops."""
+    """Replace the compiled loops by the pure-Python implementation."""
     before = {name: getattr(cleaning, name) for name in FUNCTIONS}
     try:
         for name in FUNCTIONS:
@@ -35,7 +35,7 @@ def plain_kernel() -> Iterator[None]:
 
 
 def clean(log: PartitionLog, now_ms: int, stable_offset: int | None = None, **settings: Any) -> bool:
-    """One cleaning from plan to end; False if there was nothing to do."""
+    """Run one cleaning; return False if there was nothing to do."""
     stable = log.last_stable_offset(log.log_end_offset) if stable_offset is None else stable_offset
     plan = plan_clean(log, stable, now_ms)
     if not plan.dirty_bytes:
@@ -50,7 +50,7 @@ def clean(log: PartitionLog, now_ms: int, stable_offset: int | None = None, **se
 
 
 def batches_of(log: PartitionLog) -> list[tuple[BatchHeader, list[Record]]]:
-    """Every batch, as a reader gets them one region after the other."""
+    """Return every batch as readers get them."""
     found = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -72,7 +72,7 @@ class Expected(NamedTuple):
 
 
 def aborted_offsets(log: PartitionLog) -> frozenset[int]:
-    """The offsets of records in transactions that were aborted, by the markers alone."""
+    """Return the offsets of records in aborted transactions, derived from the markers alone."""
     opened: dict[int, list[int]] = {}
     gone: list[int] = []
     for segment in log.segments:
@@ -90,7 +90,7 @@ def aborted_offsets(log: PartitionLog) -> frozenset[int]:
 
 
 def expected(log: PartitionLog, first_dirty: int, end_offset: int, now_ms: int) -> dict[int, Record]:
-    """The records that have to be there after a cleaning of [first_dirty, end_offset)."""
+    """Return the expected records after a cleaning of [first_dirty, end_offset)."""
     aborted = aborted_offsets(log)
     before = batches_of(log)
     latest: dict[bytes, int] = {}
@@ -117,7 +117,7 @@ def expected(log: PartitionLog, first_dirty: int, end_offset: int, now_ms: int) 
 
 
 def data_of(log: PartitionLog) -> dict[int, Record]:
-    """The records that are there, control records and those of aborted transactions left out."""
+    """Return the actual records without control records and those of aborted transactions."""
     aborted = aborted_offsets(log)
     return {
         record.offset: record

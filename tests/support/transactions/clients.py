@@ -1,4 +1,4 @@
-"""Clients that write transactions as real ones do, in a world where anything may fail."""
+"""Clients that write transactions as real ones do, in a simulation in which anything may fail."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Client:
         self.pair = pair
 
     def _add(self, where: TopicPartition) -> Story:
-        """In the first version the client does it itself."""
+        """Add a partition, which clients do explicitly in version 1."""
         topic, index = where
         asked = AddPartitionsToTxnTransaction(
             transactional_id=self.name,
@@ -131,7 +131,7 @@ class Client:
         return False
 
     def write(self, txn: Txn, where: TopicPartition) -> Story:
-        """Is it acknowledged?"""
+        """Return whether the write is acknowledged."""
         sequence = self.sequences.get(where, 0)
         leader = self.world.leaders[where]
         for _ in range(4):
@@ -172,7 +172,7 @@ class Client:
     # One transaction.
 
     def write_some(self, txn: Txn) -> Story:
-        """Are all acknowledged?"""
+        """Return whether all writes are acknowledged."""
         random = self.world.random
         for _ in range(random.randrange(1, 5)):
             where = random.choice([*self.world.leaders])
@@ -195,9 +195,9 @@ class Client:
 
 
 class TwoPhaseClient(Client):
-    """Notes its transaction in a database, in the one step which decides, and ends it as is noted there.
+    """Records its decision in a database in one atomic step, and ends the transaction accordingly.
 
-    A new instance locks the others out of the database before it looks.
+    A new instance locks the others out of the database before it reads it.
     """
 
     def story(self) -> Story:
@@ -283,11 +283,11 @@ class Crowd:
             client.is_alive = False
         world.calm_down()
         world.run(60_000)
-        # Prepared transactions wait for ever: a client must end them.
+        # Prepared transactions do not expire: a client must end them.
         self.clients.append(TwoPhaseClient(self, "p", 1_000))
         world.run(60_000)
         world.check_rest()
         world.check_results(self.txns)
         results = world.results()
         for pair, txn in self.database.noted.items():
-            assert {*results[txn].values()} == {True}, f"{pair} is noted as committed"
+            assert {*results[txn].values()} == {True}, f"{pair} is recorded as committed"

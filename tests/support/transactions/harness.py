@@ -1,4 +1,4 @@
-"""A shard with a log, a clock and fresh producer ids: what happens becomes lines of a transcript."""
+"""A shard with a log, a clock and producer ids; every event becomes a line of a transcript."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Harness:
         self.take(self.shard.loaded(self.now_ms))
 
     def reload(self) -> None:
-        """Another coordinator takes over: it has the log, and nothing else."""
+        """Fail over to another coordinator, which has only the log."""
         self.epoch += 1
         self.markers = []
         self.shard = self.replayed()
@@ -97,7 +97,7 @@ class Harness:
             self.take(self.shard.markers_written(each, self.now_ms))
 
     def ask(self, api: str, request: Message, version: int) -> Any:
-        # As from the wire: what the version cannot carry is not there.
+        # As on the wire: without fields that the version does not have.
         request = type(request).decode(version, request.encode(version))
         ctx = RequestContext(api_version=version)
         decide = getattr(self.shard, f"decide_{api}")
@@ -205,7 +205,7 @@ class Harness:
         return reply.producer_id, reply.producer_epoch
 
     def set_epoch(self, producer_epoch: int) -> tuple[int, int]:
-        """As if the id had been used that often."""
+        """Set the epoch, as if the id had been used that often."""
         changed = self.transaction.copy()
         changed.producer_epoch = producer_epoch
         self.log.append(encode_record(changed.key(), changed.value()))

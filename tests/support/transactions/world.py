@@ -1,7 +1,7 @@
-"""A coordinator that fails over, leaders that move, and a network that delays and loses: all from one seed.
+"""A simulation from one seed: a coordinator that fails over, leaders that move, a lossy and slow network.
 
-Time is virtual; whatever happens is an event. In the second version of the protocol messages may arrive long
-after their sender has given them up. In the first they may only be lost: it cannot tell what is late.
+Time is virtual. In version 2 of the protocol, messages may arrive long after their sender has dropped them.
+In version 1 they may only be lost, because it cannot detect late ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def header_of(
 
 
 class Txn:
-    """What a client meant to be one transaction."""
+    """A transaction as its client sees it."""
 
     def __init__(self, client: Any, pair: tuple[int, int]) -> None:
         self.client = client
@@ -133,7 +133,7 @@ class Leader:
         if duplicate is None:
             entry = self.state.entries.get(header.producer_id)
             if entry is not None and entry.current_txn_first_offset >= 0:
-                assert entry.producer_epoch == header.producer_epoch, f"{txn} writes into another's"
+                assert entry.producer_epoch == header.producer_epoch, f"{txn} writes into another transaction"
             self.state.update(header, len(self.log))
             self.verification_guards.opened(header.producer_id)
             self.log.append((*txn.pair, sequence, txn))
@@ -159,7 +159,7 @@ class Leader:
 
 
 class Coordinator:
-    """A shard and its marker queue for as long as they lead. Replies and markers wait for the commit."""
+    """A shard and its marker queue while they lead. Replies and markers wait for the commit."""
 
     def __init__(self, world: World, epoch: int, queue: MarkerQueue | None = None) -> None:
         self.world = world
@@ -208,7 +208,7 @@ class Coordinator:
         self.pump()
 
     def depose(self) -> None:
-        """Waiting clients get no response, and look for the next coordinator."""
+        """Stop leading; waiting clients get no response and find the next coordinator."""
         self.is_deposed = True
         for _, _, answer in self.pending:
             answer(None)
@@ -275,7 +275,7 @@ class World:
         self.committed = max(self.committed, end)
 
     def fail_over(self) -> None:
-        """Another leader: uncommitted records may be there or not."""
+        """Fail over to another leader, which may have uncommitted records."""
         before = self.coordinator
         assert state_of(self.replayed(before.epoch)) == state_of(before.shard)
         kept = self.random.randint(self.committed, len(self.log))
@@ -285,7 +285,7 @@ class World:
         self.coordinator = Coordinator(self, before.epoch + 1)
 
     def remake(self) -> None:
-        """A write failed: the same leader reads its log again."""
+        """Replace the coordinator on the same leader after a failed write; it reloads the log."""
         before = self.coordinator
         before.depose()
         before.queue.drop(OWNER)
@@ -304,14 +304,14 @@ class World:
     # The network.
 
     def _fate(self) -> tuple[bool, bool, bool]:
-        """Is the request lost, is the answer lost, does the request come late."""
+        """Draw whether the request is lost, the response is lost, and the request is late."""
         if self.is_calm:
             return False, False, False
         draw = self.random.random()
         return draw < 0.04, 0.04 <= draw < 0.08, self.version == 2 and 0.08 <= draw < 0.14
 
     def send(self, action: Callable[[Answer], None], answer: Answer) -> None:
-        """Let something be done elsewhere; the answer is None if none came in time."""
+        """Run a remote call; the response is None if it is not in time."""
         is_lost, is_mute, is_late = self._fate()
         delay_ms = self.random.randrange(1, 30)
         if is_lost:
@@ -338,7 +338,7 @@ class World:
         def arrived(reply: Answer, fresh_id: int = -1) -> None:
             outcome = decide(self.coordinator.shard, self.now_ms, fresh_id)
             if outcome.reply is NEEDS_PRODUCER_ID:
-                # Getting one takes a while, in which much may happen.
+                # Allocating one takes time, in which other events may happen.
                 fresh_id = next(self.fresh_ids)
                 self.at(self.random.randrange(1, 40), lambda: arrived(reply, fresh_id))
             else:
@@ -352,7 +352,7 @@ class World:
 
         def arrived(reply: Answer) -> None:
             if self.version == 1 and self.remakes > remakes and self.coordinator.epoch == coordinator.epoch:
-                reply(None)  # gone with its connection
+                reply(None)  # lost with its connection
                 return
             results = [
                 WritableTxnMarkerResult(
@@ -385,11 +385,11 @@ class World:
             if self.coordinator.queue is queue:
                 self.coordinator.pump()
 
-        # In flight for long, but not dropped: only a later coordinator sends the same in between.
+        # Delayed but not dropped: only a later coordinator sends the same marker in between.
         slow_ms = self.random.choice([0] * 9 + [LATE_MS]) if not self.is_calm else 0
         self.at(self.random.randint(0, slow_ms), lambda: self.send(arrived, answered))
 
-    # In the end.
+    # Final checks.
 
     def calm_down(self) -> None:
         self.is_calm = True
@@ -399,7 +399,7 @@ class World:
         self.coordinator.queue.leaders_changed(self.now_ms)
 
     def check_rest(self) -> None:
-        """Nothing is open, nowhere."""
+        """Check that no transaction is open."""
         assert self.committed == len(self.log)
         assert len(self.coordinator.queue) == 0
         for transaction in self.coordinator.shard.context.transactions.values():
@@ -409,7 +409,7 @@ class World:
         assert state_of(self.replayed(self.coordinator.epoch)) == state_of(self.coordinator.shard)
 
     def results(self) -> dict[Txn, dict[tuple[TopicPartition, int], bool]]:
-        """What readers see: each batch is as its producer's next marker in that partition says."""
+        """Check what readers see: the next marker of its producer decides about each batch."""
         found: dict[Txn, dict[tuple[TopicPartition, int], bool]] = {}
         for where, leader in self.leaders.items():
             open_batches: dict[int, list[tuple[int, Txn]]] = {}
@@ -427,10 +427,10 @@ class World:
         results = self.results()
         for txn in txns:
             seen = results.get(txn, {})
-            assert len({*seen.values()}) <= 1, f"{txn} is torn: {seen}"
+            assert len({*seen.values()}) <= 1, f"{txn} is partly visible: {seen}"
             committed = True in seen.values()
             assert not committed or txn.asked_to_commit, f"{txn} was never to be committed"
             if committed:
                 assert [each for each in txn.acked if each not in seen] == [], f"{txn} lost a write"
             if txn.commit_acked:
-                assert committed, f"{txn} was acknowledged and is not there"
+                assert committed, f"{txn} was acknowledged and is missing"

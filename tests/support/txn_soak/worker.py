@@ -27,7 +27,7 @@ def is_done_for(error: KafkaException) -> bool:
 
 
 class ConfluentWorker:
-    """One instance, until something happens that it cannot survive."""
+    """One instance, which ends with its first fatal error."""
 
     def __init__(self, servers: str, source: str, target: str, number: str) -> None:
         common = {"bootstrap.servers": servers, "error_cb": lambda _: None, "log_level": 0}
@@ -129,7 +129,7 @@ def main(kind: str, *arguments: str) -> None:
             else:
                 asyncio.run(our_worker(*arguments))
         except (KafkaException, ClientError) as error:
-            print(f"{arguments[-1]}: begins anew after {error!r}", file=sys.stderr, flush=True)
+            print(f"{arguments[-1]}: restarts after {error!r}", file=sys.stderr, flush=True)
             time.sleep(0.2)
 
 
