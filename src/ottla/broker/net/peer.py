@@ -23,6 +23,8 @@ from ottla.protocol.message import Message
 
 log = logging.getLogger("ottla.peer")
 
+# Of responses other than those with replicated records.
+RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 CORRELATION_ID_MAX = 2**31 - 1
 
 Response = TypeVar("Response", bound=Message)
@@ -73,10 +75,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         self,
         client_id: str,
         on_lost: Callable[[PeerConnection], None] | None = None,
+        *,
+        response_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         self._client_id = client_id
         self._on_lost = on_lost
-        self._buffer = ReceiveBuffer(FRAME_BYTES_MAX)
+        self._buffer = ReceiveBuffer(response_bytes_max)
         self.get_buffer = self._buffer.space  # type: ignore[method-assign]
         self._calls: deque[_Call] = deque()
         self._transport: asyncio.Transport | None = None
@@ -264,7 +268,7 @@ class Peer:
             loop = asyncio.get_running_loop()
             try:
                 _, connection = await asyncio.wait_for(
-                    loop.create_connection(lambda: PeerConnection(self._client_id), self.host, self.port),
+                    loop.create_connection(self._new_connection, self.host, self.port),
                     self._connect_timeout_ms / 1000,
                 )
             except TimeoutError as error:
@@ -274,3 +278,6 @@ class Peer:
                 raise PeerLost(f"{self} cannot be reached: {error}", disconnected=refused) from error
             self._connection = connection
             return connection
+
+    def _new_connection(self) -> PeerConnection:
+        return PeerConnection(self._client_id, response_bytes_max=RESPONSE_BYTES_MAX)
