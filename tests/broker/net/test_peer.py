@@ -1,20 +1,22 @@
-"""Connections to other nodes: limits."""
+"""Connections to other nodes: limits, and responses after a close."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
 
-from ottla.broker.net.peer import RESPONSE_BYTES_MAX, Peer, PeerLost
+from ottla.broker.net.peer import RESPONSE_BYTES_MAX, Peer, PeerConnection, PeerLost
+from ottla.protocol.frames import encode_response
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import ApiVersionsResponse
 
-VERSION = 0
+API_VERSIONS, VERSION = 18, 0
 
 
 class Responder(asyncio.Protocol):
@@ -45,6 +47,11 @@ async def responding_with(data: bytes) -> AsyncIterator[int]:
         await asyncio.wait_for(responder.closed, 5)
 
 
+def response_frame(correlation_id: int) -> bytes:
+    parts = encode_response(API_VERSIONS, VERSION, correlation_id, ApiVersionsResponse())
+    return b"".join(parts)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("size", "refused"), [(RESPONSE_BYTES_MAX, False), (RESPONSE_BYTES_MAX + 1, True), (2**31 - 1, True)]
 )
@@ -64,3 +71,31 @@ def test_a_peer_refuses_responses_over_the_limit(size: int, refused: bool) -> No
             call.exception()
 
     asyncio.run(scenario())
+
+
+def test_responses_after_a_step_that_closes_the_connection_are_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    received: list[ApiVersionsResponse] = []
+
+    async def scenario() -> None:
+        async with responding_with(response_frame(0) + response_frame(1)) as port:
+            lost: asyncio.Future[PeerConnection] = asyncio.get_running_loop().create_future()
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: PeerConnection("test", lost.set_result), "127.0.0.1", port
+            )
+
+            def on_response(response: ApiVersionsResponse) -> Iterator[None]:
+                received.append(response)
+                connection.close()
+                yield from ()
+
+            for _ in range(2):
+                connection.send(ApiVersionsRequest(), ApiVersionsResponse, on_response, version=VERSION)
+            await asyncio.wait_for(lost, 5)
+            await asyncio.sleep(0)
+
+    with caplog.at_level(logging.WARNING, "ottla.peer"):
+        asyncio.run(scenario())
+    assert len(received) == 1
+    assert not caplog.records

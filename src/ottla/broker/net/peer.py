@@ -169,6 +169,8 @@ class PeerConnection(asyncio.BufferedProtocol):
                         self._loop.call_soon(self._take_frames)
                         return
                     self._steps = None
+                    if self.closed:
+                        return  # by the last step
                     self._set_reading(True)
                 frame = self._buffer.next_frame()
                 if frame is None:
