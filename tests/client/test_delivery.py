@@ -143,6 +143,33 @@ def test_metadata_that_expires_at_once_still_names_the_leader(shell, with_stub):
         assert values_in(stub, partition) == VALUES[partition::3]
 
 
+def test_without_batching_every_record_is_a_batch(shell, with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        writer = shell.writer(stub.bootstrap, connection={"retry_backoff_ms": 0}, batch_bytes=0)
+        await writer.write(VALUES[:3])
+        await writer.flush()
+        await writer.close()
+        assert values_in(stub) == VALUES[:3]
+        assert len(stub.logs["t", 0]) == 3
+
+    with_stub(scenario)
+
+
+def test_without_a_delivery_timeout_nothing_is_retried(shell, with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        stub.plans["Produce"].append(lambda request: stub.produce(request, error=ErrorCode.REQUEST_TIMED_OUT))
+        writer = shell.writer(stub.bootstrap, delivery_timeout_ms=0)
+        await writer.write(VALUES[:1])
+        with pytest.raises(BrokerError, match="REQUEST_TIMED_OUT"):
+            await writer.flush()
+        await writer.close()
+        assert len(stub.asked("Produce")) == 1
+
+    with_stub(scenario)
+
+
 def test_acks_0_has_no_response_and_no_producer_id(shell, with_stub):
     async def scenario(stub):
         stub.add_topic("t")

@@ -18,11 +18,7 @@ Partitioner = Callable[[str, bytes | None, int], int | None]
 _ABOVE_ZERO = (
     "connect_timeout_ms",
     "request_timeout_ms",
-    "retry_backoff_ms",
-    "retry_backoff_max_ms",
-    "delivery_timeout_ms",
     "transaction_timeout_ms",
-    "batch_bytes",
     "buffer_bytes_max",
 )
 _CONNECTION = (
@@ -35,7 +31,16 @@ _CONNECTION = (
     "retry_backoff_max_ms",
     "metadata_max_age_ms",
 )
-_NOT_NEGATIVE = ("retry_timeout_ms", "metadata_max_age_ms", "linger_ms")
+# Zero has a meaning, as in Kafka: no pause, no retry, no batching.
+_NOT_NEGATIVE = (
+    "retry_timeout_ms",
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "metadata_max_age_ms",
+    "linger_ms",
+    "delivery_timeout_ms",
+    "batch_bytes",
+)
 
 
 class Address(NamedTuple):
@@ -114,8 +119,9 @@ class ClientOptions:
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value!r}: expected a number above 0")
         for name in _NOT_NEGATIVE:
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected 0 or more")
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name}={value!r}: expected 0 or more")
         self._check_writing()
         if self.isolation_level is not None and self.isolation_level not in ISOLATION_LEVELS:
             raise ValueError(

@@ -116,7 +116,7 @@ class Producer:
         self._delivery = delivery.Delivery(
             self.cluster.core,
             DeliveryLimits(
-                options.batch_bytes or BATCH_BYTES,
+                BATCH_BYTES if options.batch_bytes is None else options.batch_bytes,
                 options.linger_ms,
                 REQUEST_BYTES_MAX,
                 REQUESTS_PER_LEADER_MAX,

@@ -151,7 +151,7 @@ class ArrowWriter:
         self.cluster = cluster
         self.topic = topic
         self.options = options
-        self.batch_bytes = options.batch_bytes or BATCH_BYTES
+        self.batch_bytes = BATCH_BYTES if options.batch_bytes is None else options.batch_bytes
         self.record_bytes_max = record_bytes_max
         self.dead_letter_topic = dead_letter_topic
         self.dead_letters = 0
