@@ -390,7 +390,7 @@ def test_text_output(capsys, tmp_path):
     log = tmp_path / "log"
     log.write_text("".join(f"line {n}\n" for n in range(50)))
     events = Events(as_json=False)
-    events.tell("ready", "ready: 3 brokers", brokers=3)
+    events.emit("ready", "ready: 3 brokers", brokers=3)
     events.died(1, -9, "restarting in 1 s", str(log), was_ready=True)
     events.died(2, 3, "restarting in 1 s", str(log), was_ready=False)
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Arrow tables to and from a cluster that loses brokers on the way."""
+"""Arrow tables to and from a cluster while brokers are killed."""
 
 from __future__ import annotations
 

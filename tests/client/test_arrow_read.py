@@ -1,4 +1,4 @@
-"""read_arrow against a real broker: places, columns, gaps, damage, forks."""
+"""read_arrow against a real broker: positions, columns, gaps, corruption, forks."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_gaps_of_compaction(with_stub):
     async def scenario(stub):
         stub.add_topic("t")
         append(stub, b"a", b"b", b"c")
-        # All seven records of this batch were overtaken by later ones; its header keeps their offsets.
+        # All seven records of this batch were compacted away; its header keeps their offsets.
         empty = bytearray(HEADER_BYTES)
         header = read_header(stub.logs["t", 0][0])
         seal(empty, header._replace(base_offset=3, last_offset_delta=6, records_count=0))

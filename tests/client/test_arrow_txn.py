@@ -1,4 +1,4 @@
-"""Transactions of the Arrow writer: begun here, ended elsewhere, in both versions of the protocol."""
+"""Transactions of the Arrow writer, ended by another process, in both versions of the protocol."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_fencing_aborts_what_is_open(brokers, topic, version):
 
 def test_a_transaction_that_timed_out_is_not_prepared(brokers, topic):
     if not brokers.has_two_phases:
-        pytest.skip("there it is found when it is ended")
+        pytest.skip("reported when it is ended")
     cluster = SyncCluster(brokers.bootstrap_servers)
     writer = ArrowWriter(cluster, topic, transactional_id=f"{topic}-slow", transaction_timeout_ms=100)
     writer.begin()

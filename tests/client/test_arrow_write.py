@@ -1,4 +1,4 @@
-"""write_arrow: what is read back, where rows go, and what brokers may do on the way."""
+"""write_arrow: round trips, partitions, and failures of brokers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_batches_too_large_for_a_topic_are_split(ottla_cluster, ottla_topic):
 
 @pytest.mark.ottla_topic(partitions=6, config={"max.message.bytes": 3000})
 def test_rows_refused_by_a_broker_are_dead_lettered(ottla_cluster, ottla_topic):
-    """Each of them is a batch of its own for another topic, to be sent while answers are being read."""
+    """Each becomes a batch of another topic, which is sent while responses are being read."""
     servers = ottla_cluster.bootstrap_servers
     letters = f"{ottla_topic}-letters"
     ottla_cluster.create_topic(letters, 1)

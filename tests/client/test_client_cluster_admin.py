@@ -1,4 +1,4 @@
-"""Requests about quorum, replicas and leaders, against a stub broker with scripted answers."""
+"""Requests about quorum, replicas and leaders, against a stub broker with scripted responses."""
 
 from __future__ import annotations
 

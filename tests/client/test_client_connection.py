@@ -1,4 +1,4 @@
-"""Connections: negotiation, pipelining, timeouts, and peers that are no brokers."""
+"""Connections: negotiation, pipelining, timeouts, and peers that are not brokers."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_frames_do_not_depend_on_the_split_of_the_bytes(sizes, chunks):
     while position < len(stream):
         memory = receiver.memory()
         assert len(memory) > 0
-        # Tiny chunks only matter around the borders of frames: a few of each, then large ones.
+        # Tiny chunks only matter at frame boundaries: a few of each, then large ones.
         chunk = chunks[turn] if turn < len(chunks) else 50_000
         count = min(len(memory), chunk, len(stream) - position)
         memory[:count] = stream[position : position + count]

@@ -31,7 +31,7 @@ class FakeClock:
 
 
 class FakePayload:
-    """Bytes that remember how they were sealed and what became of them."""
+    """A payload that records how it was sealed, and its outcome."""
 
     def __init__(self, size_bytes: int = 100) -> None:
         self.size_bytes = size_bytes

@@ -1,4 +1,4 @@
-"""Consumers in groups, and the admin's view of them, with real brokers and members of other makes."""
+"""Consumers in groups, and the admin's view of them, with real brokers and members of other clients."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def consumer_of(servers, group, **options):
 
 
 class Member:
-    """Polls in a task; knows what it has, what it has read and its rebalances."""
+    """Polls in a task; records its assignment, its records and its rebalances."""
 
     def __init__(self, servers, group, topic, name, **options):
         self.name = name
@@ -177,7 +177,7 @@ def test_auto_chooses_what_the_cluster_and_the_group_support(groups_broker, topi
     thread.start()
 
     async def scenario():
-        # The group is a classic one, with a member that knows nothing else.
+        # A classic group, with a member that supports only the classic protocol.
         await asyncio.to_thread(groups_broker.wait_for_group, topic, 1)
         member = Member(servers, topic, topic, "ours")
         await wait_until_async(lambda: len(member.partitions) == 3)
@@ -250,7 +250,7 @@ def test_only_offsets_of_returned_records_are_committed(groups_broker, topic, pr
 
     async def scenario():
         await fill(servers, topic, 100, partitions=1)
-        # The records of one fetch are all here, but only these were returned.
+        # All records of the fetch were received, but only these were returned.
         assert await read(5) == [0, 1, 2, 3, 4]
         assert await offset() == 5
         await fail_at(30)
@@ -314,7 +314,7 @@ def test_a_static_member_rejoins_without_a_rebalance(groups_broker, topic, proto
             after = await asyncio.to_thread(groups_broker.wait_for_group, topic, 2)
             for each in (again, members[1]):
                 await each.stop()
-            # They are expected back, so the group waits for their sessions to end: it is removed by hand.
+            # Static members are expected back, so the group waits for their sessions: remove them.
             with pytest.raises(GroupNotEmptyError):
                 await admin.delete_groups([topic])
         return before, after

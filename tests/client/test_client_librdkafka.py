@@ -1,4 +1,4 @@
-"""The client with brokers and clients that are not ours: librdkafka's mock cluster of three."""
+"""The client against librdkafka: its clients, and its mock cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_client_reads_what_librdkafka_sends(mock_cluster, compression):
 def test_leaders_on_several_brokers_are_found(mock_cluster):
     async def work():
         async with ClusterClient(mock_cluster) as cluster:
-            # The mock draws its leaders: with 20 topics of four partitions they cannot all be one broker.
+            # The mock chooses leaders at random: 20 topics of four partitions have more than one leader.
             places = [(f"spread{n}", partition) for n in range(20) for partition in range(4)]
             for topic in dict(places):
                 await cluster.topic(topic, create=True)
@@ -111,7 +111,7 @@ def test_members_of_a_group_on_their_brokers(mock_cluster):
         async with Producer(mock_cluster) as producer:
             for n in range(40):
                 await producer.send(topic, b"%d" % n, partition=n % 4)
-        # The mock's classic protocol has its own idea of JoinGroup 6, so this is the other.
+        # The mock encodes JoinGroup 6 differently, so this test uses the consumer protocol.
         options = {"group_id": topic, "group_protocol": "consumer"}
         async with Consumer(mock_cluster, **options) as one, Consumer(mock_cluster, **options) as two:
             seen = []

@@ -1,4 +1,4 @@
-"""A consumer's membership by KIP-848 against a coordinator that is played: what it says, and when."""
+"""Membership in the consumer protocol (KIP-848) against a scripted coordinator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shares = dict[bytes, list[int]]
 
 
 class ScriptedCluster:
-    """Answers heartbeats with the assignments that it was given, then with none; records the reports."""
+    """Responds to heartbeats with the given assignments, then with none; records the reports."""
 
     def __init__(self, *assignments: Shares | None) -> None:
         self.assignments = [*assignments]

@@ -258,7 +258,7 @@ def test_a_cancelled_producer_drops_what_is_left(with_stub):
 
 @pytest.mark.parametrize("batch_bytes", [60, 1000])
 def test_flush_also_waits_for_records_whose_futures_were_cancelled(with_stub, batch_bytes):
-    """As `wait_for` cancels them: the records are sent all the same."""
+    """As `wait_for` does: the records are sent nevertheless."""
 
     async def scenario(stub):
         stub.add_topic("t")

@@ -1,4 +1,4 @@
-"""Transactions of our own producer and consumer, in both versions of the protocol, with real brokers."""
+"""Transactions of the producer and consumer, in both versions of the protocol, with real brokers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def topic(servers, request):
 
 
 async def values_of(servers, topic, level="read_committed"):
-    """All that can be read now, by partition."""
+    """All records that can be read now, by partition."""
     async with Consumer(servers, isolation_level=level) as consumer:
         await consumer.assign(topic)
         keys = [(topic, number) for number in range(PARTITIONS)]
@@ -88,7 +88,7 @@ def test_uses_the_transaction_version_of_the_cluster(servers, topic, txn_version
                 async with producer.transaction():
                     await producer.send(topic, b"%d" % number, partition=0)
                 pairs.append(producer._transactions.producer)
-            # In the second version every transaction has an epoch of its own.
+            # In version 2 every transaction has a new epoch.
             assert len(set(pairs)) == (3 if txn_version == 2 else 1)
             assert producer._transactions.handle.is_second_version == (txn_version == 2)
         assert await values_of(servers, topic) == [b"0", b"1", b"2"]
@@ -184,7 +184,7 @@ def test_a_second_producer_fences_the_first(servers, topic):
                 await first.abort_transaction()
             with pytest.raises(ProducerFencedError):
                 await first.begin_transaction()
-            # It may take the id back if it insists.
+            # It can take the id back with init_transactions.
             await first.init_transactions()
             async with first.transaction():
                 await first.send(topic, b"back", partition=2)

@@ -26,7 +26,7 @@ def producer_ids(stub, partition: int = 0) -> list[int]:
 
 
 def deliver(shell, with_stub, prepare, *, partitions: int = 1, connection=None, **options):
-    """Write VALUES in small batches to a stub that `prepare` has made fail; the stub."""
+    """Write VALUES in small batches to a stub with the faults of `prepare`; return the stub."""
 
     async def scenario(stub):
         stub.add_topic("t", partitions)
@@ -111,7 +111,7 @@ def test_random_faults_neither_lose_nor_repeat_records(shell, with_stub, seed):
 
 
 def test_a_lost_sequence_reseals_only_the_refused_batch(shell, with_stub):
-    """Partition 1 was written without an answer: under a new producer id it would be written twice."""
+    """Partition 1 was written without a response: with a new producer id it would be written twice."""
 
     def prepare(stub):
         def act(request):

@@ -99,7 +99,7 @@ def test_a_partition_without_a_leader_is_retried(shell, with_stub):
 
 
 def test_a_partition_that_was_added_is_found(shell, with_stub):
-    """The error expires the metadata, so the next attempt sees the topic as it is."""
+    """The error expires the metadata, so the next attempt uses the current topic."""
 
     async def scenario(stub):
         stub.add_topic("t")
@@ -137,7 +137,7 @@ def test_only_a_creating_client_waits_for_a_missing_topic(shell, with_stub):
 
 
 def test_requests_for_any_broker_try_the_next_one(shell, with_stub):
-    """The first address does not listen; the second closes the connection; the third answers."""
+    """The first address does not listen; the second closes the connection; the third responds."""
 
     async def scenario(stub):
         stub.add_topic("t")
@@ -187,7 +187,7 @@ def test_offsets_come_from_the_leaders(shell, with_stub):
 
 
 def coordinates_offsets(stub: StubBroker, store: dict, refusals: list[int]) -> None:
-    """Make a stub answer OffsetCommit and OffsetFetch; `refusals` are its next error codes."""
+    """Make a stub respond to OffsetCommit and OffsetFetch; `refusals` are its next error codes."""
 
     def commit(request):
         wire = offset_commit_response

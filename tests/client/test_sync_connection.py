@@ -1,4 +1,4 @@
-"""The blocking connection: answers that come in pieces, together, late, or never."""
+"""The blocking connection: responses in pieces, together, late, or missing."""
 
 from __future__ import annotations
 

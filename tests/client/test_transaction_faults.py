@@ -1,4 +1,4 @@
-"""Transactions with brokers that fail: what was lost is not committed, and the next transaction is clean.
+"""Transactions with failing brokers: lost batches are not committed, and the next transaction succeeds.
 
 Tests with a `shell` run on the asyncio and the blocking client.
 """
@@ -115,7 +115,7 @@ def test_what_is_not_delivered_in_time_fails_the_transaction(shell, with_stub, v
         stub.plans["Produce"].clear()
         coordinator.log.clear()
         await writer.abort()
-        # Whether it was written is unknown: only a new epoch makes the next sequence number sure.
+        # It is unknown whether it was written: only a new epoch resets the sequence number.
         assert coordinator.log == (["EndTxn", "InitProducerId"] if version == 1 else ["EndTxn"])
         await transact(writer, b"after")
         assert coordinator.epochs()[-1] == (coordinator.epoch - (version == 2), 0)
@@ -126,7 +126,7 @@ def test_what_is_not_delivered_in_time_fails_the_transaction(shell, with_stub, v
 
 @BOTH_VERSIONS
 def test_an_aborted_batch_that_may_have_been_written_keeps_its_sequence_number(shell, with_stub, version):
-    """It waits for its retry. If its sequence number were reused, the next batch would be a duplicate."""
+    """It waits for a retry. If its sequence number were reused, the next batch would count as a duplicate."""
 
     async def scenario(stub, coordinator, writer):
         def write_and_time_out(request):

@@ -1,7 +1,7 @@
-"""Compaction for the compiled kernel: the last offset of every key, and batches without what it makes obsolete.
+"""Compaction for the compiled kernel: the last offset of every key, and batches without obsolete records.
 
-A key is remembered by 128 bits of SipHash-2-4 under a secret of each cleaning: nobody can choose two keys that
-are taken for one. All loops run without the interpreter's lock, so that the broker goes on beside them.
+A key is identified by 128 bits of SipHash-2-4 with a secret per cleaning, so that clients cannot construct
+collisions. All loops release the GIL, so that the broker continues in the meantime.
 """
 
 from libc.stdlib cimport calloc, free
@@ -82,7 +82,7 @@ cdef enum:
     DAMAGED = 3
     NO_ROOM = 4
 
-    NOT_PLAIN = 0x37  # codec, transactional, control: not for the loops over many batches
+    NOT_PLAIN = 0x37  # codec, transactional, control: not handled by the loops over many batches
     APPEND_TIME = 0x08
     HORIZON = 0x40
 
@@ -118,7 +118,7 @@ cdef inline void sip_hash(uint64_t k0, uint64_t k1, const uint8_t* p, int32_t si
     cdef uint64_t v[4]
     cdef uint64_t word
     cdef int32_t left = size
-    cdef int turn
+    cdef int step
     v[0] = k0 ^ <uint64_t> 0x736F6D6570736575
     v[1] = k1 ^ <uint64_t> 0x646F72616E646F6D ^ 0xEE
     v[2] = k0 ^ <uint64_t> 0x6C7967656E657261
@@ -137,11 +137,11 @@ cdef inline void sip_hash(uint64_t k0, uint64_t k1, const uint8_t* p, int32_t si
     sip_round(v)
     v[0] ^= word
     v[2] ^= 0xEE
-    for turn in range(4):
+    for step in range(4):
         sip_round(v)
     out[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
     v[1] ^= 0xDD
-    for turn in range(4):
+    for step in range(4):
         sip_round(v)
     out[1] = v[0] ^ v[1] ^ v[2] ^ v[3]
 
@@ -155,7 +155,7 @@ cdef struct Slot:
 
 
 cdef class KeyMap:
-    """The last offset of each key: open addressing, in as many slots as it was made with."""
+    """The last offset of each key: open addressing with a fixed number of slots."""
 
     ENTRY_BYTES = sizeof(Slot)
 
@@ -196,7 +196,7 @@ cdef class KeyMap:
                 at = 0
 
     def get(self, bytes key):
-        """The key's last offset, -1 if it is not known."""
+        """The key's last offset, -1 if the key is unknown."""
         cdef uint64_t hashed[2]
         return self.find(<const uint8_t*> PyBytes_AS_STRING(key), <int32_t> len(key), hashed).place - 1
 
@@ -211,7 +211,7 @@ cdef int map_section(
     KeyMap keys, const uint8_t* p, const uint8_t* end, int32_t count, int64_t base_offset,
     int64_t start_offset, int64_t limit, int32_t* index, int64_t* stopped_at
 ) noexcept nogil:
-    """Put keys into the map up to `limit` of them; returns a reason. stopped_at: -1 unless the map is full."""
+    """Add up to `limit` keys to the map; returns a reason. stopped_at: -1 unless the map is full."""
     cdef Record record
     cdef Slot* slot
     cdef uint64_t hashed[2]
@@ -347,7 +347,7 @@ cdef int filter_section(
     KeyMap keys, const uint8_t* p, const uint8_t* end, Batch* batch, int64_t latest_offset,
     bint keep_tombstones, uint8_t* out, Kept* kept, int32_t* index
 ) noexcept nogil:
-    """Copy the records that stay to `out`, which has room for all of them; returns a reason."""
+    """Copy the kept records to `out`, which has space for all records; returns a reason."""
     cdef Record record
     cdef uint64_t hashed[2]
     cdef const uint8_t* began
@@ -511,7 +511,7 @@ def rebase_records(buf, Py_ssize_t pos, Py_ssize_t end, int32_t count, int64_t s
     cdef int64_t total = 0, delta
     cdef int32_t index, length = 0
     cdef int64_t body
-    cdef int reason = OK, turn
+    cdef int reason = OK, step
     out = None
     to = NULL
     PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
@@ -519,7 +519,7 @@ def rebase_records(buf, Py_ssize_t pos, Py_ssize_t end, int32_t count, int64_t s
         check_range(pos, end, view.len)
         start = <const uint8_t*> view.buf
         stop = start + end
-        for turn in range(2):  # measure, then write
+        for step in range(2):  # measure, then write
             p = start + pos
             for index in range(count):
                 began = p
@@ -527,14 +527,14 @@ def rebase_records(buf, Py_ssize_t pos, Py_ssize_t end, int32_t count, int64_t s
                 if reason != OK:
                     return reason, None
                 rest = read_varint(began, p, &length)
-                if rest == NULL or rest >= p:  # something else writes to the buffer while we read it
+                if rest == NULL or rest >= p:  # the buffer was changed by another thread
                     return BAD_VARINT, None
                 rest = read_varlong(rest + 1, p, &delta)
                 if rest == NULL:
                     return BAD_VARINT, None
                 delta = add_wrapping(delta, shift)
                 body = 1 + number_bytes(delta) + (p - rest)
-                if turn == 0:
+                if step == 0:
                     total += number_bytes(body) + body
                     continue
                 total -= number_bytes(body) + body
@@ -545,7 +545,7 @@ def rebase_records(buf, Py_ssize_t pos, Py_ssize_t end, int32_t count, int64_t s
                 to = write_number(to + 1, delta)
                 memcpy(to, rest, p - rest)
                 to += p - rest
-            if turn == 0:
+            if step == 0:
                 out = PyByteArray_FromStringAndSize(NULL, total)
                 to = <uint8_t*> PyByteArray_AS_STRING(out)
     finally:

@@ -5,7 +5,7 @@
 @cython.final
 @cython.internal
 cdef class Held:
-    """A buffer that stays exported as long as this object lives."""
+    """A buffer that is exported for the lifetime of this object."""
 
     cdef Py_buffer view
     cdef bint held
@@ -62,7 +62,7 @@ cdef struct Output:
 
 
 cdef inline int put(Output* out, const uint8_t* data, int32_t size) noexcept nogil:
-    """Append one cell; -1 when its bytes do not fit."""
+    """Append one cell; -1 if its bytes do not fit."""
     if size >= 0:
         if size > out.data_capacity - out.data_bytes:
             return -1
@@ -169,7 +169,7 @@ cdef struct Input:
 
 
 cdef int open_input(Input* column, tuple buffers, list held) except -1:
-    """Take (validity or None, offsets, data or None, start, length) and check that the buffers hold it."""
+    """Load (validity or None, offsets, data or None, start, length) and check the sizes of the buffers."""
     cdef Held part
     validity, offsets, data, start, length = buffers
     column.validity = NULL
@@ -198,7 +198,7 @@ cdef int open_input(Input* column, tuple buffers, list held) except -1:
 
 
 cdef inline int get(const Input* column, int64_t row, const uint8_t** data, int32_t* size) noexcept nogil:
-    """Read one cell, size -1 for null; -1 when the column does not hold it."""
+    """Read one cell, size -1 for null; -1 if the column does not have it."""
     cdef int64_t place = column.start + row
     cdef int32_t first, last
     if row < 0 or row >= column.length:

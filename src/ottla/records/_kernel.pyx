@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The compiled kernel: loops over records, on bytes that may be hostile.
+"""The compiled kernel: loops over records of untrusted bytes.
 
-Every read is checked by hand against the end of the record, the batch and the buffer. `_pure.py` is the
+Every read is checked against the end of the record, the batch and the buffer. `_pure.py` is the
 readable counterpart with the same functions and results; faults and kinds are those of `faults.py`.
 """
 
@@ -124,15 +124,15 @@ cdef inline int32_t be32(const uint8_t* p) noexcept nogil:
 
 cdef enum:
     BATCH_HEADER_BYTES = 61
-    PLAIN_ATTRIBUTES = 0x17  # codec and the transactional bit: anything else is not for producers
+    PLAIN_ATTRIBUTES = 0x17  # codec and the transactional bit: producers may set nothing else
     ZSTD_CODEC = 4
 
 
 def quick_check(buf, int64_t bytes_max, int target_codec, int64_t high_ms, crc32c):
-    """The header of a produced batch in which nothing is wrong or unusual, as a tuple.
+    """Return the header of a valid, ordinary produced batch as a tuple.
 
-    None sends the caller to the checks that say what it is. `target_codec` is the topic's codec, -1 for
-    whatever the producer chose.
+    None: the caller must do the full checks. `target_codec` is the topic's codec, -1 for the producer's
+    choice.
     """
     cdef Py_buffer view
     cdef const uint8_t* p
@@ -221,7 +221,7 @@ def split(
                 header_at = record.headers
                 for header_index in range(record.headers_count):
                     header_at = read_header(header_at, stop, &header, &reason)
-                    if header_at == NULL:  # something else writes to the buffer while we read it
+                    if header_at == NULL:  # the buffer was changed by another thread
                         return reason, index, records
                     pairs.append((
                         PyUnicode_DecodeUTF8(<char*> header.key, header.key_bytes, "replace"),
@@ -240,7 +240,7 @@ def split(
 
 
 cdef inline int64_t field_bytes(bytes field) noexcept:
-    """What a nullable field takes: its length, -1 for null, and its bytes."""
+    """The size of a nullable field: its length, -1 for null, and its bytes."""
     return number_bytes(-1) if field is None else number_bytes(len(field)) + len(field)
 
 

@@ -40,7 +40,7 @@ cdef struct Header:
 # -- numbers ---------------------------------------------------------------------------------------
 
 cdef inline const uint8_t* read_varint(const uint8_t* p, const uint8_t* end, int32_t* out) noexcept nogil:
-    """Read a zigzag int32; NULL when it is cut short or has bits beyond the 32nd."""
+    """Read a zigzag int32; NULL if it is incomplete or has more than 32 bits."""
     cdef uint32_t value, byte
     cdef int shift = 7
     if p >= end:
@@ -151,7 +151,7 @@ cdef inline const uint8_t* read_header(const uint8_t* p, const uint8_t* end, Hea
 
 
 cdef inline int read_record(const uint8_t** cursor, const uint8_t* batch_end, Record* record) noexcept nogil:
-    """Read the record at the cursor and move the cursor behind it; returns a reason."""
+    """Read the record at the cursor and move the cursor after it; returns a reason."""
     cdef const uint8_t* p = cursor[0]
     cdef const uint8_t* end
     cdef int32_t length, index
@@ -165,7 +165,7 @@ cdef inline int read_record(const uint8_t** cursor, const uint8_t* batch_end, Re
     if length < 1 or length > batch_end - p:
         return BAD_LENGTH
     end = p + length
-    p = read_varlong(p + 1, end, &record.timestamp_delta)  # the byte before it holds no attributes yet
+    p = read_varlong(p + 1, end, &record.timestamp_delta)  # after the unused attributes byte
     if p == NULL:
         return BAD_VARINT
     p = read_varint(p, end, &record.offset_delta)

@@ -78,7 +78,6 @@ def headed_to_arrow(
     """Decode data batches whose headers were read already, given as (buffer, position, header).
 
     Frequent callers pass the same `scratch`, whose memory is reused.
-
     """
     if scratch is not None:
         scratch.clear()
@@ -231,7 +230,6 @@ def arrow_to_batches(
     """Encode rows as batches of at most `batch_bytes` before compression; a larger record gets its own batch.
 
     See `RecordColumns` for the columns.
-
     """
     for part in RecordColumns(rows, now_ms).lay_out(0, rows.num_rows, batch_bytes):
         yield finish_batch(

@@ -73,7 +73,6 @@ class Scratch:
     """Reusable memory for decompressed data: fresh pages cost as much as decompressing into them.
 
     What was decompressed since `clear` stays valid until the next `clear`.
-
     """
 
     __slots__ = ("_memory", "_taken_bytes")

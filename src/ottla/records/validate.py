@@ -3,11 +3,12 @@
 How deep a batch is checked:
 
 - Uncompressed: the compiled kernel checks every record. Without it only batches of up to
-`PURE_WALK_RECORDS_MAX` records are checked; for larger ones header and checksum suffice, so that a client
-cannot use up seconds of CPU time with one request. - Compressed: header and checksum suffice, because the
-stream is stored and sent unchanged. - Both are decompressed and checked if the topic requires it: keys of a
-compacted topic, another codec, a lower limit for timestamps (the header has only the maximum), or a maximum
-that is too large, to name the records.
+  `PURE_WALK_RECORDS_MAX` records are checked; for larger ones header and checksum suffice, so that a client
+  cannot use seconds of CPU time with one request.
+- Compressed: header and checksum suffice, because the stream is stored and sent unchanged.
+- Both are decompressed and checked if the topic requires it: keys of a compacted topic, another codec, a
+  lower limit for timestamps (the header has only the maximum), or a maximum that is too large, to name the
+  records.
 
 The limits and error codes are Kafka's, with two stricter rules: offset deltas other than 0..n-1 are rejected
 rather than rewritten or ignored, and so are batches with LogAppendTime.

@@ -102,7 +102,7 @@ def respond(handler: Any, request: Any, message: Message) -> Any:
     return asyncio.run(response())
 
 
-# -- who responds
+# -- which node responds
 
 
 def test_commands_are_forwarded_to_the_controller() -> None:

@@ -136,7 +136,7 @@ def test_offline_replicas(image: ClusterImage) -> None:
     partitions[1].replicas = (1, 2)
     assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [1], "its directory is lost"
     partitions[1].directories = (directory(7), bytes(16))
-    assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [1], "and so is this one"
+    assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == [1], "its directory is lost"
     partitions[1].directories = ()
     assert PartitionView(image, "OUTSIDE").offline_replicas(partitions[1]) == []
 

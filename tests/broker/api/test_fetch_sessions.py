@@ -1,4 +1,4 @@
-"""Fetch sessions: epochs, what a session remembers, errors, and the bound on their number."""
+"""Fetch sessions: epochs, state per partition, errors, and the limit on their number."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def test_a_full_cache_evicts_only_idle_sessions() -> None:
     assert sessions.open(request(0, 0, {0: 5}), True, 999).session_id == 0  # served, without a session
     sessions.open(request(1, 1), True, 1500)
     assert sessions.open(request(0, 0, {0: 5}), True, 1600).session_id == 3
-    sessions.open(request(1, 2), True, 1700)  # the session in use stays
+    sessions.open(request(1, 2), True, 1700)  # the session in use is kept
     with pytest.raises(SessionError):
         sessions.open(request(2, 1), True, 1700)

@@ -1,4 +1,4 @@
-"""The fast path of Produce responds as the handler does, byte for byte, and leaves no trace when it fails."""
+"""The fast path of Produce responds as the handler does, byte for byte, and changes nothing when it fails."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Bench:
         await self.broker.controller.ask(request)
 
     async def send_together(self, frames: list[bytes]) -> list[bytes]:
-        """Frames of one read; their answers."""
+        """Send frames in one read; return the responses."""
         data = await self.send(b"".join(frames))
         answers = []
         while data or len(answers) < len(frames):
@@ -122,7 +122,7 @@ class Bench:
         return encode_request(version, correlation_id, client, message)
 
 
-def run(tmp_path: Any, scene: Callable[[Bench], Any]) -> None:
+def run(tmp_path: Any, scenario: Callable[[Bench], Any]) -> None:
     async def main() -> None:
         config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
         broker = Node(broker_config(config))
@@ -130,7 +130,7 @@ def run(tmp_path: Any, scene: Callable[[Bench], Any]) -> None:
         try:
             bench = Bench(broker)
             await bench.create("t")
-            await asyncio.wait_for(scene(bench), 20)
+            await asyncio.wait_for(scenario(bench), 20)
         finally:
             await broker.stop()
 
@@ -148,7 +148,7 @@ def answer_of(version: int, data: bytes) -> tuple[int, PartitionProduceResponse]
 @pytest.mark.parametrize("client", ["tester", None, "x" * 200])
 @pytest.mark.parametrize("version", range(3, 14))
 def test_fast_path_and_handler_respond_alike(tmp_path: Any, version: int, client: str | None) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         long = await bench.send(bench.frame(version, "t", client=client))
         assert len(bench.fast_path) == (version >= FIRST_VERSION)
         short = await bench.send(bench.frame(version, "t", client=client))
@@ -161,11 +161,11 @@ def test_fast_path_and_handler_respond_alike(tmp_path: Any, version: int, client
         assert answers[0] == answers[1] == answers[2]
         assert {len(long), len(short), len(again)} == {len(long)}
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_the_handler_responds_to_failures_and_nothing_is_appended(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         good = bench.frame(9, "t")
         await bench.send(good)
         log = bench.broker.partitions.by_name("t", 0).log  # type: ignore[union-attr]
@@ -180,11 +180,11 @@ def test_the_handler_responds_to_failures_and_nothing_is_appended(tmp_path: Any)
             assert log.log_end_offset == 1
         assert answer_of(9, await bench.send(good))[1].base_offset == 1
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_duplicate_gets_its_original_offset(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         frames = [
             bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
             for sequence in range(3)
@@ -196,11 +196,11 @@ def test_a_duplicate_gets_its_original_offset(tmp_path: Any) -> None:
         )
         assert answer.error_code == 45
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_partitions_are_not_confused(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         await bench.create("tt")
         for _ in range(3):
             for topic, index in (("t", 0), ("t", 1), ("tt", 0), ("tt", 1)):
@@ -208,11 +208,11 @@ def test_partitions_are_not_confused(tmp_path: Any) -> None:
         ends = [p.log.log_end_offset for p in bench.broker.partitions]
         assert ends == [3, 3, 3, 3]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_acknowledgements_wait_for_the_flush_on_the_fast_path(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         await bench.create("durable", {"flush.messages": "1"})
         partition = bench.broker.partitions.by_name("durable", 0)
         assert partition is not None
@@ -221,11 +221,11 @@ def test_acknowledgements_wait_for_the_flush_on_the_fast_path(tmp_path: Any) -> 
             assert (answer.error_code, answer.base_offset) == (0, offset)
             assert partition.log.recovery_point == offset + 1
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         from ottla.protocol.messages.delete_topics_request import DeleteTopicsRequest
 
         await bench.send(bench.frame(9, "t"))
@@ -234,13 +234,13 @@ def test_a_deleted_topic_is_forgotten(tmp_path: Any) -> None:
         _, answer = answer_of(9, await bench.send(bench.frame(9, "t")))
         assert answer.error_code == 3
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_requests_received_together_are_appended_together(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         for index in (0, 1):
             await bench.send(bench.frame(9, "t", index=index))
         writes: list[int] = []
@@ -261,11 +261,11 @@ def test_requests_received_together_are_appended_together(
         headers = [header for _, header in iter_headers(data)]
         assert [header.base_offset for header in headers] == list(range(8))
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_group_with_duplicates_and_gaps(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:
             return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
 
@@ -275,11 +275,11 @@ def test_a_group_with_duplicates_and_gaps(tmp_path: Any) -> None:
         assert [answer.error_code for answer in answers] == [0, 0, 0, 45, 0, 0, 0]
         assert [answer.base_offset for answer in answers] == [1, 2, 1, -1, 3, 3, 4]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_group_on_a_full_disk_appends_nothing(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:
             return bench.frame(9, "t", producer_id=5, producer_epoch=0, base_sequence=sequence)
 
@@ -300,11 +300,11 @@ def test_a_group_on_a_full_disk_appends_nothing(tmp_path: Any, monkeypatch: pyte
         answers = [answer_of(9, data)[1] for data in await bench.send_together(frames)]
         assert [answer.base_offset for answer in answers] == [1, 2, 3]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_group_waits_for_the_flush(tmp_path: Any) -> None:
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         await bench.create("durable", {"flush.messages": "1"})
         partition = bench.broker.partitions.by_name("durable", 0)
         assert partition is not None
@@ -314,7 +314,7 @@ def test_a_group_waits_for_the_flush(tmp_path: Any) -> None:
         assert [(n, answer.base_offset) for n, answer in answers] == [(n, n + 1) for n in range(20)]
         assert partition.log.recovery_point == 21
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_duplicate_at_the_end_of_a_group_acknowledges_nothing_early(
@@ -322,7 +322,7 @@ def test_a_duplicate_at_the_end_of_a_group_acknowledges_nothing_early(
 ) -> None:
     """The last batch of a group is old and committed; the others are not flushed yet and must wait."""
 
-    async def scene(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         def frame(sequence: int) -> bytes:
             return bench.frame(9, "durable", producer_id=5, producer_epoch=0, base_sequence=sequence)
 
@@ -344,4 +344,4 @@ def test_a_duplicate_at_the_end_of_a_group_acknowledges_nothing_early(
             gate.set()
         assert [answer_of(9, data)[1].base_offset for data in await sending] == [1, 2, 0]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)

@@ -71,7 +71,7 @@ def joining(member_id: str = "", **fields: Any) -> JoinGroupRequest:
 
 
 async def join(trio: Trio, node_id: int) -> JoinGroupResponse:
-    """The leader of a group of one, synced."""
+    """The only member of a group, after SyncGroup."""
     first = await trio.ask(node_id, joining(), JoinGroupResponse)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     joined = await trio.ask(node_id, joining(first.member_id), JoinGroupResponse)
@@ -119,7 +119,7 @@ def other(trio: Trio, coordinator: int) -> int:
 
 
 def test_members_and_offsets_survive_the_coordinator() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create()
         coordinator = await find(trio, 1)
         member = await join(trio, coordinator)
@@ -137,7 +137,7 @@ def test_members_and_offsets_survive_the_coordinator() -> None:
         listed = await trio.ask(successor, ListGroupsRequest(), ListGroupsResponse)
         assert [(group.group_id, group.group_state) for group in listed.groups] == [(GROUP, "Stable")]
 
-    play(scene)
+    play(scenario)
 
 
 def _leader(trio: Trio, node_id: int) -> int:
@@ -146,7 +146,7 @@ def _leader(trio: Trio, node_id: int) -> int:
 
 
 def test_waiting_requests_are_refused_when_leadership_moves() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create()
         coordinator = await find(trio, 1)
         member = await join(trio, coordinator)
@@ -164,14 +164,14 @@ def test_waiting_requests_are_refused_when_leadership_moves() -> None:
         successor = await find(trio, other(trio, coordinator))
         while (await trio.ask(successor, heartbeat(member), HeartbeatResponse)).error_code in COME_AGAIN:
             await pause()
-        # Its join was soft state; the group is as in its record.
+        # Its join was soft state; the group is restored from its record.
         assert (await trio.ask(successor, heartbeat(member), HeartbeatResponse)).error_code == 0
 
-    play(scene)
+    play(scenario)
 
 
 def test_without_enough_replicas_nothing_is_acknowledged() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create()
         coordinator = await find(trio, 1)
         member = await join(trio, coordinator)
@@ -181,13 +181,13 @@ def test_without_enough_replicas_nothing_is_acknowledged() -> None:
         answer = await trio.ask(coordinator, committing(trio, member, 7), OffsetCommitResponse)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(scene, {"min.insync.replicas": "2", "replica.lag.time.max.ms": "2000"})
+    play(scenario, {"min.insync.replicas": "2", "replica.lag.time.max.ms": "2000"})
 
 
 def test_members_of_the_consumer_protocol_get_new_topics() -> None:
-    """And offsets go with their topic."""
+    """Offsets are deleted with their topic."""
 
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         coordinator = await find(trio, 1)
         fields: dict[str, Any] = {
             "rebalance_timeout_ms": 10_000,
@@ -229,4 +229,4 @@ def test_members_of_the_consumer_protocol_get_new_topics() -> None:
         await trio.create()
         assert await committed(trio, coordinator) == -1
 
-    play(scene)
+    play(scenario)

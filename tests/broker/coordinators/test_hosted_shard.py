@@ -1,4 +1,4 @@
-"""A shard between requests, its log and time."""
+"""A hosted shard: requests, log and timers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ GZIP = 1
 
 
 def test_reads_are_answered_at_once() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert harness.look() == 0
         assert await harness.add(3) == 3
         assert harness.look() == 3
         assert harness.shard.machine.loads == 1
 
-    play(scene)
+    play(scenario)
 
 
 def test_decisions_of_one_iteration_share_a_batch_and_are_answered_in_order() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         order: list[Any] = []
         asked = [harness.add(1), harness.add(2), harness.look(), harness.add(3)]
         for future in asked:
@@ -43,11 +43,11 @@ def test_decisions_of_one_iteration_share_a_batch_and_are_answered_in_order() ->
         assert await harness.add(4) == 10
         assert harness.batches() == [3, 1]
 
-    play(scene)
+    play(scenario)
 
 
 def test_batches_may_be_compressed() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         harness.settings.codec = GZIP
         harness.restart()
         assert await asyncio.gather(harness.add(1), harness.add(2)) == [1, 3]
@@ -58,11 +58,11 @@ def test_batches_may_be_compressed() -> None:
             pass
         assert replay.records == 2
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_waiting_request_is_answered_by_another_decision() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         waiting = [harness.wait(), harness.wait()]
         await turns()
         assert not any(future.done() for future in waiting)
@@ -71,11 +71,11 @@ def test_a_waiting_request_is_answered_by_another_decision() -> None:
         assert await waiting[1] == "told 1"
         assert harness.look() == 1
 
-    play(scene)
+    play(scenario)
 
 
 def test_with_followers_replies_wait_for_the_commit() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         first = harness.add(1)
         await turns()
         second, seen = harness.add(2), harness.look()
@@ -88,11 +88,11 @@ def test_with_followers_replies_wait_for_the_commit() -> None:
         assert (await first, await second, await seen) == (1, 3, 3)
         assert harness.look() == 3
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_records_are_committed_even_if_the_isr_shrinks_after_the_append() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         first = harness.add(1)
         await turns()
         assert harness.leader is not None
@@ -100,27 +100,27 @@ def test_records_are_committed_even_if_the_isr_shrinks_after_the_append() -> Non
         harness.leader.isr = harness.leader.maximal_isr = (1,)
         harness.partition.commit(1)
         assert await first == 1
-        assert harness.add(2) == "COORDINATOR_NOT_AVAILABLE", "too few replicas to begin anything"
+        assert harness.add(2) == "COORDINATOR_NOT_AVAILABLE", "too few replicas in sync to start"
         assert harness.look() == 1
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_a_request_times_out_when_the_commit_takes_too_long() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         first = harness.add(1)
         await turns()
         harness.now_ms += TIMEOUT_MS
         assert await first == "COORDINATOR_NOT_AVAILABLE"
         seen = harness.look()
         harness.fetched()
-        assert await seen == 1, "it was committed after all"
+        assert await seen == 1, "it was committed nevertheless"
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_losing_the_leadership_refuses_all_requests() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         parked = harness.wait()
         first = harness.add(1)
         await turns()
@@ -135,26 +135,26 @@ def test_losing_the_leadership_refuses_all_requests() -> None:
         assert harness.look() == "COORDINATOR_NOT_AVAILABLE"
         assert not harness.failed
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_a_full_disk_loses_no_decision() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert await harness.add(1) == 1
         harness.files.room_bytes = 0
         waiting = harness.add(2)
         await turns()
-        assert harness.add(4) == "COORDINATOR_NOT_AVAILABLE", "nothing new before that is written"
+        assert harness.add(4) == "COORDINATOR_NOT_AVAILABLE", "no new decision before the retry succeeds"
         harness.files.room_bytes = None
         assert await waiting == 3
         assert await harness.add(8) == 11
         assert harness.batches() == [1, 1, 1]
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_log_that_cannot_be_written_ends_the_shard(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         parked = harness.wait()
         harness.files.fail_under("/data")
         assert await harness.add(1) == "COORDINATOR_NOT_AVAILABLE"
@@ -162,18 +162,18 @@ def test_a_log_that_cannot_be_written_ends_the_shard(caplog: pytest.LogCaptureFi
         assert harness.failed == [harness.shard]
 
     with caplog.at_level(logging.CRITICAL):
-        play(scene)
+        play(scenario)
 
 
 def test_a_commit_that_fails_ends_the_shard() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         waiting = harness.add(1)
         await turns()
         harness.partition.commit_failed(StorageError("the disk", "is gone"))
         assert await waiting == "COORDINATOR_NOT_AVAILABLE"
         assert harness.failed == [harness.shard]
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_a_failed_decision_leaves_no_partial_state() -> None:
@@ -181,17 +181,17 @@ def test_a_failed_decision_leaves_no_partial_state() -> None:
         machine.add(1)
         raise KeyError("bug")
 
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         parked = harness.wait()
         assert harness.shard.submit(broken, lambda code: ErrorCode(code).name) == "UNKNOWN_SERVER_ERROR"
         assert await parked == "left: COORDINATOR_NOT_AVAILABLE"
         assert harness.failed == [harness.shard]
 
-    play(scene)
+    play(scenario)
 
 
 def test_large_outcomes_become_several_batches() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         harness.settings.encode = lambda number: (b"key", b"x" * (3_000_000 if number == 99 else 400_000))
         harness.restart()
         asked = [harness.add(number) for number in range(5)]
@@ -200,7 +200,7 @@ def test_large_outcomes_become_several_batches() -> None:
         await harness.add(99)
         assert harness.batches() == [2, 2, 1, 1], "larger than a client may write"
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_load_is_a_replay() -> None:
@@ -210,7 +210,7 @@ def test_a_load_is_a_replay() -> None:
         first, second = harness.add(1), harness.add(10, producer=(7, 0))
         third, fourth = harness.add(100), harness.add(1000, producer=(8, 0))
         await asyncio.gather(first, second, third, fourth)
-        assert harness.batches() == [1, 1, 1, 1], "a producer's records are batches of their own"
+        assert harness.batches() == [1, 1, 1, 1], "records of a producer have separate batches"
         for producer_id, commit in ((7, True), (8, False)):
             marker = end_txn_marker(producer_id, 0, commit=commit, coordinator_epoch=0, timestamp_ms=NOW)
             harness.partition.append_internal(marker, NOW)
@@ -266,7 +266,7 @@ def test_a_log_that_cannot_be_read_fails_the_shard(caplog: pytest.LogCaptureFixt
 
 
 def test_late_timers_run_after_waiting_requests() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert harness.look() == 0
         machine = harness.shard.machine
         machine.next_wake_ms = harness.now_ms + 5
@@ -275,7 +275,7 @@ def test_late_timers_run_after_waiting_requests() -> None:
         while not machine.ticks:
             await asyncio.sleep(0.001)
         assert machine.ticks == [NOW + 5]
-        # The whole process was held up.
+        # The whole process was blocked.
         machine.next_wake_ms = harness.now_ms + 5
         harness.look()
         harness.now_ms += LATE_MS + 10
@@ -284,7 +284,7 @@ def test_late_timers_run_after_waiting_requests() -> None:
         while len(machine.ticks) < 2:
             await asyncio.sleep(0.01)
 
-    play(scene)
+    play(scenario)
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
@@ -296,7 +296,7 @@ def test_a_clock_jump_is_reported_before_the_next_decision(
             assert self.next_wake_ms is not None and abs(by_ms - jump_ms) < 50
             self.next_wake_ms += by_ms
 
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         loop = asyncio.get_running_loop()
         began_s, set_by_ms = loop.time(), 0
 
@@ -318,14 +318,14 @@ def test_a_clock_jump_is_reported_before_the_next_decision(
         assert machine.ticks[0] >= due_ms + jump_ms - 50
 
     with caplog.at_level(logging.WARNING):
-        play(scene)
+        play(scenario)
     assert "the clock was set" in caplog.text
 
 
 def test_a_shard_without_records_is_idle_until_the_first_request() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert harness.shard.machine is None
         assert harness.look() == 0
         assert harness.shard.state == ACTIVE
 
-    play(scene)
+    play(scenario)

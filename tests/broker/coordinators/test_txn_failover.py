@@ -35,7 +35,7 @@ COME_AGAIN = (
 
 
 class Teller:
-    """A client with the second version of the protocol that goes wherever it is sent."""
+    """A client of transaction version 2 that follows the coordinator and the leaders."""
 
     def __init__(self, trio: Trio) -> None:
         self.trio = trio
@@ -140,14 +140,14 @@ async def begun(trio: Trio) -> Teller:
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("victim", ["coordinator", "leader"])
 def test_an_acknowledged_end_is_carried_out(committed: bool, victim: str) -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         teller = await begun(trio)
         dying = await teller.coordinator() if victim == "coordinator" else trio.leader_id()
         assert await teller.end(committed) == ErrorCode.NONE
-        trio.nodes[dying].kill()  # markers may be anywhere on their way
+        trio.nodes[dying].kill()  # some markers may be in flight
         await teller.until("CompleteCommit" if committed else "CompleteAbort")
         assert open_in(trio) == []
-        # And the next one.
+        # The next transaction works, too.
         for partition in (0, 1):
             assert await teller.produce(partition, b"y") == ErrorCode.NONE
         assert await teller.end(True) == ErrorCode.NONE
@@ -155,11 +155,11 @@ def test_an_acknowledged_end_is_carried_out(committed: bool, victim: str) -> Non
         assert open_in(trio) == []
 
     for seed in range(3):
-        play(scene, seed=seed)
+        play(scenario, seed=seed)
 
 
 def test_the_next_coordinator_continues_an_open_transaction() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         teller = await begun(trio)
         dying = await teller.coordinator()
         trio.nodes[dying].kill()
@@ -168,11 +168,11 @@ def test_the_next_coordinator_continues_an_open_transaction() -> None:
         await teller.until("CompleteCommit")
         assert open_in(trio) == []
 
-    play(scene)
+    play(scenario)
 
 
 def test_the_next_coordinator_keeps_the_deadlines() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(partitions=2)
         teller = Teller(trio)
         assert await teller.init(timeout_ms=5000) == ErrorCode.NONE
@@ -186,11 +186,11 @@ def test_the_next_coordinator_keeps_the_deadlines() -> None:
         assert await teller.produce(0, b"late", sequence=1) == ErrorCode.INVALID_PRODUCER_EPOCH
         assert await teller.end(True) == ErrorCode.PRODUCER_FENCED
 
-    play(scene)
+    play(scenario)
 
 
 def test_markers_wait_for_a_leader() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(replicas=(2,), partitions=2)
         teller = Teller(trio)
         assert await teller.init() == ErrorCode.NONE
@@ -203,20 +203,20 @@ def test_markers_wait_for_a_leader() -> None:
         await teller.until("CompleteAbort")
         assert open_in(trio) == []
 
-    play(scene)
+    play(scenario)
 
 
 def test_finished_transactions_leave_no_state() -> None:
     """Also on followers, which serve no read_committed consumers."""
 
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         teller = await begun(trio)
         for number in range(20):
             assert await teller.end(number % 2 == 0) == ErrorCode.NONE
             assert await teller.produce(0, b"x") == ErrorCode.NONE
         assert await teller.end(True) == ErrorCode.NONE
         await teller.until("CompleteCommit")
-        await asyncio.sleep(2)  # followers hear of the high watermark
+        await asyncio.sleep(2)  # followers get the high watermark
         for node in trio.nodes.values():
             assert node.broker is not None
             partition = node.broker.partitions.by_name(TOPIC, 0)
@@ -225,4 +225,4 @@ def test_finished_transactions_leave_no_state() -> None:
             assert (len(state._ongoing), len(state._unreplicated)) == (0, 0), node
             assert len(state.entries) == 1
 
-    play(scene)
+    play(scenario)

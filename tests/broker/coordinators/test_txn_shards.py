@@ -1,4 +1,4 @@
-"""Markers that a shard hands out, and those that others write into its log."""
+"""Markers that a shard sends, and markers that others write to its log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRODUCER = (7, 0)
 
 
 def notes_of(harness: Harness) -> list[Any]:
-    """Effects and ends from now on."""
+    """Record effects and ends from now on."""
     notes: list[Any] = []
     harness.settings.on_effects = lambda shard, markers: notes.extend(markers)
     harness.settings.on_ended = lambda shard: notes.append("ended")
@@ -43,14 +43,14 @@ def kinds(harness: Harness) -> list[str]:
 
 
 def test_markers_are_sent_when_their_decision_is_committed() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         notes = notes_of(harness)
         answer = harness.shard.submit(lambda *_: deciding("first"), str)
         await turns()
         assert notes == [] and not answer.done()
         harness.shard.event(lambda *_: deciding("second", records=()))
         await turns()
-        assert notes == [], "it may rest on what is not committed"
+        assert notes == [], "it may depend on uncommitted records"
         harness.fetched()
         assert await answer == "done"
         assert notes == ["first", "second"]
@@ -59,13 +59,13 @@ def test_markers_are_sent_when_their_decision_is_committed() -> None:
         harness.shard.end(ErrorCode.NOT_COORDINATOR)
         harness.fetched()
         await turns()
-        assert notes == ["first", "second", "ended"], "who decided it is not asked any more"
+        assert notes == ["first", "second", "ended"], "the shard that decided it has ended"
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_loaded_state_is_committed_before_its_markers_are_sent() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         harness.add(1)
         await turns()
         harness.shard.end(ErrorCode.NOT_COORDINATOR)
@@ -81,11 +81,11 @@ def test_loaded_state_is_committed_before_its_markers_are_sent() -> None:
         assert notes == ["half done"]
         notes.clear()
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_a_marker_is_appended_after_earlier_decisions() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         harness.add(5, producer=PRODUCER)
         harness.shard.append_marker(marker(), 7, True)
         harness.add(6)
@@ -94,12 +94,12 @@ def test_a_marker_is_appended_after_earlier_decisions() -> None:
         entry = harness.log.producer_state.entries[7]
         assert (entry.current_txn_first_offset, entry.coordinator_epoch) == (-1, 3)
 
-    play(scene)
+    play(scenario)
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_takes_effect_for_readers_when_it_is_committed(commit: bool) -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert harness.look() == 0
         harness.shard.machine.pending[7] = 5
         harness.shard.append_marker(marker(commit), 7, commit)
@@ -109,11 +109,11 @@ def test_a_marker_takes_effect_for_readers_when_it_is_committed(commit: bool) ->
         harness.fetched()
         assert await answer == (5 if commit else 0)
 
-    play(scene, followers=True)
+    play(scenario, followers=True)
 
 
 def test_a_shard_that_is_loading_finds_the_marker_in_its_log() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         await harness.add(5, producer=PRODUCER)
         harness.shard.end(ErrorCode.NOT_COORDINATOR)
         harness.shard = HostedShard(harness.partition, harness.settings)
@@ -122,11 +122,11 @@ def test_a_shard_that_is_loading_finds_the_marker_in_its_log() -> None:
         assert harness.look() == 5
         assert harness.shard.machine.pending == {}
 
-    play(scene)
+    play(scenario)
 
 
 def test_no_marker_overtakes_decisions_that_wait_for_disk_space() -> None:
-    async def scene(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         assert await harness.add(1) == 1
         harness.files.room_bytes = 0
         waiting = harness.add(5, producer=PRODUCER)
@@ -137,4 +137,4 @@ def test_no_marker_overtakes_decisions_that_wait_for_disk_space() -> None:
         harness.shard.append_marker(marker(), 7, True)
         assert kinds(harness) == ["data", "data", "marker"]
 
-    play(scene)
+    play(scenario)

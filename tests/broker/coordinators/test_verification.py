@@ -24,7 +24,7 @@ HERE, THERE = 1, 2
 
 
 class Peers:
-    """The other broker: answers what `codes` says of an id, NONE for the others."""
+    """The other broker: responds with the codes in `codes`, NONE for other ids."""
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []

@@ -19,7 +19,7 @@ from ottla.quorum.raft.voters import Endpoint
 
 
 class OtherController:
-    """Stands in for ControllerHost: another node runs the controller."""
+    """Fake ControllerHost: another node runs the controller."""
 
     def __init__(self) -> None:
         self.active = None

@@ -1,4 +1,4 @@
-"""Several nodes on loopback sockets: shared metadata while nodes are killed, restarted or lag behind."""
+"""Several nodes on loopback sockets: shared metadata while nodes are killed, restarted or lag."""
 
 from __future__ import annotations
 
@@ -117,11 +117,11 @@ class Nodes:
         return set(self.up[node_id].metadata.image.topics_by_name)
 
 
-def run(nodes: Nodes, scene: Callable[[], Awaitable[None]], first: list[int] | None = None) -> None:
+def run(nodes: Nodes, scenario: Callable[[], Awaitable[None]], first: list[int] | None = None) -> None:
     async def main() -> None:
         try:
             await asyncio.wait_for(nodes.start(*(range(len(nodes.roles)) if first is None else first)), 20)
-            await asyncio.wait_for(scene(), 60)
+            await asyncio.wait_for(scenario(), 60)
             assert nodes.fatal == []
             await asyncio.wait_for(nodes.stop(), 20)
         finally:
@@ -165,7 +165,7 @@ COMBINED = ["broker,controller"] * 3
 def test_every_node_accepts_requests_and_describes_the_quorum(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, COMBINED)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         for node_id, broker in nodes.up.items():
             assert await created(broker.port, f"t{node_id}")
         await nodes.same_metadata()
@@ -183,20 +183,20 @@ def test_every_node_accepts_requests_and_describes_the_quorum(tmp_path: Any) -> 
         codes = [(await ask(port, describe())).error_code for port in nodes.ports]
         assert codes.count(ErrorCode.NONE) == 1
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_an_inactive_controller_refuses_requests(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, COMBINED)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         leader = await nodes.leader()
         for node_id in nodes.up:
             answer = await ask(nodes.ports[node_id], create(f"t{node_id}"))
             expected = ErrorCode.NONE if node_id == leader else ErrorCode.NOT_CONTROLLER
             assert answer.topics[0].error_code == expected
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
@@ -212,7 +212,7 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
                 accepted.add(f"t{number}")
             await asyncio.sleep(0.002)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         stop = asyncio.Event()
         writers = [asyncio.ensure_future(write(stop))]
         for _ in range(4):
@@ -237,7 +237,7 @@ def test_no_accepted_change_is_lost_when_controllers_die(tmp_path: Any) -> None:
         assert images[0] == images[1] == images[2]
         assert accepted <= set(images[0])
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 @pytest.mark.parametrize("role", ["voter", "observer"])
@@ -249,7 +249,7 @@ def test_a_node_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
         metadata_max_retention_bytes="1",
     )
 
-    async def scene() -> None:
+    async def scenario() -> None:
         assert await created(nodes.up[0].port, "first")
         await nodes.same_metadata()
         leader = await nodes.leader()
@@ -276,13 +276,13 @@ def test_a_node_far_behind_gets_a_snapshot(tmp_path: Any, role: str) -> None:
         await nodes.same_metadata()
         assert nodes.topics(behind) == nodes.topics(leader)
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_controllers_without_brokers_and_brokers_without_controllers(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, ["controller"] * 3 + ["broker"] * 2)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         leader = await nodes.leader()
         assert leader < 3
         assert sorted(nodes.up[leader].metadata.image.brokers) == [3, 4]
@@ -300,13 +300,13 @@ def test_controllers_without_brokers_and_brokers_without_controllers(tmp_path: A
         assert all("after" in nodes.topics(node_id) for node_id in nodes.up)
         await nodes.start(leader)
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_a_minority_decides_nothing(tmp_path: Any) -> None:
     nodes = Nodes(tmp_path, COMBINED, controller_quorum_fetch_timeout_ms="600")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         assert await created(nodes.up[0].port, "before")
         await nodes.same_metadata()
         leader = await nodes.leader()
@@ -325,21 +325,21 @@ def test_a_minority_decides_nothing(tmp_path: Any) -> None:
         assert {"before", "after"} <= nodes.topics(leader)
         await nodes.start(others[1])
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_a_cluster_starts_quickly(tmp_path: Any) -> None:
     """The voters do not wait for an election timeout, neither at the first start nor at a restart."""
     nodes = Nodes(tmp_path, COMBINED, controller_quorum_election_timeout_ms="4000")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         await nodes.stop()
         began = loop.time()
         await nodes.start(0, 1, 2)
         assert loop.time() - began < 3
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 # -- dynamic voters
@@ -389,7 +389,7 @@ class DynamicNodes(Nodes):
 
 
 async def change_voters(port: int, message: Message) -> Any:
-    """The first response that does not ask for a retry."""
+    """The first response that is not retriable."""
     while True:
         answer = await ask(port, message, timeout_ms=20_000)
         if answer.error_code != ErrorCode.REQUEST_TIMED_OUT:
@@ -402,7 +402,7 @@ def test_voters_are_added_and_removed(tmp_path: Any) -> None:
     for node_id in range(3):
         nodes.format(node_id)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         port = nodes.up[2].port
         assert await created(port, "alone")
         for node_id in (1, 2):
@@ -433,7 +433,7 @@ def test_voters_are_added_and_removed(tmp_path: Any) -> None:
         await nodes.same_metadata()
         assert {"alone", "without-the-first", "from-an-observer"} == nodes.topics(leader)
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
@@ -445,7 +445,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
     )
     nodes.format(0)  # the others only need their cluster.id
 
-    async def scene() -> None:
+    async def scenario() -> None:
         for node_id in (1, 2):
             assert (await change_voters(nodes.up[0].port, nodes.add(node_id))).error_code == ErrorCode.NONE
         await nodes.voters_are(0, 1, 2)
@@ -460,7 +460,7 @@ def test_voters_survive_snapshots_and_restarts(tmp_path: Any) -> None:
         await nodes.same_metadata()
         assert [len(nodes.topics(node_id)) for node_id in nodes.up] == [30] * 3
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_voters_that_start_together(tmp_path: Any) -> None:
@@ -473,19 +473,19 @@ def test_voters_that_start_together(tmp_path: Any) -> None:
         )
         formatter.with_voters(parse_initial_controllers(listed, "CONTROLLER"), 0)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await nodes.voters_are(0, 1, 2)
         assert {broker.quorum_node.raft.machine.kraft_version for broker in nodes.up.values()} == {1}
         assert await created(nodes.up[3].port, "t")
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_controllers_join_the_voters_automatically(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, COMBINED, controller_quorum_auto_join_enable="true")
     nodes.format(0)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await nodes.voters_are(0, 1, 2)
         # A voter that lost its disk comes back with a new directory, which replaces the old one.
         leader = await nodes.leader()
@@ -501,14 +501,14 @@ def test_controllers_join_the_voters_automatically(tmp_path: Any) -> None:
             lambda: all(each.voters.has(lost, new) and len(each.voters) == 3 for each in machines)
         )
 
-    run(nodes, scene)
+    run(nodes, scenario)
 
 
 def test_a_voter_that_moves_updates_its_address(tmp_path: Any) -> None:
     nodes = DynamicNodes(tmp_path, COMBINED)
     nodes.format(0)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         for node_id in (1, 2):
             assert (await change_voters(nodes.up[0].port, nodes.add(node_id))).error_code == ErrorCode.NONE
         leader = await nodes.leader()
@@ -523,4 +523,4 @@ def test_a_voter_that_moves_updates_its_address(tmp_path: Any) -> None:
             )
         )
 
-    run(nodes, scene)
+    run(nodes, scenario)

@@ -117,7 +117,7 @@ def topic(name: str) -> Message:
     return TopicRecord(name=name, topic_id=name.encode().ljust(16, b"."))
 
 
-def run(tmp_path: Any, scene: Callable[[list[Node], VoterSet], Awaitable[None]]) -> None:
+def run(tmp_path: Any, scenario: Callable[[list[Node], VoterSet], Awaitable[None]]) -> None:
     async def main() -> None:
         nodes = [Node(n, f"{tmp_path}/{n}") for n in (1, 2, 3)]
         for node in nodes:
@@ -129,7 +129,7 @@ def run(tmp_path: Any, scene: Callable[[list[Node], VoterSet], Awaitable[None]])
         for node in nodes:
             node.start(voters)
         try:
-            await asyncio.wait_for(scene(nodes, voters), 40)
+            await asyncio.wait_for(scenario(nodes, voters), 40)
         finally:
             for node in nodes:
                 await node.driver.stop()
@@ -162,22 +162,22 @@ async def append(nodes: list[Node], name: str) -> None:
             continue
         if await settled(node, offset) and name in node.names:
             return
-    raise AssertionError("nobody could append")
+    raise AssertionError("no node could append")
 
 
 def test_one_node_leads_and_all_apply_the_same(tmp_path: Any) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         names = [f"t{n}" for n in range(50)]
         for name in names:
             await append(nodes, name)
         await wait_until_async(lambda: all(node.names == names for node in nodes))
         assert sum(node.leading is not None for node in nodes) == 1
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Any) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         for name in ("a", "b"):
             await append(nodes, name)
         first = await leader_of(nodes)
@@ -190,11 +190,11 @@ def test_a_dead_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Any) -
         await append(nodes, "e")
         await wait_until_async(lambda: all(node.names == ["a", "b", "c", "d", "e"] for node in nodes))
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_rolling_crashes_lose_nothing_that_was_committed(tmp_path: Any) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         done: list[str] = []
         for turn in range(4):
             victim = nodes[turn % 3]
@@ -211,11 +211,11 @@ def test_rolling_crashes_lose_nothing_that_was_committed(tmp_path: Any) -> None:
             # A name may occur twice if the first attempt was committed after its leader was killed.
             assert list(dict.fromkeys(node.names)) == [*done, "end"]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_minority_commits_nothing(tmp_path: Any) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
         for node in nodes:
@@ -224,16 +224,16 @@ def test_a_minority_commits_nothing(tmp_path: Any) -> None:
         epoch = leader.leading
         assert epoch is not None
         leader.driver.append([topic("lost")], epoch)
-        await wait_until_async(lambda: leader.leading is None)  # check-quorum: it resigns by itself
+        await wait_until_async(lambda: leader.leading is None)  # check-quorum: it resigns
         assert "lost" not in leader.names
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_follower_whose_disk_is_full_waits_for_space(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
         follower = next(node for node in nodes if node is not leader)
@@ -255,11 +255,11 @@ def test_a_follower_whose_disk_is_full_waits_for_space(
         assert not follower.fatal
         assert follower.names == ["a", "b", "c"]
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_vote_is_not_granted_on_a_full_disk(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
         others = [node for node in nodes if node is not leader]
@@ -279,11 +279,11 @@ def test_a_vote_is_not_granted_on_a_full_disk(tmp_path: Any, monkeypatch: pytest
         await append(others, "b")
         assert not any(node.fatal for node in others)
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_a_leader_that_waits_for_space_accepts_no_records(tmp_path: Any) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
         end_offset = leader.driver.log.end_offset
@@ -293,7 +293,7 @@ def test_a_leader_that_waits_for_space_accepts_no_records(tmp_path: Any) -> None
         assert leader.driver.log.end_offset == end_offset
         leader.driver._full_disk = None
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_leader_that_waits_for_space_accepts_no_records(tmp_path: Any) -> None
 def test_a_failed_quorum_ends_the_node(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
 
@@ -314,11 +314,11 @@ def test_a_failed_quorum_ends_the_node(
         leader.driver.append([topic("b")], leader.leading)
         await wait_until_async(lambda: leader.fatal == [error])
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)
 
 
 def test_stop_waits_for_running_writes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(nodes: list[Node], voters: VoterSet) -> None:
+    async def scenario(nodes: list[Node], voters: VoterSet) -> None:
         await append(nodes, "a")
         leader = await leader_of(nodes)
         began, ended = threading.Event(), threading.Event()
@@ -334,4 +334,4 @@ def test_stop_waits_for_running_writes(tmp_path: Any, monkeypatch: pytest.Monkey
         await leader.driver.stop()
         assert ended.is_set()
 
-    run(tmp_path, scene)
+    run(tmp_path, scenario)

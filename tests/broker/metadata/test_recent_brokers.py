@@ -1,4 +1,4 @@
-"""Brokers that were fenced a moment ago stay listed for a while, unless clients would wait for them."""
+"""Recently fenced brokers stay listed for a while, unless clients would wait for them."""
 
 from __future__ import annotations
 

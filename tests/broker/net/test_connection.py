@@ -119,7 +119,7 @@ def test_responses_keep_the_order_of_requests() -> None:
             writer.write(b"".join(request_frame(n) for n in range(6)))
             while len(dispatcher.seen) < 6:
                 await asyncio.sleep(0.001)
-            for n in (4, 2, 0):  # finished in the wrong order on purpose
+            for n in (4, 2, 0):  # completed out of order on purpose
                 futures[n].set_result(answer())
             assert [await next_correlation_id(reader) for _ in range(6)] == list(range(6))
 

@@ -1,4 +1,4 @@
-"""A client so slow that its file was removed: the connection is closed, and the client retries."""
+"""The file is removed while a slow client reads it: the connection is closed, and the client retries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_transport_sender(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nbytes", [100, JOIN_MAX_BYTES, SENDFILE_MIN_BYTES])
 def test_socket_sender(tmp_path: Path, nbytes: int) -> None:
-    async def scene() -> list[OSError]:
+    async def scenario() -> list[OSError]:
         here, there = socket.socketpair()
         errors: list[OSError] = []
         sender = SocketSender(asyncio.get_running_loop(), here.fileno(), lambda: None, errors.append)
@@ -53,4 +53,4 @@ def test_socket_sender(tmp_path: Path, nbytes: int) -> None:
         there.close()
         return errors
 
-    assert ["gone" in str(error) for error in asyncio.run(scene())] == [True]
+    assert ["gone" in str(error) for error in asyncio.run(scenario())] == [True]

@@ -26,14 +26,14 @@ NOW = 1_700_000_000_000
 
 
 class NoEvents:
-    """Stands in for the replica manager."""
+    """Fake replica manager."""
 
     def isr_change_wanted(self, partition: Partition) -> None: ...
 
     def follower_may_fetch(self, partition: Partition) -> None: ...
 
 
-def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Awaitable[None]]) -> None:
+def with_leader(directory: Path, scenario: Callable[[Partition, LeaderState], Awaitable[None]]) -> None:
     async def main() -> None:
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
@@ -55,7 +55,7 @@ def with_leader(directory: Path, scene: Callable[[Partition, LeaderState], Await
         )
         partition.make_leader(1, 0, leader)
         try:
-            await scene(partition, leader)
+            await scenario(partition, leader)
         finally:
             executor.shutdown()
             log.abandon()
@@ -79,7 +79,7 @@ def committed(partition: Partition, end_offset: int, *, local: bool = False) -> 
 
 
 def test_each_waiter_completes_with_its_own_offset(tmp_path: Path) -> None:
-    async def scene(partition: Partition, leader: LeaderState) -> None:
+    async def scenario(partition: Partition, leader: LeaderState) -> None:
         for _ in range(3):
             append(partition)
         waiting = [committed(partition, offset) for offset in (1, 2, 3)]
@@ -90,11 +90,11 @@ def test_each_waiter_completes_with_its_own_offset(tmp_path: Path) -> None:
         fetched(partition, leader, 3)
         assert waiting[2] is not None and waiting[2].done()
 
-    with_leader(tmp_path, scene)
+    with_leader(tmp_path, scenario)
 
 
 def test_waiters_fail_when_leadership_ends(tmp_path: Path) -> None:
-    async def scene(partition: Partition, leader: LeaderState) -> None:
+    async def scenario(partition: Partition, leader: LeaderState) -> None:
         append(partition)
         waiting = committed(partition, 1)
         assert waiting is not None
@@ -104,11 +104,11 @@ def test_waiters_fail_when_leadership_ends(tmp_path: Path) -> None:
         assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert not partition.is_leader
 
-    with_leader(tmp_path, scene)
+    with_leader(tmp_path, scenario)
 
 
 def test_waiters_fail_when_the_isr_shrinks_after_the_append(tmp_path: Path) -> None:
-    async def scene(partition: Partition, leader: LeaderState) -> None:
+    async def scenario(partition: Partition, leader: LeaderState) -> None:
         append(partition)
         waiting = committed(partition, 1)
         assert waiting is not None
@@ -119,11 +119,11 @@ def test_waiters_fail_when_the_isr_shrinks_after_the_append(tmp_path: Path) -> N
             waiting.result()
         assert error.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    with_leader(tmp_path, scene)
+    with_leader(tmp_path, scenario)
 
 
 def test_followers_are_woken_by_appends_and_consumers_by_commits(tmp_path: Path) -> None:
-    async def scene(partition: Partition, leader: LeaderState) -> None:
+    async def scenario(partition: Partition, leader: LeaderState) -> None:
         woken: list[str] = []
         partition.watch(lambda: woken.append("consumer"))
         partition.watch_log(lambda: woken.append("follower"))
@@ -132,4 +132,4 @@ def test_followers_are_woken_by_appends_and_consumers_by_commits(tmp_path: Path)
         fetched(partition, leader, 1)
         assert woken == ["follower", "consumer", "follower"]
 
-    with_leader(tmp_path, scene)
+    with_leader(tmp_path, scenario)

@@ -20,7 +20,7 @@ def told(trio: Trio, node_id: int, index: int) -> bytes:
 
 
 def test_a_lost_directory_affects_only_its_leaders() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(partitions=4)
         await trio.until(
             lambda: all(
@@ -45,4 +45,4 @@ def test_a_lost_directory_affects_only_its_leaders() -> None:
         partitions = trio.broker(2).metadata.image.topics_by_name[TOPIC].partitions
         assert all((LEADER in partitions[index].isr) == (index not in here) for index in range(4))
 
-    play(scene, {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/data/one"})
+    play(scenario, {"log.dirs": "/data/one,/data/two", "metadata.log.dir": "/data/one"})

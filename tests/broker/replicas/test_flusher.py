@@ -47,7 +47,7 @@ def batch() -> memoryview:
 
 
 def run_with_partition(
-    directory: object, overrides: dict[str, str], scene: Callable[[Partition, SlowDisk], Awaitable[None]]
+    directory: object, overrides: dict[str, str], scenario: Callable[[Partition, SlowDisk], Awaitable[None]]
 ) -> None:
     async def main() -> None:
         disk = SlowDisk()
@@ -58,7 +58,7 @@ def run_with_partition(
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, events)
         partition.make_leader(1, 0, None)
         try:
-            await asyncio.wait_for(scene(partition, disk), 10)
+            await asyncio.wait_for(scenario(partition, disk), 10)
         finally:
             disk.gate.release(100)
             disk.shutdown()
@@ -68,15 +68,15 @@ def run_with_partition(
 
 
 def test_without_a_flush_policy_records_are_committed_at_once(tmp_path: object) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         assert partition.high_watermark == 1 and disk.jobs == 0
 
-    run_with_partition(tmp_path, {}, scene)
+    run_with_partition(tmp_path, {}, scenario)
 
 
 def test_flush_messages_delays_the_commit_until_the_sync(tmp_path: object) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         committed = asyncio.get_running_loop().create_future()
         assert partition.when_committed(1, committed)
@@ -86,11 +86,11 @@ def test_flush_messages_delays_the_commit_until_the_sync(tmp_path: object) -> No
         await committed
         assert partition.high_watermark == 1 and partition.log.recovery_point == 1
 
-    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scenario)
 
 
 def test_appends_during_a_flush_share_the_next_one(tmp_path: object) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         await wait_until_async(lambda: disk.jobs == 1)
         for _ in range(50):
@@ -101,11 +101,11 @@ def test_appends_during_a_flush_share_the_next_one(tmp_path: object) -> None:
         await committed
         assert disk.jobs == 2 and partition.log.recovery_point == 51
 
-    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scenario)
 
 
 def test_records_below_the_threshold_are_committed_after_an_earlier_flush(tmp_path: object) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         for _ in range(3):
             partition.append(batch(), NOW)
         await wait_until_async(lambda: disk.jobs == 1)
@@ -115,23 +115,23 @@ def test_records_below_the_threshold_are_committed_after_an_earlier_flush(tmp_pa
         disk.gate.release()
         await wait_until_async(lambda: partition.high_watermark == 4)
 
-    run_with_partition(tmp_path, {"flush.messages": "3"}, scene)
+    run_with_partition(tmp_path, {"flush.messages": "3"}, scenario)
 
 
 def test_flush_ms_flushes_in_the_background(tmp_path: object) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         partition.append(batch(), NOW)
         assert partition.high_watermark == 1
         disk.gate.release()
         await wait_until_async(lambda: partition.log.recovery_point == 1)
 
-    run_with_partition(tmp_path, {"flush.ms": "10"}, scene)
+    run_with_partition(tmp_path, {"flush.ms": "10"}, scenario)
 
 
 def test_a_failed_sync_fails_the_acknowledgement(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(partition: Partition, disk: SlowDisk) -> None:
+    async def scenario(partition: Partition, disk: SlowDisk) -> None:
         from ottla.storage.log.flush_job import FlushJob
 
         def fail(job: FlushJob) -> None:
@@ -146,5 +146,5 @@ def test_a_failed_sync_fails_the_acknowledgement(
             await committed
         assert partition.high_watermark == 0
 
-    run_with_partition(tmp_path, {"flush.messages": "1"}, scene)
+    run_with_partition(tmp_path, {"flush.messages": "1"}, scenario)
     assert any("flush failed" in record.getMessage() for record in caplog.records)

@@ -57,7 +57,7 @@ async def fill(trio: Trio, mebibytes: int) -> None:
 
 
 def test_a_reassigned_partition_leaves_nothing_on_the_old_broker() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         for number in range(5):
             await trio.produce(f"v{number}")
@@ -73,11 +73,11 @@ def test_a_reassigned_partition_leaves_nothing_on_the_old_broker() -> None:
         assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert data.current_leader.leader_id == LEADER
 
-    play(scene)
+    play(scenario)
 
 
 def test_the_replication_factor_goes_to_two_and_back() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(replicas=(LEADER,))
         await trio.produce("alone")
         assert trio.partition(LEADER).leader is None
@@ -91,11 +91,11 @@ def test_the_replication_factor_goes_to_two_and_back() -> None:
         answer = await trio.produce("alone again")
         assert not answer.error_code and trio.partition(LEADER).high_watermark == 3
 
-    play(scene)
+    play(scenario)
 
 
 def test_the_leader_is_reassigned() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
         await reassign(trio, OTHER, FOLLOWER)
@@ -105,7 +105,7 @@ def test_the_leader_is_reassigned() -> None:
         assert not (await trio.produce("second", leader_id)).error_code
         assert trio.values(OTHER) == trio.values(FOLLOWER) == ["first", "second"]
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_throttled_reassignment_is_slow_and_delays_no_other_partition() -> None:
@@ -113,7 +113,7 @@ def test_a_throttled_reassignment_is_slow_and_delays_no_other_partition() -> Non
     lists = {"leader_replication_throttled_replicas": "0:1", "follower_replication_throttled_replicas": "0:3"}
     for which in ("leader", "follower"):
 
-        async def scene(trio: Trio, which: str = which) -> None:
+        async def scenario(trio: Trio, which: str = which) -> None:
             await trio.create(SAFE, replicas=(LEADER, FOLLOWER))
             await fill(trio, 4)
             for node in (LEADER, OTHER):
@@ -125,17 +125,17 @@ def test_a_throttled_reassignment_is_slow_and_delays_no_other_partition() -> Non
             await reassign(trio, LEADER, FOLLOWER, OTHER)
             await asyncio.sleep(5)
             at_once = trio.world.loop.time()
-            assert not (await trio.produce("not held up")).error_code
+            assert not (await trio.produce("not delayed")).error_code
             assert trio.world.loop.time() - at_once < 1
             await trio.until(lambda: trio.isr() == {LEADER, FOLLOWER, OTHER}, 100)
             # The quota of eleven seconds may be used at once; the rest of 4 MiB waits for the window to move.
             assert 15 < trio.world.loop.time() - began < 60
 
-        play(scene)
+        play(scenario)
 
 
 def test_consumers_are_redirected_to_the_replica_in_their_rack() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(3):
             await trio.produce(f"v{number}")
@@ -149,11 +149,11 @@ def test_consumers_are_redirected_to_the_replica_in_their_rack() -> None:
             assert data.preferred_read_replica == -1 and data.records
         assert (await trio.fetch(OTHER, 99)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    play(scene, BY_RACK)
+    play(scenario, BY_RACK)
 
 
 def test_consumers_are_not_redirected_to_a_replica_that_has_just_died() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         await trio.until(lambda: trio.partition(OTHER).high_watermark == 1)
@@ -164,11 +164,11 @@ def test_consumers_are_not_redirected_to_a_replica_that_has_just_died() -> None:
         data = await trio.fetch(LEADER, rack="rack3")
         assert data.preferred_read_replica == -1 and data.records
 
-    play(scene, BY_RACK)
+    play(scenario, BY_RACK)
 
 
 def test_a_consumer_of_a_follower_gets_new_records_soon() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         await trio.until(lambda: trio.partition(OTHER).high_watermark == 1)
@@ -179,11 +179,11 @@ def test_a_consumer_of_a_follower_gets_new_records_soon() -> None:
         data = await waiting
         assert data.records and trio.world.loop.time() - began < 0.2
 
-    play(scene)
+    play(scenario)
 
 
 def test_delete_records_responds_when_every_live_replica_has_deleted() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(10):
             await trio.produce(f"v{number}")
@@ -203,11 +203,11 @@ def test_delete_records_responds_when_every_live_replica_has_deleted() -> None:
         trio.world.network.heal()
         assert await delete(-1) == (0, 10)
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_fetch_of_an_unknown_replica_is_refused() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE, replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
         leader = trio.partition(LEADER).leader
@@ -232,11 +232,11 @@ def test_a_fetch_of_an_unknown_replica_is_refused() -> None:
         assert stale.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH, "an incarnation that has been replaced"
         assert set(leader.followers) == {FOLLOWER}
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(replicas=(LEADER, FOLLOWER))
         for number in range(3):
             await trio.produce(f"v{number}")
@@ -253,4 +253,4 @@ def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
         log = trio.partition(FOLLOWER).log
         assert (log.log_start_offset, log.log_end_offset) == (6, 8)
 
-    play(scene)
+    play(scenario)

@@ -26,7 +26,7 @@ LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}
 
 
 def test_acks_all_means_every_in_sync_replica_has_the_records() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(20):
             answer = await trio.produce(f"v{number}")
@@ -37,11 +37,11 @@ def test_acks_all_means_every_in_sync_replica_has_the_records() -> None:
         assert not trio.broker(LEADER).replicas.under_replicated
         assert [trio.broker(node).replicas.leader_count for node in trio.nodes] == [1, 0, 0]
 
-    play(scene)
+    play(scenario)
 
 
 def test_acks_1_does_not_wait_for_followers() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         for node in (FOLLOWER, OTHER):
@@ -54,11 +54,11 @@ def test_acks_1_does_not_wait_for_followers() -> None:
         trio.world.network.heal()
         await trio.until(lambda: trio.partition(LEADER).high_watermark == 3)
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_lagging_follower_leaves_the_isr_and_rejoins() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         trio.world.network.block("node2", "node1")
@@ -74,11 +74,11 @@ def test_a_lagging_follower_leaves_the_isr_and_rejoins() -> None:
         assert trio.values(FOLLOWER) == ["first", "second"]
         assert trio.broker(LEADER).replicas.isr_expands == 1
 
-    play(scene, LAG)
+    play(scenario, LAG)
 
 
 def test_writes_are_refused_below_min_isr_and_resume() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE, replicas=(LEADER, FOLLOWER))
         await trio.produce("first")
         trio.nodes[FOLLOWER].kill()
@@ -93,11 +93,11 @@ def test_writes_are_refused_below_min_isr_and_resume() -> None:
         assert not (await trio.produce("second")).error_code
         assert trio.values(FOLLOWER) == ["first", "leader alone", "second"]
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_partitioned_leader_truncates_uncommitted_records() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         for number in range(3):
             await trio.produce(f"kept{number}")
@@ -121,11 +121,11 @@ def test_a_partitioned_leader_truncates_uncommitted_records() -> None:
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert answer.current_leader.leader_id == FOLLOWER
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_full_disk_only_delays_a_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("kept")
         for node in ("node2", "node3"):
@@ -149,11 +149,11 @@ def test_a_full_disk_only_delays_a_truncation(monkeypatch: pytest.MonkeyPatch) -
         await trio.until(lambda: trio.isr(FOLLOWER) == {LEADER, FOLLOWER, OTHER})
         assert refused == [1, 1, 1]
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_killed_leader_is_replaced_soon() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         await asyncio.sleep(3)
@@ -167,11 +167,11 @@ def test_a_killed_leader_is_replaced_soon() -> None:
         await trio.until(lambda: trio.isr(FOLLOWER) == {LEADER, FOLLOWER, OTHER})
         assert trio.values(LEADER) == ["first", "second"]
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_new_leader_answers_no_offsets_before_its_high_watermark_is_settled() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         await trio.produce("first")
         partition = trio.partition(LEADER)
@@ -193,14 +193,14 @@ def test_a_new_leader_answers_no_offsets_before_its_high_watermark_is_settled() 
         assert await list_offsets(earliest) == (0, 0)
         assert await list_offsets(latest, FOLLOWER) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
-    play(scene)
+    play(scenario)
 
 
 def test_a_new_leader_reports_no_stable_offset_before_a_readers_position() -> None:
     """A marker that the new leader does not know to be committed leaves its transaction open there, and a
     reader that has read past it must not see the stable offset go back."""
 
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(SAFE)
         partition = trio.partition(LEADER)
         leader = partition.leader
@@ -222,11 +222,11 @@ def test_a_new_leader_reports_no_stable_offset_before_a_readers_position() -> No
         assert not (await trio.fetch(LEADER, 1)).error_code
         assert not (await trio.fetch(LEADER, 0, read_committed=True)).error_code
 
-    play(scene)
+    play(scenario)
 
 
 def test_followers_sync_before_they_acknowledge_with_flush_messages() -> None:
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create({**SAFE, "flush.messages": "1"})
         for number in range(10):
             assert not (await trio.produce(f"v{number}")).error_code
@@ -238,7 +238,7 @@ def test_followers_sync_before_they_acknowledge_with_flush_messages() -> None:
         await trio.until(lambda: trio.leader_id() >= 0)
         assert trio.values(trio.leader_id()) == [f"v{number}" for number in range(10)]
 
-    play(scene)
+    play(scenario)
 
 
 def test_idle_partitions_are_not_in_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_idle_partitions_are_not_in_fetches(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(FollowerFetch, "_examine", noted)
 
-    async def scene(trio: Trio) -> None:
+    async def scenario(trio: Trio) -> None:
         await trio.create(partitions=50)
         await asyncio.sleep(5)
         assert looked_at
@@ -271,4 +271,4 @@ def test_idle_partitions_are_not_in_fetches(monkeypatch: pytest.MonkeyPatch) -> 
         assert not looked_at
         assert trio.isr() == {LEADER, FOLLOWER, OTHER}
 
-    play(scene, {"replica.lag.time.max.ms": "1000"})
+    play(scenario, {"replica.lag.time.max.ms": "1000"})

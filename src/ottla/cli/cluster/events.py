@@ -37,7 +37,7 @@ class Events:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
 
-    def tell(self, event: str, text: str, **details: object) -> None:
+    def emit(self, event: str, text: str, **details: object) -> None:
         line = json.dumps({"event": event, **details}, ensure_ascii=False) if self._as_json else text
         self._print(line)
 
@@ -46,7 +46,7 @@ class Events:
         tail = [] if was_ready else log_tail(log_path)
         how = how_it_ended(code)
         text = f"broker {node_id} died ({how}), {then}; its log: {log_path}"
-        self.tell(
+        self.emit(
             "died", text, broker=node_id, exit_code=code, how=how, then=then, log=log_path, log_tail=tail
         )
         if not self._as_json:

@@ -85,7 +85,7 @@ class Supervisor:
         stopped = "stopped" if self._stopping.is_set() else "no broker is running: the cluster has ended"
         if not self._stopping.is_set():
             self._exit_code = EXIT_FAILED
-        self._events.tell("stopped", stopped, exit_code=self._exit_code)
+        self._events.emit("stopped", stopped, exit_code=self._exit_code)
         return self._exit_code
 
     def _announce_start(self) -> None:
@@ -93,7 +93,7 @@ class Supervisor:
         voters = voter_count(count)
         voting = "all of them voters" if voters == count else f"voters 0 to {voters - 1}"
         brokers = f"{count} brokers (0 to {count - 1}, {voting})" if count > 1 else "1 broker"
-        self._events.tell(
+        self._events.emit(
             "starting",
             f"starting {brokers}, cluster {self._directory.cluster_id}, data in {self._directory.path}",
             brokers=count,
@@ -114,14 +114,14 @@ class Supervisor:
             except OSError as error:
                 # For example a full disk or too many processes: the others continue, and this one is retried.
                 text = f"broker {one.node_id} cannot be started: {error}"
-                self._events.tell("broker-failed", text, broker=one.node_id, error=str(error))
+                self._events.emit("broker-failed", text, broker=one.node_id, error=str(error))
                 code, was_ready = EXIT_FAILED, False
             if self._stopping.is_set():
                 if code != 0 and self._exit_code == EXIT_OK:  # otherwise the reason of the stop is reported
                     self._exit_code = EXIT_FAILED
                 how = "stopped" if code == 0 else how_it_ended(code)
                 text = f"broker {one.node_id} {how}"
-                self._events.tell("broker-stopped", text, broker=one.node_id, exit_code=code)
+                self._events.emit("broker-stopped", text, broker=one.node_id, exit_code=code)
                 return
             # A retry does not fix invalid arguments.
             hopeless = code == EXIT_USAGE and not was_ready
@@ -157,7 +157,7 @@ class Supervisor:
             )
         one.process = process
         text = f"broker {one.node_id} starting (pid {process.pid}, log in {log_path})"
-        self._events.tell("broker-starting", text, broker=one.node_id, pid=process.pid, log=log_path)
+        self._events.emit("broker-starting", text, broker=one.node_id, pid=process.pid, log=log_path)
         if self._stopping.is_set():
             process.terminate()
         was_ready = False
@@ -173,13 +173,13 @@ class Supervisor:
         return code, was_ready
 
     def _announce_ready(self, one: Supervised, address: str) -> None:
-        self._events.tell(
+        self._events.emit(
             "broker-ready", f"broker {one.node_id} ready on {address}", broker=one.node_id, address=address
         )
         if all(other.ready for other in self._supervised) and not self._stopping.is_set():
             count = len(self._supervised)
             noun = "broker" if count == 1 else "brokers"
-            self._events.tell(
+            self._events.emit(
                 "ready",
                 f"ready: {count} {noun}, bootstrap.servers={self.bootstrap_servers}",
                 brokers=count,
@@ -202,7 +202,7 @@ class Supervisor:
             ids = ", ".join(str(one.node_id) for one in late)
             log_path = self._directory.log_path(late[0].node_id)
             text = f"still waiting for broker {ids} after {STILL_WAITING_S:g} s; see {log_path}"
-            self._events.tell("waiting", text, brokers=[one.node_id for one in late])
+            self._events.emit("waiting", text, brokers=[one.node_id for one in late])
 
     # -- the end
 
@@ -214,7 +214,7 @@ class Supervisor:
     async def _stop_on_signal(self) -> None:
         await self._stopping.wait()
         running = [one.process for one in self._supervised if one.process is not None]
-        self._events.tell("stopping", f"stopping {len(running)} of {len(self._supervised)} brokers")
+        self._events.emit("stopping", f"stopping {len(running)} of {len(self._supervised)} brokers")
         for process in running:
             if process.returncode is None:
                 process.terminate()
@@ -228,7 +228,7 @@ class Supervisor:
             process = one.process
             if process is not None and process.returncode is None and not one.killed:
                 one.killed = True
-                self._events.tell(
+                self._events.emit(
                     "killing", f"broker {one.node_id}: {why}, killing it", broker=one.node_id, why=why
                 )
                 process.kill()

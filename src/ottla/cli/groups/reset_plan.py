@@ -49,7 +49,6 @@ async def plan_reset(
     committed ones.
 
     Raises ClientError if there is nothing to reset, or a partition is not available.
-
     """
     committed = {key: row.offset for key, row in (await admin.group_offsets(group_id)).items()}
     keys = await _chosen(admin, committed, topics)

@@ -40,8 +40,8 @@ def run_file(pipeline: Pipeline, *, once: bool, as_json: bool) -> int:
     if problems.errors:
         return EXIT_FAILED
     for topic in created:
-        view.tell("topic-created", f"created topic {topic}", topic=topic)
-    view.tell("starting", f"starting Spark ({pipeline.options.master})", master=pipeline.options.master)
+        view.emit("topic-created", f"created topic {topic}", topic=topic)
+    view.emit("starting", f"starting Spark ({pipeline.options.master})", master=pipeline.options.master)
     spark = quiet_spark(pipeline, as_json=as_json)
     try:
         return run_in(spark, pipeline, view, once=once)
@@ -58,17 +58,17 @@ def run_in(spark: SparkSession, pipeline: Pipeline, view: View, *, once: bool) -
 
     running = RunningPipeline(spark, pipeline, once=once, on_rows=view.rows)
 
-    def asked() -> None:
-        view.tell("stopping", "stopping after the running batches")
+    def request_stop() -> None:
+        view.emit("stopping", "stopping after the running batches")
         running.request_stop()
 
-    with stopped_by_signals(asked):
+    with stopped_by_signals(request_stop):
         try:
             with view:
                 view.progress(list(running.progress.values()))
                 running.start(view.progress)
                 names = [plan.name for plan in running.plans]
-                view.tell("started", f"{len(names)} queries running; Ctrl-C stops them", queries=names)
+                view.emit("started", f"{len(names)} queries running; Ctrl-C stops them", queries=names)
                 running.watch(view.progress)
         except BuildError as error:
             view.fail(Problem(error.mark, str(error)).shown(pipeline.path))
@@ -132,7 +132,7 @@ def quiet_spark(pipeline: Pipeline, *, as_json: bool = False, local: bool = Fals
 
 
 @contextmanager
-def stopped_by_signals(asked: Any) -> Iterator[None]:
+def stopped_by_signals(request_stop: Any) -> Iterator[None]:
     """Stop on SIGTERM and SIGINT; a second signal stops at once."""
     count = 0
 
@@ -141,7 +141,7 @@ def stopped_by_signals(asked: Any) -> Iterator[None]:
         count += 1
         if count > 1:
             raise KeyboardInterrupt
-        asked()
+        request_stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -39,7 +39,7 @@ class View:
     ) -> None:
         """Nothing to restore."""
 
-    def tell(self, event: str, text: str, **details: object) -> None:
+    def emit(self, event: str, text: str, **details: object) -> None:
         self._print(f"{self.pipeline.name}: {text}")
 
     def fail(self, text: str, **details: object) -> None:
@@ -67,12 +67,12 @@ class View:
             self.line(query)
         letters = sum(query.dead_letters for query in queries)
         if letters:
-            self.tell(
+            self.emit(
                 "dead-letters",
                 f"{letters} dead letters in {self.pipeline.options.dead_letter}",
                 count=letters,
             )
-        self.tell("stopped", "stopped")
+        self.emit("stopped", "stopped")
 
     def _print(self, text: str) -> None:
         print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
@@ -81,7 +81,7 @@ class View:
 class JsonView(View):
     """One object per line."""
 
-    def tell(self, event: str, text: str, **details: object) -> None:
+    def emit(self, event: str, text: str, **details: object) -> None:
         self._json(event=event, **details)
 
     def fail(self, text: str, **details: object) -> None:
@@ -131,7 +131,7 @@ class LiveView(View):
     ) -> None:
         self._live.stop()
 
-    def tell(self, event: str, text: str, **details: object) -> None:
+    def emit(self, event: str, text: str, **details: object) -> None:
         self._note = text
         if not self._live.is_started:
             console.print(f"{self.pipeline.name}: {text}", style="dim")

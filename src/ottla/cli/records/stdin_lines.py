@@ -17,7 +17,6 @@ async def stdin_lines() -> AsyncIterator[list[bytes]]:
 
     A thread reads, because event loops handle pipes, terminals and files differently. It is a daemon thread,
     so that Ctrl-C does not wait for the next line.
-
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()

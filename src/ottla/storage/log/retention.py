@@ -18,7 +18,6 @@ def deletable_count(
     """Return how many of the oldest segments may be deleted; all of them if even the active one has expired.
 
     No segment that reaches `upper_offset` (the high watermark), nor an empty active segment.
-
     """
     excess_bytes = segments.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else -1
     count = 0
