@@ -30,7 +30,7 @@ def test_a_standalone_controller(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert meta is not None
     assert (told["formatted"], told["cluster_id"], told["node_id"]) == (True, meta.cluster_id, 1)
     assert run(arguments) == 1
-    assert "formatted already" in capsys.readouterr().err
+    assert "already formatted" in capsys.readouterr().err
     assert run([*arguments, "--ignore-formatted"]) == 0
     assert read_meta_properties(OsFiles(), str(tmp_path)) == meta
 

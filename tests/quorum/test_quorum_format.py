@@ -93,7 +93,7 @@ def test_nothing_is_formatted_twice(files: FaultyFiles) -> None:
 
 def test_metadata_is_not_formatted_over(files: FaultyFiles, new_node: Any) -> None:
     new_node(files).quorum.close(0)
-    with pytest.raises(AlreadyFormatted, match="has metadata"):
+    with pytest.raises(AlreadyFormatted, match="contains metadata"):
         formatter(files).standalone([ENDPOINT], 5)
     assert read_meta_properties(files, "/data") is None
 

@@ -90,7 +90,10 @@ def test_errors_of_add_raft_voter(dynamic: Cluster) -> None:
     assert answer(dynamic, add_request(4, listeners=[])).error_code == ErrorCode.INVALID_REQUEST
     assert answer(dynamic, add_request(4), follower).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     unheard = answer(dynamic, add_request(4, voter_directory_id=b"x" * 16))
-    assert (unheard.error_code, unheard.error_message) == (ErrorCode.REQUEST_TIMED_OUT, "4 lags behind")
+    assert (unheard.error_code, unheard.error_message) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        "4 has not caught up with the leader",
+    )
     gone = answer(dynamic, add_request(9))
     assert (gone.error_code, gone.error_message) == (ErrorCode.REQUEST_TIMED_OUT, "9 could not be reached")
     assert [ids(node) for node in dynamic.nodes.values()] == [[1, 2, 3]] * 4

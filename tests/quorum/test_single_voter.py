@@ -321,7 +321,7 @@ def test_a_log_without_its_beginning_and_without_snapshot_is_refused(
         if name.endswith(".checkpoint"):
             files.remove(f"{DIRECTORY}/{name}")
     assert node.quorum.log.log_start_offset > 0
-    with pytest.raises(QuorumError, match="without a whole snapshot"):
+    with pytest.raises(QuorumError, match="without a complete snapshot"):
         node.open()
 
 

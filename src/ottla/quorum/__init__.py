@@ -1,1 +1,1 @@
-"""The metadata quorum: today one voter, its log, its snapshots and its state file."""
+"""The metadata quorum: Raft, and the metadata log with its snapshots and its state file."""

@@ -1,7 +1,7 @@
-"""What can be wrong with the metadata log and its files."""
+"""Errors of the metadata log and its files."""
 
 from __future__ import annotations
 
 
 class QuorumError(Exception):
-    """The metadata of the cluster cannot be read back whole: starting without it would lose the cluster."""
+    """The cluster metadata cannot be read completely: starting without it would lose the cluster."""

@@ -1,9 +1,8 @@
-"""Directories of a new member of a dynamic quorum (kraft.version 1), before its first start.
+"""Format the directories of a new member of a dynamic quorum (kraft.version 1), before its first start.
 
-A fixed quorum needs none of this: its voters are in controller.quorum.voters. A dynamic one starts with
-a checkpoint at offset 0 that names its first voters, each by its node id and the id of its metadata
-directory, in the directory of each of them. Whoever comes later gets no checkpoint: it follows as an observer
-until it is added.
+A fixed quorum needs no formatting: its voters are in controller.quorum.voters. A dynamic quorum starts with a
+checkpoint at offset 0 that names the initial voters by node id and metadata directory id. Each initial voter
+has this checkpoint; a later node has none and is an observer until it is added.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ LOCK_NAME = ".lock"
 
 
 class AlreadyFormatted(ValueError):
-    """A directory belongs to a node already."""
+    """A directory already belongs to a node."""
 
 
 def parse_initial_controllers(text: str, listener_name: str) -> VoterSet:
-    """Parse `id@host:port:directory-id,...`, the same text for each of them; ValueError names the error."""
+    """Parse `id@host:port:directory-id,...`, the same text on each of them. Raises ValueError."""
     voters: list[Voter] = []
     for item in text.split(","):
         node_id, at, rest = item.strip().partition("@")
@@ -47,12 +46,12 @@ def parse_initial_controllers(text: str, listener_name: str) -> VoterSet:
         ("directory id", [voter.directory_id for voter in voters]),
     ):
         if len(set(values)) < len(values):
-            raise ValueError(f"initial controllers: a {what} stands there twice")
+            raise ValueError(f"initial controllers: a {what} is listed twice")
     return VoterSet(voters)
 
 
 class Formatter:
-    """Gives the directories of a node their identity, and its metadata log its first voters."""
+    """Writes the identity of a node to its directories, and the initial voters to its metadata log."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Formatter:
         cluster_id: str,
         new_uuid: Callable[[], bytes],
     ) -> None:
-        uuid_from_text(cluster_id)  # as brokers of Kafka have it
+        uuid_from_text(cluster_id)  # Kafka requires a UUID
         self._files = files
         self._log_dirs = tuple(dict.fromkeys((*log_dirs, metadata_log_dir)))
         self._metadata_log_dir = metadata_log_dir
@@ -73,14 +72,14 @@ class Formatter:
         self._new_uuid = new_uuid
 
     def standalone(self, endpoints: Sequence[Endpoint], now_ms: int) -> VoterSet:
-        """The node is the first and only voter; others may be added later."""
+        """Format the node as the only initial voter; others may be added later."""
         directory_id = self._new_uuid()
         voters = VoterSet([Voter(self._node_id, directory_id, tuple(endpoints))])
         self.with_voters(voters, now_ms)
         return voters
 
     def with_voters(self, voters: VoterSet, now_ms: int) -> None:
-        """The node is one of these first voters."""
+        """Format the node as one of these initial voters."""
         own = voters.by_id.get(self._node_id)
         if own is None:
             raise ValueError(f"node.id={self._node_id} is not one of the initial controllers")
@@ -97,11 +96,11 @@ class Formatter:
         self._format(own.directory_id, b"".join(batches))
 
     def without_voters(self) -> None:
-        """The node finds its quorum by controller.quorum.bootstrap.servers, and may be added to it."""
+        """Format a node that finds its quorum by controller.quorum.bootstrap.servers, and may be added."""
         self._format(self._new_uuid(), None)
 
     def _format(self, directory_id: bytes, checkpoint: bytes | None) -> None:
-        """meta.properties comes last: a directory that has it is complete."""
+        """Write meta.properties last: a directory that has it is complete."""
         files = self._files
         locks = []
         try:
@@ -110,7 +109,7 @@ class Formatter:
                 locks.append(files.lock(f"{path}/{LOCK_NAME}"))
             for path in self._log_dirs:
                 if read_meta_properties(files, path) is not None:
-                    raise AlreadyFormatted(f"{path} is formatted already")
+                    raise AlreadyFormatted(f"{path} is already formatted")
             if checkpoint is not None:
                 self._write_checkpoint(checkpoint)
             for path in self._log_dirs:
@@ -125,7 +124,7 @@ class Formatter:
         directory = f"{self._metadata_log_dir}/{DIRECTORY_NAME}"
         found = self._files.listdir(directory) if self._files.exists(directory) else []
         if any(not name.startswith(FIRST_SNAPSHOT.file_name) for name in found):
-            raise AlreadyFormatted(f"{directory} has metadata in it")  # else formatting was interrupted
+            raise AlreadyFormatted(f"{directory} contains metadata")  # otherwise formatting was interrupted
         self._files.mkdir(directory)
         self._files.sync_dir(self._metadata_log_dir)
         self._files.write_atomic(f"{directory}/{FIRST_SNAPSHOT.file_name}", checkpoint)

@@ -1,4 +1,4 @@
-"""Metadata records in batches, and out of them again."""
+"""Encode metadata records into batches, and decode them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.records.batch import BatchHeader
 from ottla.records.build import build_batch
 from ottla.records.record import iter_records
 
-# Records of one batch stand or fall together, so a decision should fit one; Kafka's readers take up to 8 MiB.
+# A batch is atomic, so a decision should fit into one; Kafka's readers accept up to 8 MiB.
 BATCH_BYTES_MAX = 8 * 1024 * 1024 - 1024
 _RECORD_OVERHEAD_BYTES = 32  # lengths and deltas around the value
 
 
 def frame_batches(messages: Iterable[Message], now_ms: int, *, leader_epoch: int) -> Iterator[bytearray]:
-    """As few batches as hold the messages; offsets are stamped when they are appended."""
+    """Yield as few batches as hold the messages; their offsets are set on append."""
     pending: list[tuple[int, None, bytes, tuple[()]]] = []
     nbytes = 0
     for message in messages:
@@ -35,7 +35,7 @@ def frame_batches(messages: Iterable[Message], now_ms: int, *, leader_epoch: int
 
 
 def batch_messages(buffer: bytes, position: int, header: BatchHeader) -> Iterator[tuple[int, Message]]:
-    """(offset, message) of each record of a batch that is not a control batch."""
+    """Yield (offset, message) of each record of a batch that is not a control batch."""
     for record in iter_records(buffer, position, header):
         if record.value is None:
             raise QuorumError(f"the metadata record at offset {record.offset} is empty")

@@ -1,6 +1,6 @@
-"""`__cluster_metadata-0` on disk: records, snapshots of what they amount to, and how both are kept small.
+"""`__cluster_metadata-0` on disk: its log, its snapshots, and their retention.
 
-`raft` decides who may append and what is committed.
+`raft` decides which node may append and what is committed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger("ottla.quorum")
 
 DIRECTORY_NAME = "__cluster_metadata-0"
 _READ_BYTES = 1 << 20
-# A snapshot closes the segment it covers, so that the segment can go; below this it is not worth a file.
+# A snapshot rolls the active segment, so that the segment can be deleted; a smaller segment is not rolled.
 _ROLL_BYTES_MIN = 1 << 20
 
 
@@ -65,7 +65,7 @@ class MetadataLog:
         self.epoch = 0
         self._snapshots: list[SnapshotId] = []
         self._applied_bytes = 0  # since the newest snapshot
-        self._snapshot_bytes = 0  # how many of them the one that is being written covers
+        self._snapshot_bytes = 0  # covered by the snapshot that is being written
         self._snapshot_due_ms = 0
         self._snapshot_running = False
         self._last_timestamp_ms = -1
@@ -82,7 +82,7 @@ class MetadataLog:
         clean: bool = False,
         recovery_point: int | None = None,
     ) -> Self:
-        """Opens or creates the log in `log_dir`. The caller replays, then leads or follows."""
+        """Open or create the log in `log_dir`. The caller replays it, then leads or follows."""
         place = LogDir(log_dir) if isinstance(log_dir, str) else log_dir
         directory = f"{place.path}/{DIRECTORY_NAME}"
         log = open_log(
@@ -108,8 +108,8 @@ class MetadataLog:
                 read_snapshot(self._files, self.directory, self._snapshots[-1])
                 break
             except QuorumError as error:
-                # Keep the file for inspection; an older snapshot with the log after it may do as well.
-                logger.error("%s: using the one before it", error)
+                # Keep the file for inspection; an older snapshot and the log after it may be complete.
+                logger.error("%s: using the previous snapshot", error)
                 self._snapshots.pop()
         latest = self.latest_snapshot
         log = self.log
@@ -120,18 +120,17 @@ class MetadataLog:
         elif latest is not None and log.log_start_offset < latest.end_offset:
             epoch = log.leader_epochs.epoch_for_offset(latest.end_offset - 1)
             if epoch >= 0 and epoch != latest.epoch:
-                # A leader's snapshot was installed, and the log that it replaces had not gone when we ended.
-                text = "%s has epoch %d where its snapshot has %d: the log goes on behind the snapshot"
+                # A leader's snapshot was installed, but the node stopped before the old log was deleted.
+                text = "%s has epoch %d where its snapshot has %d: the log continues after the snapshot"
                 logger.warning(text, self.directory, epoch, latest.epoch)
                 log.truncate_fully_and_start_at(latest.end_offset)
         if self._snapshots and log.log_start_offset < self._snapshots[0].end_offset <= log.log_end_offset:
-            # The beginning may still be there in whole segments, but its epochs are forgotten.
+            # Whole segments below the snapshot may still exist, but their epochs are unknown.
             log.advance_log_start_offset(self._snapshots[0].end_offset)
         self._snapshot_due_ms = now_ms + self._settings.snapshot_interval_ms
 
     def replay(self) -> Iterator[tuple[int, int, Message]]:
-        """Yield (offset, epoch, record) of everything, from the newest complete snapshot and the log after
-        it.
+        """Yield (offset, epoch, record) of the newest complete snapshot and the log after it.
 
         Records of a snapshot carry the offset and epoch of its end.
         """
@@ -143,7 +142,7 @@ class MetadataLog:
             start = snapshot.end_offset
         if start < self.log.log_start_offset:
             text = (
-                f"{self.directory} begins at {self.log.log_start_offset}, without a whole snapshot of before"
+                f"{self.directory} begins at {self.log.log_start_offset} without a complete snapshot below it"
             )
             raise QuorumError(text)
         for data, position, header in self._batches_from(start):
@@ -174,7 +173,7 @@ class MetadataLog:
         return self.log.log_end_offset
 
     def append(self, messages: Iterable[Message], now_ms: int) -> tuple[int, int]:
-        """Writes the records; (first offset, last offset). If it fails nothing of them is in the log."""
+        """Write the records; return the first and last offset. On failure the log has none of them."""
         base = self.log.log_end_offset
         try:
             for batch in frame_batches(messages, now_ms, leader_epoch=self.epoch):
@@ -194,8 +193,7 @@ class MetadataLog:
         return self._snapshots[-1] if self._snapshots else None
 
     def wants_snapshot(self, now_ms: int) -> bool:
-        """Whether there is enough new data. Only applied records count: others cannot be in a snapshot
-        yet."""
+        """Whether enough records were applied since the last snapshot, or enough time has passed."""
         if self._snapshot_running:
             return False
         settings = self._settings
@@ -214,15 +212,16 @@ class MetadataLog:
         voters: VotersRecord | None = None,
         force: bool = False,
     ) -> SnapshotJob | None:
-        """A job that writes a snapshot, if one is due.
+        """Return a job that writes a snapshot, if one is due.
 
-        `image_records` is the image of all below `end_offset`, which is committed, and so are the voters.
+        `image_records` is the image of everything below `end_offset`, which must be committed, as must the
+        voters.
         """
         latest = self.latest_snapshot
         if not force and (not self.wants_snapshot(now_ms) or (latest and latest.end_offset >= end_offset)):
             return None
         if end_offset < self.log.log_start_offset:
-            return None  # the image is still that of before a leader's snapshot, which is here already
+            return None  # the leader's snapshot is installed, but the image is still older
         assert end_offset <= self.log.log_end_offset, end_offset
         epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
         if epoch < 0 and latest is not None:
@@ -244,7 +243,7 @@ class MetadataLog:
     def finish_snapshot(self, job: SnapshotJob, now_ms: int) -> None:
         """Register the snapshot and drop what retention does not keep.
 
-        A snapshot that could not be written costs nothing but room: the next one that is due makes up for it.
+        A failed snapshot only costs disk space: the next one that is due replaces it.
         """
         self._snapshot_running = False
         if job.error is not None:
@@ -252,7 +251,7 @@ class MetadataLog:
             return
         latest = self.latest_snapshot
         if latest is not None and latest > job.snapshot_id:
-            # Meanwhile the leader's snapshot was installed, and the log starts after it.
+            # The leader's snapshot was installed meanwhile, and the log starts after it.
             self._files.remove(f"{self.directory}/{job.snapshot_id.file_name}")
             return
         if job.snapshot_id not in self._snapshots:
@@ -263,7 +262,7 @@ class MetadataLog:
         self.clean(now_ms)
 
     def clean(self, now_ms: int) -> None:
-        """Keep the newest snapshot, and older ones with the log after them as long as retention says."""
+        """Keep the newest snapshot, and older ones and the log after them within the retention."""
         while len(self._snapshots) > 1 and self._over_retention(now_ms):
             oldest = self._snapshots.pop(0)
             self._files.remove(f"{self.directory}/{oldest.file_name}")
@@ -285,5 +284,5 @@ class MetadataLog:
     # -- ending ----------------------------------------------------------------------------------------------
 
     def close(self, now_ms: int) -> None:
-        """Close cleanly: everything is on disk, and the next start need not scan if it is told so."""
+        """Flush and close; after a clean shutdown the next start need not scan the log."""
         self.log.close(now_ms)

@@ -63,7 +63,7 @@ class QuorumState:
 
 
 def read_quorum_state(files: Files, directory: str) -> QuorumState | None:
-    """None if there is no file. One that cannot be read is an error: a vote could be given twice."""
+    """Return None if there is no file. An unreadable file is an error: the node could vote twice."""
     path = f"{directory}/{FILE_NAME}"
     data = files.read_bytes(path)
     if data is None:

@@ -1,4 +1,4 @@
-"""The metadata log of a node among others: what the Raft machine sees of it, and what effects do to it."""
+"""The metadata log as the Raft machine uses it: its view of the log, and the operations of effects."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ class RaftLog(MetadataLog):
     # -- epoch and vote
 
     def quorum_state(self, *, alone: bool = False) -> QuorumState | None:
-        """What the last run knew.
+        """Return the state of the last run.
 
-        `alone`: the only voter has nobody to vote for but itself, and the log tells the epoch, so a file that
-        cannot be read is no reason to stop.
+        `alone`: the only voter can vote for itself alone, and the epoch is also in the log, so an unreadable
+        file is not fatal.
         """
         try:
             return read_quorum_state(self._files, self.directory)
         except QuorumError as error:
             if not alone:
                 raise
-            logger.warning("%s: the log tells the epoch", error)
+            logger.warning("%s: using the epoch of the log", error)
             return None
 
     def persist(self, state: QuorumState) -> None:
@@ -106,7 +106,7 @@ class RaftLog(MetadataLog):
     # -- reading
 
     def voter_history(self, static: VoterSet) -> VoterHistory:
-        """The voters in the snapshot and the log, committed or not."""
+        """Return the voters in the snapshot and the log, committed or not."""
         history = VoterHistory(static)
         snapshot = self.latest_snapshot
         start = self.start_offset
@@ -125,9 +125,9 @@ class RaftLog(MetadataLog):
         return history
 
     def committed(self, start: int, end: int) -> Iterator[tuple[int, list[Message]]]:
-        """(offset that follows, records) of each batch from `start` on that lies below `end`.
+        """Yield (next offset, records) of each batch from `start` to `end`.
 
-        To be applied once: the next snapshot has to cover what is read here.
+        Read each batch once: its size counts towards the next snapshot.
         """
         for data, position, header in self._batches_from(start):
             if header.base_offset >= end:
@@ -150,7 +150,7 @@ class RaftLog(MetadataLog):
         finally:
             file.close()
 
-    # -- a snapshot of the leader comes in
+    # -- installing a snapshot of the leader
 
     def begin_snapshot(self, snapshot_id: SnapshotId) -> None:
         self._files.remove(self._incoming(snapshot_id))
@@ -162,9 +162,9 @@ class RaftLog(MetadataLog):
         file.close()
 
     def install_snapshot(self, snapshot_id: SnapshotId) -> tuple[int, VoterSet | None]:
-        """Check the file, name it and start the log after it; return (kraft.version, voters) of its header.
+        """Check the file, rename it and start the log after it; return (kraft.version, voters) of its header.
 
-        QuorumError if it is damaged: it is to be fetched again.
+        Raises QuorumError if it is corrupt: it must be fetched again.
         """
         path = f"{self.directory}/{snapshot_id.file_name}"
         file = self._files.open(self._incoming(snapshot_id))

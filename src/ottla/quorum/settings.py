@@ -1,4 +1,4 @@
-"""The part of a node's configuration that the metadata log obeys."""
+"""The configuration of the metadata log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.storage.log_config import LogConfig
 
 
 class MetadataLogSettings:
-    """Segments, snapshots and how much of both is kept."""
+    """Segments, snapshots and their retention."""
 
     __slots__ = (
         "retention_bytes",
@@ -27,7 +27,7 @@ class MetadataLogSettings:
         self.snapshot_interval_ms = config.get_int("metadata.log.max.snapshot.interval.ms")
 
     def log_config(self) -> LogConfig:
-        """Nothing is deleted by age or size: only what lies below a snapshot may go."""
+        """Disable retention by age and size: only data below a snapshot may be deleted."""
         return LogConfig(
             {
                 "segment.bytes": self.segment_bytes,

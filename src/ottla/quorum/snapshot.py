@@ -1,8 +1,7 @@
-"""Snapshots of the metadata: `<end offset>-<epoch>.checkpoint` beside the log.
+"""Snapshots of the metadata: `<end offset>-<epoch>.checkpoint` in the directory of the log.
 
-A snapshot holds the records that build the image as it was before its end offset, between a control batch
-with the header and one with the footer; without the footer it is not whole. It appears under its name in one
-step.
+A snapshot holds the records that build the image below its end offset, between a control batch with the
+header and one with the footer; without the footer it is incomplete. It is renamed atomically.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ TEMPORARY_SUFFIX = ".checkpoint.tmp"
 
 
 class SnapshotId(NamedTuple):
-    """The first offset that is not in the snapshot, and the epoch of the last record that is."""
+    """The first offset that is not in the snapshot, and the epoch of its last record."""
 
     end_offset: int
     epoch: int
@@ -44,7 +43,7 @@ class SnapshotId(NamedTuple):
 
 
 class SnapshotJob:
-    """A snapshot that is to be written; `run` may happen in another thread."""
+    """A snapshot to write; `run` may be called in another thread."""
 
     __slots__ = ("_batches", "_files", "_path", "error", "nbytes", "snapshot_id")
 
@@ -59,7 +58,7 @@ class SnapshotJob:
         self.error: StorageError | None = None
 
     def run(self) -> None:
-        """Blocks until the snapshot is on disk. Does not raise: `error` says what failed."""
+        """Block until the snapshot is on disk. Does not raise: `error` holds a failure."""
         try:
             self._files.write_atomic(self._path, b"".join(self._batches))
         except StorageError as error:
@@ -76,7 +75,7 @@ def snapshot_batches(
     kraft_version: KRaftVersionRecord | None = None,
     voters: VotersRecord | None = None,
 ) -> list[bytearray]:
-    """The content of a snapshot file: its offsets count from 0, its epoch is that of the snapshot."""
+    """Yield the batches of a snapshot file: offsets start at 0, the epoch is that of the snapshot."""
     epoch = snapshot_id.epoch
     header = snapshot_header_batch(
         last_contained_log_timestamp_ms,
@@ -96,7 +95,7 @@ def snapshot_batches(
 
 
 def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
-    """The snapshots by their names, oldest first; the remains of interrupted ones are removed."""
+    """List the snapshots, oldest first; remove incomplete files."""
     found = []
     for name in files.listdir(directory):
         if name.endswith(TEMPORARY_SUFFIX):
@@ -110,7 +109,7 @@ def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
 
 
 def read_snapshot(files: Files, directory: str, snapshot_id: SnapshotId) -> Iterator[Message]:
-    """The records of a snapshot, after a look at all of it; QuorumError if any is damaged or missing."""
+    """Check the whole snapshot and yield its records. Raises QuorumError if it is corrupt or incomplete."""
     path = f"{directory}/{snapshot_id.file_name}"
     data = files.read_bytes(path)
     if data is None:
@@ -128,7 +127,7 @@ def _check_whole(data: bytes) -> None:
     end = 0
     for position, header in iter_headers(data):
         if not crc_ok(data, position, header):
-            raise QuorumError(f"checksum of the batch at byte {position} does not hold")
+            raise QuorumError(f"the checksum of the batch at byte {position} does not match")
         if header.is_control:
             records = iter_records(data, position, header)
             controls += [parse_control_record(record).control_type for record in records]
@@ -148,7 +147,7 @@ def _messages(data: bytes) -> Iterator[Message]:
 
 
 def snapshot_timestamp_ms(files: Files, directory: str, snapshot_id: SnapshotId) -> int:
-    """The time of the newest record in the snapshot, from its header; -1 if that cannot be read."""
+    """Return the time of the newest record in the snapshot, from its header; -1 if it cannot be read."""
     for message in snapshot_header_messages(files, directory, snapshot_id):
         if isinstance(message, SnapshotHeaderRecord):
             return message.last_contained_log_timestamp
@@ -156,7 +155,7 @@ def snapshot_timestamp_ms(files: Files, directory: str, snapshot_id: SnapshotId)
 
 
 def snapshot_header_messages(files: Files, directory: str, snapshot_id: SnapshotId) -> list[object]:
-    """The contents of the first batch: the header, and for a dynamic quorum its version and its voters."""
+    """Return the first batch: the header, and for a dynamic quorum its kraft.version and voters."""
     file = files.open(f"{directory}/{snapshot_id.file_name}")
     try:
         data = file.read(0, HEADER_BYTES)

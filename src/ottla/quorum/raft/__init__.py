@@ -1,1 +1,1 @@
-"""Raft as KRaft does it: followers fetch, and `machine.RaftMachine` decides without disk, net or clock."""
+"""KRaft's variant of Raft: followers fetch. `machine.RaftMachine` uses no disk, network or clock."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(Election):
-    """Leads with the votes of a majority; else it waits a while and tries again."""
+    """Becomes leader with the votes of a majority, else retries after a pause."""
 
     name = "candidate"
     __slots__ = ("_backoff_until_ms",)
@@ -31,7 +31,7 @@ class Candidate(Election):
         if now_ms >= self._end_ms:
             node.transitions.become_prospective(now_ms)
         elif self._backoff_until_ms is None:
-            self.ask_voters(now_ms)
+            self.request_votes(now_ms)
 
     @property
     def _end_ms(self) -> int:

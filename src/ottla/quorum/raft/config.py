@@ -56,9 +56,9 @@ class RaftConfig:
         """`can_vote`: process.roles has controller; only then the node may become a voter.
 
         `static_voters` is controller.quorum.voters, `bootstrap` controller.quorum.bootstrap.servers,
-        `listeners` where this node's controller is reached. `disconnect_grace_ms`: a leader whose process is
-        seen to be gone (see RequestFailed) is given up after this time and not only after `fetch_timeout_ms`;
-        None: never.
+        `listeners` where this node's controller is reached. `disconnect_grace_ms`: if the process of the
+        leader has ended (see RequestFailed), an election starts after this time instead of
+        `fetch_timeout_ms`; None: never.
         """
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -72,7 +72,7 @@ class RaftConfig:
         self.fetch_timeout_ms = fetch_timeout_ms
         self.request_timeout_ms = request_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
-        # A voter that fetches in long polls must be heard of well within the fetch timeout.
+        # A long poll of a voter must end well within the fetch timeout.
         self.fetch_max_wait_ms = min(fetch_max_wait_ms, fetch_timeout_ms // 2)
         self.fetch_max_bytes = fetch_max_bytes
         self.snapshot_chunk_bytes = snapshot_chunk_bytes
@@ -80,7 +80,7 @@ class RaftConfig:
 
 
 class RaftState:
-    """What an earlier run has left: the quorum-state file, and the voters in the log."""
+    """Durable state of an earlier run: the quorum-state file, and the voters in the log."""
 
     __slots__ = ("quorum_state", "voters")
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader knows about all replicas."""
+"""DescribeQuorum: the leader's view of all replicas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_quorum_request import DescribeQuorumRequest
-from ottla.protocol.messages.describe_quorum_request import PartitionData as AskedPartition
+from ottla.protocol.messages.describe_quorum_request import PartitionData as RequestedPartition
 from ottla.protocol.messages.describe_quorum_response import (
     DescribeQuorumResponse,
     Listener,
@@ -56,7 +56,7 @@ def describe_quorum(node: RaftNode, request: DescribeQuorumRequest, now_ms: int)
     return DescribeQuorumResponse(error_message=None, topics=[topic], nodes=nodes)
 
 
-def _unknown_topic(name: str, partitions: list[AskedPartition]) -> TopicData:
+def _unknown_topic(name: str, partitions: list[RequestedPartition]) -> TopicData:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicData(
         topic_name=name,

@@ -1,7 +1,7 @@
 """The effects of a Raft machine. The shell carries out all effects of a step, in order, before the next step.
 
-`Persist`, `Truncate`, `AppendControl` and `AppendFetched` are done when the next effect is; whether an append
-is on disk is reported later by `Flushed`. A step may come in between only if it waits until then.
+`Persist`, `Truncate`, `AppendControl` and `AppendFetched` must be complete before the next effect starts;
+`Flushed` reports later that an append is on disk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.quorum.snapshot import SnapshotId
 
 
 class Effect:
-    """Any of the classes below. They show their fields, so that transcripts can be read."""
+    """Base class of the effects. Their repr shows all fields, for transcripts."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -25,7 +25,7 @@ class Effect:
 
 
 class Persist(Effect):
-    """Write the quorum-state file, durably, before any effect that follows."""
+    """Write the quorum-state file durably before the next effect."""
 
     __slots__ = ("state",)
 
@@ -34,7 +34,7 @@ class Persist(Effect):
 
 
 class Send(Effect):
-    """A request to another node, answered by ResponseReceived or RequestFailed with the same id.
+    """Send a request to another node; ResponseReceived or RequestFailed has the same id.
 
     `node_id` is negative for a bootstrap server, whose id is not known: -2 is the first, -3 the second.
     """
@@ -49,7 +49,7 @@ class Send(Effect):
 
 
 class Reply(Effect):
-    """The whole answer to the request of `token`."""
+    """Send the complete response to the request of `token`."""
 
     __slots__ = ("response", "token")
 
@@ -59,10 +59,9 @@ class Reply(Effect):
 
 
 class ReplyWithRecords(Effect):
-    """A Fetch answer; the shell puts the batches from `offset` on into its only partition's `records`.
+    """Send a Fetch response; the shell adds the batches from `offset` on to its only partition.
 
-    Everything that has been written may be sent, flushed or not. `max_bytes` may be exceeded by the first
-    batch.
+    Everything that is written may be sent, flushed or not. The first batch may exceed `max_bytes`.
     """
 
     __slots__ = ("max_bytes", "offset", "response", "token")
@@ -75,7 +74,7 @@ class ReplyWithRecords(Effect):
 
 
 class ReplyWithSnapshot(Effect):
-    """A FetchSnapshot answer; the shell puts the bytes from `position` on into `unaligned_records`."""
+    """Send a FetchSnapshot response; the shell puts the bytes from `position` on into `unaligned_records`."""
 
     __slots__ = ("max_bytes", "position", "response", "snapshot_id", "token")
 
@@ -95,7 +94,7 @@ class ReplyWithSnapshot(Effect):
 
 
 class AppendControl(Effect):
-    """Append a control batch of the leader itself at the end of the log, stamping offset and epoch."""
+    """Append a control batch of the leader to the log, with offset and epoch set."""
 
     __slots__ = ("batch", "epoch")
 
@@ -105,7 +104,7 @@ class AppendControl(Effect):
 
 
 class AppendFetched(Effect):
-    """Append batches of the leader as they are (whole, checked, fitting the end of the log); then flush."""
+    """Append the leader's batches unchanged (complete, checked, at the end of the log); then flush."""
 
     __slots__ = ("records",)
 
@@ -123,7 +122,7 @@ class Truncate(Effect):
 
 
 class BeginSnapshot(Effect):
-    """A snapshot is about to be fetched: begin an empty temporary file for it, dropping any other."""
+    """Create an empty temporary file for a snapshot to fetch; drop any other."""
 
     __slots__ = ("snapshot_id",)
 
@@ -132,7 +131,7 @@ class BeginSnapshot(Effect):
 
 
 class WriteSnapshot(Effect):
-    """Append `data` at `position` (its present end) to the temporary file."""
+    """Append `data` at `position` (its current end) to the temporary file."""
 
     __slots__ = ("data", "position", "snapshot_id")
 
@@ -143,7 +142,7 @@ class WriteSnapshot(Effect):
 
 
 class InstallSnapshot(Effect):
-    """The file is complete: check it, give it its name, start the log at its end, then SnapshotInstalled."""
+    """Check the complete file, rename it, start the log at its end, then send SnapshotInstalled."""
 
     __slots__ = ("snapshot_id",)
 
@@ -152,8 +151,8 @@ class InstallSnapshot(Effect):
 
 
 class BecameLeader(Effect):
-    """This node leads in `epoch`. The controller may act once it has applied all below the high watermark and
-    that is above `start_offset`, where the epoch begins.
+    """This node leads in `epoch`. The controller may act once the high watermark is above `start_offset`,
+    where the epoch begins, and everything below the high watermark is applied.
     """
 
     __slots__ = ("epoch", "start_offset")
@@ -164,7 +163,7 @@ class BecameLeader(Effect):
 
 
 class LostLeadership(Effect):
-    """This node leads no longer; what it appended in `epoch` above the high watermark has an open fate."""
+    """This node no longer leads; the outcome of its records above the high watermark is unknown."""
 
     __slots__ = ("epoch",)
 
@@ -173,7 +172,7 @@ class LostLeadership(Effect):
 
 
 class LeaderChanged(Effect):
-    """The leader as far as it is known here (-1: unknown), and its endpoint."""
+    """The leader known to this node (-1: unknown), and its endpoint."""
 
     __slots__ = ("endpoint", "epoch", "leader_id")
 
@@ -193,7 +192,7 @@ class HighWatermark(Effect):
 
 
 class VotersChanged(Effect):
-    """The voters, from now on; `committed` or not."""
+    """The new voters, committed or not."""
 
     __slots__ = ("voters",)
 
@@ -202,6 +201,6 @@ class VotersChanged(Effect):
 
 
 class ShutdownReady(Effect):
-    """The machine has handed over, or nothing was to be handed over: the node may end."""
+    """The leadership is handed over, or there was none: the node may stop."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""What Prospective and Candidate share: requesting votes from all voters, and counting them."""
+"""The base class of Prospective and Candidate: request votes from all voters, and count them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Election(Role):
-    """A node that requests votes, real ones or pre-votes."""
+    """A node that requests votes or pre-votes."""
 
     PRE_VOTE = False
     __slots__ = ("deadline_ms", "granted", "rejected")
@@ -37,7 +37,7 @@ class Election(Role):
         voters = self.node.voters
         return len(voters) - len(self.rejected & voters.by_id.keys()) < voters.majority
 
-    def ask_voters(self, now_ms: int) -> None:
+    def request_votes(self, now_ms: int) -> None:
         node = self.node
         if node.log_is_stale:
             return
@@ -57,7 +57,7 @@ class Election(Role):
 
     def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
         if answer.error == ErrorCode.UNSUPPORTED_VERSION and self.PRE_VOTE:
-            # A voter too old for pre-votes cannot object to the election that they are about.
+            # A voter that does not support pre-votes cannot object to the election.
             self.granted.add(sent.node_id)
         elif answer.error:
             self.node.peers.failed(sent.node_id, now_ms)

@@ -1,4 +1,4 @@
-"""What can happen to a Raft machine. Each is handed to `RaftMachine.step` with the time it happened at."""
+"""The events of a Raft machine. Each is passed to `RaftMachine.step` with its time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from ottla.quorum.snapshot import SnapshotId
 
 
 class Event:
-    """Any of the classes below."""
+    """Base class of the events."""
 
     __slots__ = ()
 
 
 class Tick(Event):
-    """Time has passed: `next_wake_ms` is reached. Also the first event of all."""
+    """`next_wake_ms` is reached. Also the first event of all."""
 
     __slots__ = ()
 
 
 class RequestReceived(Event):
-    """A request of another node. `token` comes back in the Reply; it must be hashable and used once.
+    """A request of another node. The Reply returns `token`, which must be hashable and unique.
 
-    Taken are VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest (of the metadata topic
-    and nothing else), FetchSnapshotRequest, DescribeQuorumRequest, AddRaftVoterRequest,
+    Supported are VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest (of the metadata
+    topic alone), FetchSnapshotRequest, DescribeQuorumRequest, AddRaftVoterRequest,
     RemoveRaftVoterRequest and UpdateRaftVoterRequest.
     """
 
@@ -35,7 +35,7 @@ class RequestReceived(Event):
 
 
 class RequestAbandoned(Event):
-    """The sender of this request is gone: nothing needs to be kept for it any more."""
+    """The sender of this request has disconnected: drop its state."""
 
     __slots__ = ("token",)
 
@@ -44,7 +44,7 @@ class RequestAbandoned(Event):
 
 
 class ResponseReceived(Event):
-    """The answer to a `Send`, whose id it carries. Late and doubled answers are harmless."""
+    """The response to a `Send`, with the same id. Late and duplicate responses are harmless."""
 
     __slots__ = ("request_id", "response")
 
@@ -54,10 +54,10 @@ class ResponseReceived(Event):
 
 
 class RequestFailed(Event):
-    """A `Send` gets no answer: no connection, or it broke, or the answer could not be read.
+    """A `Send` gets no response: no connection, a lost connection, or an invalid response.
 
-    `disconnected` says that the peer's machine answered for it (refused, reset, closed) as happens when a
-    process dies; silence is no sign of that.
+    `disconnected`: the peer's host refused, reset or closed the connection, as happens when a process ends. A
+    time-out does not count.
     """
 
     __slots__ = ("disconnected", "request_id")
@@ -68,13 +68,13 @@ class RequestFailed(Event):
 
 
 class LocalAppended(Event):
-    """The shell of the leader has written records of its own to the log."""
+    """The leader's shell has written records to the log."""
 
     __slots__ = ()
 
 
 class Flushed(Event):
-    """`flushed_offset` of the log has moved (or what had to be flushed is gone)."""
+    """`flushed_offset` of the log has changed (or the records to flush were truncated)."""
 
     __slots__ = ()
 
@@ -96,13 +96,13 @@ class SnapshotInstalled(Event):
 
 
 class SnapshotFailed(Event):
-    """The snapshot that was being fetched cannot be used; it is fetched again from its beginning."""
+    """The fetched snapshot is unusable; it is fetched again from its beginning."""
 
     __slots__ = ()
 
 
 class Resign(Event):
-    """The active controller cannot continue: the machine resigns the leadership of `epoch`, if it has it."""
+    """The active controller cannot continue: resign the leadership of `epoch`, if this node has it."""
 
     __slots__ = ("epoch",)
 
@@ -111,6 +111,6 @@ class Resign(Event):
 
 
 class Shutdown(Event):
-    """The node is stopping. A leader first hands over: `ShutdownReady` reports that it may stop."""
+    """The node is stopping. A leader hands over first; `ShutdownReady` reports that the node may stop."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""A look at batches that come from the leader, before they are appended."""
+"""Check fetched batches before they are appended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.records.record import iter_records
 
 
 class FetchedBatches(NamedTuple):
-    """Whole batches that fit: their bytes, the offset and epoch they end with, and changes of the voters."""
+    """Valid complete batches: their bytes, end offset, last epoch, and changes of the voters."""
 
     records: Records
     end_offset: int
@@ -24,7 +24,7 @@ class FetchedBatches(NamedTuple):
 
 
 def check_fetched(records: Records, offset: int, last_epoch: int, leader_epoch: int) -> FetchedBatches | None:
-    """The whole batches among `records`, up to the first that is damaged or does not follow; None: none."""
+    """Return the complete batches up to the first that is corrupt or out of order; None if there are none."""
     view = memoryview(records)
     changes: list[tuple[int, VoterSet | int]] = []
     end = 0
@@ -45,7 +45,7 @@ def check_fetched(records: Records, offset: int, last_epoch: int, leader_epoch: 
 
 
 def voter_changes(view: memoryview, position: int, header: BatchHeader) -> list[tuple[int, VoterSet | int]]:
-    """(offset, set of voters or kraft.version) of the records of a control batch that change them."""
+    """Return (offset, voters or kraft.version) of the records of a control batch that change them."""
     found: list[tuple[int, VoterSet | int]] = []
     for record in iter_records(view, position, header):
         message = parse_control_record(record).message

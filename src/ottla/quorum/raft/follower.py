@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Follower(Role):
-    """Fetches one request at a time, each after the last is on disk; a voter drops a silent leader."""
+    """Sends one fetch at a time, after the previous records are on disk. A voter drops a silent leader."""
 
     name = "follower"
     __slots__ = (
@@ -43,7 +43,7 @@ class Follower(Role):
         self._leader_id = leader_id
         self._endpoint = endpoint
         self.deadline_ms = now_ms + node.config.fetch_timeout_ms
-        # A node that has fetched knows that the leader is alive, and supports no election against it.
+        # A node that has fetched knows that the leader is alive, and refuses pre-votes.
         self.has_fetched = False
         self._lost_ms: int | None = None
         self._has_left = False  # the leader has resigned, and will not lead this epoch again
@@ -63,7 +63,7 @@ class Follower(Role):
 
     def poll(self, now_ms: int) -> None:
         node = self.node
-        if now_ms >= self._give_up_ms:
+        if now_ms >= self._leader_deadline_ms:
             if node.may_stand:
                 node.transitions.become_prospective(now_ms, self._leader_id, self._endpoint)
                 return
@@ -76,31 +76,31 @@ class Follower(Role):
 
     @property
     def _waits_for_disk(self) -> bool:
-        """The leader takes the offset of a fetch for a promise that all before it is kept."""
+        """Whether records are unflushed: the leader counts everything below a fetch offset as durable."""
         return self.node.log.flushed_offset < self.node.log.end_offset
 
     @property
-    def _give_up_ms(self) -> int:
+    def _leader_deadline_ms(self) -> int:
         return self.deadline_ms if self._lost_ms is None else min(self.deadline_ms, self._lost_ms)
 
     def wake_ms(self, now_ms: int) -> int | None:
         node = self.node
         wakes = []
-        if node.may_stand or (not node.is_voter and self._give_up_ms > now_ms):
-            wakes.append(self._give_up_ms)
-        if node.probe_due_ms > now_ms >= self._give_up_ms:
+        if node.may_stand or (not node.is_voter and self._leader_deadline_ms > now_ms):
+            wakes.append(self._leader_deadline_ms)
+        if node.probe_due_ms > now_ms >= self._leader_deadline_ms:
             wakes.append(node.probe_due_ms)
         return min(wakes, default=None)
 
     def leader_leaves(self, place: int | None, places: int, now_ms: int) -> None:
-        """The leader has resigned; `place` is this node's among the `places` it would like to succeed it."""
+        """Handle the leader's resignation; `place` is the index of this node among `places` successors."""
         self.has_fetched = False
         self._has_left = True
         timeout_ms = self.node.config.election_timeout_ms
         if place is None:
             self.deadline_ms = now_ms + self.node.election_timeout_ms()
         elif place == 0:
-            # A moment for the others to hear it too: until then they refuse pre-votes.
+            # Wait until the others have received it too: until then they refuse pre-votes.
             self.deadline_ms = now_ms + self.node.config.retry_backoff_ms
         else:
             spread_ms = max(1, timeout_ms // places)
@@ -111,7 +111,7 @@ class Follower(Role):
             return log_is_up_to_date and (not self.has_fetched or self._lost_ms is not None)
         return voted_for is True
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def _next_request(self, now_ms: int) -> FetchRequest | FetchSnapshotRequest | UpdateRaftVoterRequest:
         node = self.node
@@ -138,16 +138,16 @@ class Follower(Role):
             and sent.node_id == self._leader_id
             and self._lost_ms is None
         ):
-            # Not all at once: the first to request votes should be the only one.
+            # Add jitter: a single voter should start the election.
             self._lost_ms = now_ms + grace_ms + self.node.draw(max(1, grace_ms // 2))
 
-    # -- being answered --------------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------
 
     def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
         if isinstance(sent.request, UpdateRaftVoterRequest):
             return
         if sent.node_id != self._leader_id:
-            # A probe of an observer; its leader information has been processed.
+            # The response to an observer's probe; its leader information is already processed.
             return
         if answer.error:
             not_found = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
@@ -155,7 +155,7 @@ class Follower(Role):
                 self._snapshot = None
             self.node.peers.failed(sent.node_id, now_ms)
             return
-        if not self._has_left:  # an answer may come later than the news that there will be no more
+        if not self._has_left:  # a response may arrive after the resignation
             self.has_fetched = True
             self.node.is_starting = False
             self._lost_ms = None
@@ -208,7 +208,7 @@ class Follower(Role):
         node = self.node
         if snapshot_id.end_offset < node.high_watermark:
             raise QuorumError(
-                f"the leader {self._leader_id} sends {snapshot_id}, before what is committed: "
+                f"the leader {self._leader_id} sends {snapshot_id}, which is below the committed offset: "
                 f"{node.high_watermark}"
             )
         self._snapshot = snapshot_id

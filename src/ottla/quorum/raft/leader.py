@@ -1,4 +1,4 @@
-"""Leader: answers the fetches of all others, and derives from them what is committed."""
+"""Leader: answers the fetches of all replicas, and derives the high watermark from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Leader(Role):
-    """Leads until it hears of a newer epoch, or has not heard of a majority for too long."""
+    """Leads until it sees a newer epoch, or a majority has not fetched for too long."""
 
     name = "leader"
     __slots__ = (
@@ -45,7 +45,7 @@ class Leader(Role):
         self.replicas = Replicas()
         self.fetches = LeaderFetches(node, self.replicas, self.update_high_watermark)
         self.changes = VoterChanges(node, self, self.replicas)
-        # A record of this epoch is committed, and with it everything of earlier ones.
+        # Whether a record of this epoch is committed, and with it all records of earlier epochs.
         self.is_established = False
         self._granting = tuple(granting)
         self._begin_due_ms: dict[int, int] = {}
@@ -78,7 +78,7 @@ class Leader(Role):
         ]
         node.emit(BecameLeader(node.epoch, self.start_offset))
         if history.kraft_version and history.voters_offset == BEFORE_THE_LOG:
-            # The voters were only in the snapshot that formatting wrote, which no other node can have.
+            # The voters are only in the snapshot written by formatting, which other nodes do not fetch.
             kraft_version, voters = history.kraft_version, node.voters
             messages += [KRaftVersionRecord(kraft_version=kraft_version), voters.to_record()]
             node.change_voters(self.start_offset + 1, kraft_version)
@@ -91,7 +91,7 @@ class Leader(Role):
         self.node.emit(LostLeadership(self.node.epoch))
 
     def append_voters(self, voters: VoterSet, now_ms: int) -> int:
-        """The new voters count from now on; the offset of their record."""
+        """Append the new voters, which take effect at once; return the offset of their record."""
         node = self.node
         offset = node.log.end_offset
         node.change_voters(offset, voters)
@@ -111,14 +111,14 @@ class Leader(Role):
         if is_removed or (give_up_ms is not None and now_ms >= give_up_ms):
             node.transitions.become_resigned(self.successors(), now_ms)
             return
-        self._tell_voters(now_ms)
+        self._announce_leader(now_ms)
 
     def wake_ms(self, now_ms: int) -> int | None:
         wakes = [self.quorum_lost_ms, self.fetches.wake_ms, self.changes.wake_ms]
         wakes += [due_ms for due_ms in self._begin_due_ms.values() if due_ms > now_ms]
         return min((wake_ms for wake_ms in wakes if wake_ms is not None), default=None)
 
-    def _tell_voters(self, now_ms: int) -> None:
+    def _announce_leader(self, now_ms: int) -> None:
         """Announce the leader to voters that do not fetch, repeatedly."""
         node = self.node
         period_ms = max(1, node.config.fetch_timeout_ms // 2)
@@ -147,7 +147,7 @@ class Leader(Role):
 
     @property
     def quorum_lost_ms(self) -> int | None:
-        """When it will be too long that a majority has been heard of; None: this node is a majority."""
+        """When to resign unless a majority fetches before; None if this node is a majority."""
         voters = self.node.voters
         own = self.node.config.node_id
         needed = voters.majority - (1 if self.node.is_voter else 0)
@@ -165,12 +165,12 @@ class Leader(Role):
 
     @property
     def own_offset(self) -> int:
-        """What this node itself can promise not to lose."""
+        """The offset up to which this node's log is durable."""
         return self.node.log.flushed_offset
 
     def update_high_watermark(self) -> None:
-        """What a majority has on disk is committed once that reaches into this epoch: a record of an earlier
-        one could still be replaced, even when most have it.
+        """Commit what a majority has on disk, once that includes a record of this epoch: a record of an
+        earlier epoch can still be replaced, even if a majority has it.
         """
         node = self.node
         offsets = [
@@ -188,7 +188,7 @@ class Leader(Role):
         return UNKNOWN_OFFSET if replica is None else replica.end_offset
 
     def successors(self) -> list[Voter]:
-        """The other voters, the one that has most first."""
+        """Return the other voters, longest log first."""
         own = self.node.config.node_id
         others = [voter for voter in self.node.voters if voter.node_id != own]
         return sorted(others, key=lambda voter: (-self._offset_of(voter), voter.node_id))

@@ -38,7 +38,7 @@ class ParkedFetch:
 
 
 class LeaderFetches:
-    """Answers the fetches of one epoch. `on_progress` is called when a replica has more than before."""
+    """Answers the fetches of one epoch. `on_progress` is called when a replica's end offset has advanced."""
 
     __slots__ = ("_node", "_on_progress", "_parked", "_replicas")
 
@@ -49,7 +49,7 @@ class LeaderFetches:
         self._parked: dict[object, ParkedFetch] = {}
 
     def on_fetch(self, token: object, request: FetchRequest, partition: Any, now_ms: int) -> None:
-        """Handle a fetch of this epoch. If its offset fits this log, the sender has everything before it."""
+        """Handle a fetch of this epoch. If its offset is valid here, the sender has everything below it."""
         node = self._node
         log = node.log
         offset, last_epoch = partition.fetch_offset, partition.last_fetched_epoch
@@ -78,14 +78,14 @@ class LeaderFetches:
         self._parked[token] = parked
 
     def _heard_of(self, request: FetchRequest, directory_id: bytes, now_ms: int) -> None:
-        """Note that the replica is alive, although its end offset is not known."""
+        """Record that the replica is alive, although its end offset is unknown."""
         node_id = replica_id(request)
         if node_id >= 0:
             replica = self._replicas.touch(node_id, directory_id, self._node.voters)
             replica.fetched_ms = max(replica.fetched_ms, now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Answer fetches that have something to return, or have waited long enough."""
+        """Answer fetches that have data to return, or have reached their deadline."""
         node = self._node
         end_offset = node.log.end_offset
         for parked in list(self._parked.values()):
@@ -128,7 +128,7 @@ class LeaderFetches:
     ) -> None:
         node = self._node
         snapshot_id = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
-        # The snapshot that formatting wrote differs from node to node; its records are in the log as well.
+        # The snapshot written by formatting differs between nodes; its records are also in the log.
         size = None if snapshot_id == BOOTSTRAP_SNAPSHOT else node.log.snapshot_bytes(snapshot_id)
         error = ErrorCode.NONE
         if size is None:
@@ -149,14 +149,14 @@ class LeaderFetches:
 
 
 def replica_id(request: FetchRequest) -> int:
-    """The id of the fetching node; later versions have it in another field."""
+    """Return the id of the fetching node; later versions have it in another field."""
     return request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
 
 
 def find_misfit(log: LogView, offset: int, last_epoch: int) -> SnapshotId | tuple[int, int] | None:
-    """None if a log that ends with `last_epoch` at `offset` is the beginning of this one.
+    """Return None if a log that ends with `last_epoch` at `offset` is a prefix of this one.
 
-    Else the snapshot it has to start from, or the last epoch that both can have with its end here.
+    Otherwise return the snapshot to start from, or the last epoch that both may have and its end here.
     """
     if log.start_offset == 0 and offset == 0 and last_epoch == 0:
         return None

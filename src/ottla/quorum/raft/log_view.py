@@ -1,4 +1,4 @@
-"""What a Raft machine can see of the metadata log of its node."""
+"""The Raft machine's view of the metadata log of its node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class LogView(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last record that is written."""
+        """The offset after the last written record."""
 
     @property
     def flushed_offset(self) -> int:
-        """The offset after the last record that is on disk; never above `end_offset`."""
+        """The offset after the last flushed record; never above `end_offset`."""
 
     @property
     def last_epoch(self) -> int:
@@ -29,16 +29,16 @@ class LogView(Protocol):
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch <= `epoch` with records in the log, and the offset at which it ends.
 
-        If `epoch` is before all of them it comes back with the start of the log.
+        If `epoch` is before all of them, the result is `epoch` and the start of the log.
         """
 
     @property
     def earliest_snapshot(self) -> SnapshotId | None:
-        """The snapshot at the start of the log, if that is not the beginning of everything."""
+        """The snapshot at the start of the log, if the log does not start at 0."""
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest whole snapshot."""
+        """The newest complete snapshot."""
 
     def snapshot_bytes(self, snapshot_id: SnapshotId) -> int | None:
-        """The size of a snapshot's file, or None if there is no such snapshot."""
+        """The size of a snapshot file; None if the snapshot does not exist."""

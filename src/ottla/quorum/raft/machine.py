@@ -4,7 +4,7 @@
     for effect in machine.step(Tick(), now_ms): ...      # once at the start, then whenever something happens
     machine.next_wake_ms                                 # when to step(Tick()) at the latest
 
-`draw(n)` returns a random number of range(n). Events and effects are documented in `events` and
+`draw(n)` returns a random number in range(n). Events and effects are documented in `events` and
 `effects`. The shell carries out all effects of a step in order before the next step. Times are wall-clock
 milliseconds, as they also go into control records and DescribeQuorum.
 
@@ -12,33 +12,33 @@ The roles, each in its own module, and what moves a node from one to the next:
 
     from          to            when
     ------------  ------------  -----------------------------------------------------------------------------
-    (start)       Resigned      quorum-state says that this node leads: its epoch must not be led again
+    (start)       Resigned      quorum-state names this node as leader: it must not lead that epoch again
                   Follower      quorum-state names a leader whose address is known
                   Unattached    otherwise
-                  A voter that starts waits only for a moment in these: most likely all of them start. Pre-
-                  votes are harmless, as a node that hears a leader refuses them. After that, or once there is
-                  a leader or a vote is given, the usual time-outs hold (`is_starting`).
+                  A starting voter uses a short time-out in these: probably all voters are starting. Pre-votes
+                  are harmless, as a node with a live leader refuses them. After that, or once there is a
+                  leader or a vote was granted, the usual time-outs apply (`is_starting`).
     Unattached    Prospective   a voter has waited for the election timeout
                   Follower      any response or BeginQuorumEpoch names the leader
     Prospective   Candidate     a majority would vote for it
                   Follower      refused or timed out, and there was a leader in this epoch
-                  Unattached    refused or timed out, and there was none; or it gives its vote to another
+                  Unattached    refused or timed out, and there was none; or it votes for another node
     Candidate     Leader        a majority has voted for it
                   Prospective   refused (after a pause) or timed out
                   Follower      another leads in the same epoch
-    Follower      Prospective   a voter has not been answered by the leader for the fetch timeout, or the
-                                leader resigned, or its process is seen to be gone
+    Follower      Prospective   the leader has not answered a voter for the fetch timeout, or the leader
+                                resigned, or its process has ended
     Leader        Resigned      no majority has fetched for 1.5 fetch timeouts; the shell requests it; or it
                                 was removed from the voters and that is committed
-    Resigned      Unattached    an election timeout has passed: on to the next epoch
+    Resigned      Unattached    an election timeout has passed: the next epoch begins
     any           Unattached    a newer epoch is seen and its leader is not known
     any           Follower      a newer epoch is seen and its leader is known
 
-Only a Candidate starts an epoch (Prospective does not), and never the same one twice.
+Only a Candidate starts an epoch (Prospective does not), and never the same epoch twice.
 Observers are only Unattached or Follower. Safety rests on four rules: epoch and vote are persisted before
-anything that depends on them leaves the node (`emit`); a vote goes only to a log that has at least as much
-(`grants`); a follower fetches only after what it has flushed, and the leader counts its own log only as far
-as it is flushed (`Follower.poll`, `Leader.own_offset`); nothing counts as committed before a record of the
+anything that depends on them leaves the node (`emit`); a vote goes only to a log that is at least as up to
+date (`grants`); a follower fetches only after a flush, and the leader counts only the flushed part of its own
+log (`Follower.poll`, `Leader.own_offset`); nothing is committed before a record of the
 leader's own epoch is (`Leader.update_high_watermark`).
 """
 
@@ -87,7 +87,7 @@ _FIRST_BOOTSTRAP_ID = -2
 
 
 class RaftMachine:
-    """See the top of the module. What has no underscore and is not documented here is for the roles alone."""
+    """See the module docstring. Public methods without a docstring are for the roles alone."""
 
     __slots__ = ("_announced_leader", "_announced_voters", "_is_ready_to_end", "_wake_ms", "node")
 
@@ -108,7 +108,7 @@ class RaftMachine:
 
     def _first_role(self, stored: QuorumState, now_ms: int) -> Role:
         if self.node.log.last_epoch > self.node.epoch:
-            # The file is older than the log: what it says of its epoch is of no use.
+            # The file is older than the log: its leader and vote do not apply to the log's epoch.
             self.node.epoch = self.node.log.last_epoch
             self.node.voted = None
             return Unattached(self.node, now_ms)
@@ -148,7 +148,7 @@ class RaftMachine:
 
     @property
     def leader_id(self) -> int:
-        """The leader of `epoch`, -1 if it is not known here."""
+        """The leader of `epoch`, -1 if unknown."""
         return -1 if isinstance(self.node.role, Resigned) else self.node.role.leader_id
 
     @property
@@ -229,7 +229,7 @@ class RaftMachine:
         sent = self.node.peers.take(event.request_id)
         if sent is None:
             return
-        assert event.response.API_KEY == sent.request.API_KEY, "an answer to another request"
+        assert event.response.API_KEY == sent.request.API_KEY, "the response does not match the request"
         self.node.peers.succeeded(sent.node_id)
         role = self.node.role
         if isinstance(sent.request, ApiVersionsRequest):
@@ -272,7 +272,7 @@ class RaftMachine:
         role.enter(now_ms)
 
     def _leave_for(self, epoch: int, now_ms: int) -> None:
-        """The present role ends, in its own epoch; what follows is in `epoch`."""
+        """Leave the current role in its own epoch; the next role is in `epoch`."""
         assert epoch >= self.node.epoch, (epoch, self.node.epoch)
         self.node.role.leave(now_ms)
         if epoch > self.node.epoch:
@@ -300,7 +300,7 @@ class RaftMachine:
         self._become(Leader(self.node, now_ms, granting), now_ms)
 
     def become_follower(self, epoch: int, leader_id: int, endpoint: Endpoint, now_ms: int) -> None:
-        assert leader_id != self.node.config.node_id, "nobody follows itself"
+        assert leader_id != self.node.config.node_id, "a node cannot follow itself"
         self._leave_for(epoch, now_ms)
         self._become(Follower(self.node, now_ms, leader_id, endpoint), now_ms)
 
@@ -311,7 +311,7 @@ class RaftMachine:
     # -- votes -----------------------------------------------------------------------------------------------
 
     def vote_for(self, candidate: tuple[int, bytes], now_ms: int) -> None:
-        """The vote of this epoch is given; the candidate gets the time to win."""
+        """Grant the vote of this epoch, and give the candidate time to win."""
         self.node.is_starting = False
         if self.node.voted is None:
             self.node.voted = candidate
@@ -321,7 +321,7 @@ class RaftMachine:
     # -- announcements ---------------------------------------------------------------------------------------
 
     def _announce(self) -> None:
-        """Emit what the shell is notified of, for whatever reason it changed."""
+        """Emit the changes of leader, high watermark and voters to the shell."""
         self.node.persist()
         if (self.leader_id, self.node.epoch) != self._announced_leader:
             self._announced_leader = (self.leader_id, self.node.epoch)
@@ -331,6 +331,6 @@ class RaftMachine:
             self.node.emit(VotersChanged(self.node.voters))
         role = self.node.role
         if self.node.is_shutting_down and not self._is_ready_to_end:
-            self._is_ready_to_end = not isinstance(role, Resigned) or role.has_told_all
+            self._is_ready_to_end = not isinstance(role, Resigned) or role.has_notified_all
             if self._is_ready_to_end:
                 self.node.emit(ShutdownReady())

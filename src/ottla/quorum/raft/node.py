@@ -1,8 +1,8 @@
-"""What the roles of a Raft node share: its state, and what every role may do.
+"""The state and the operations that the roles of a Raft node share.
 
 `RaftNode` holds the durable state (epoch, vote, voters), the view of the log and the peers, and collects the
-effects of a step. A `Role` is what the node is in one epoch. `Transitions` is how a role moves the node to
-another one; `machine.RaftMachine` implements it.
+effects of a step. A `Role` is the role of the node in one epoch. It moves the node to another role through
+`Transitions`, which `machine.RaftMachine` implements.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Role:
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch as far as is known, -1 if it is not."""
+        """The leader of the epoch, -1 if unknown."""
         return -1
 
     @property
@@ -76,21 +76,21 @@ class Role:
         return None
 
     def enter(self, now_ms: int) -> None:
-        """The role has just been taken."""
+        """Called when the role begins."""
 
     def leave(self, now_ms: int) -> None:
-        """Another role is about to be taken."""
+        """Called before another role begins."""
 
     def poll(self, now_ms: int) -> None:
         """Do what is due: change the role, or send what can be sent. Called after every event."""
         raise NotImplementedError
 
     def wake_ms(self, now_ms: int) -> int | None:
-        """When something will be due that no event brings; later than now, unless the role has changed."""
+        """When `poll` is next due without an event; later than now, unless the role has changed."""
         raise NotImplementedError
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
-        """Would a vote be given? `voted_for`: this epoch's vote went to the asker (or to another)."""
+        """Whether a vote is granted. `voted_for`: whether this epoch's vote went to that candidate."""
         if pre_vote:
             return log_is_up_to_date
         if voted_for is not None:
@@ -98,10 +98,10 @@ class Role:
         return log_is_up_to_date and self.leader_id < 0
 
     def on_answer(self, sent: Sent, answer: Answer, now_ms: int) -> None:
-        """A peer of the same or an earlier epoch has answered."""
+        """Handle the response of a peer of the same or an earlier epoch."""
 
     def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
-        """A request got no answer; the peer will be left alone for a while."""
+        """Handle a request without a response; the peer is backed off."""
 
 
 class RaftNode:
@@ -153,7 +153,7 @@ class RaftNode:
         self.installing: SnapshotId | None = None
         self.is_shutting_down = False
         self.is_starting = True
-        # Effects of the current step have changed the log, and `log` does not show it yet.
+        # Effects of the current step change the log, and `log` does not reflect them yet.
         self.log_is_stale = False
         self.probe_due_ms = now_ms
         self.out: list[Effect] = []  # of the current step
@@ -164,7 +164,7 @@ class RaftNode:
         self._persisted: tuple[int, tuple[int, bytes] | None, int] = (-1, None, -1)
 
     def is_persisted(self) -> None:
-        """The quorum-state file has the present epoch, vote and leader."""
+        """Record that the quorum-state file has the current epoch, vote and leader."""
         self._persisted = (self.epoch, self.voted, self.role.leader_id)
 
     # -- voters ----------------------------------------------------------------------------------------------
@@ -181,20 +181,20 @@ class RaftNode:
 
     @property
     def is_voter(self) -> bool:
-        """Is this node one of the voters?"""
+        """Whether this node is a voter."""
         config = self.config
         return config.can_vote and self.voters.has(config.node_id, config.directory_id)
 
     @property
     def may_stand(self) -> bool:
-        """Could this node lead? Not while its log is about to be replaced by a snapshot."""
+        """Whether this node may lead. Not while its log is about to be replaced by a snapshot."""
         could_lead = self.is_voter or self._is_being_removed
         return could_lead and not self.is_shutting_down and self.installing is None
 
     @property
     def _is_being_removed(self) -> bool:
-        """Does only an uncommitted record say that this node is no voter? The voters before it may then need
-        it: no other node may have a log as long, and thus be able to commit that very record.
+        """Whether an uncommitted record removes this node from the voters. The previous voters may still need
+        it: it may be the only node with a log long enough to commit that record.
         """
         history = self.history
         if not self.config.can_vote or history.voters_offset < self.high_watermark:
@@ -203,7 +203,7 @@ class RaftNode:
 
     @property
     def is_listed_wrongly(self) -> bool:
-        """Does the set of voters in the log have an old address of this node?"""
+        """Whether the voters in the log have an outdated address of this node."""
         listeners = self.config.listeners
         if not listeners or self.kraft_version < 1 or not self.is_voter:
             return False
@@ -218,7 +218,7 @@ class RaftNode:
         return timeout_ms + self.draw(max(1, timeout_ms))
 
     def waiting_ms(self) -> int:
-        """How long to wait for a leader to be heard of."""
+        """How long to wait for a leader."""
         if self.is_starting:
             moment_ms = max(2, self.config.election_timeout_ms // START_FRACTION)
             return moment_ms // 2 + self.draw(moment_ms)
@@ -227,7 +227,7 @@ class RaftNode:
     def grants(
         self, candidate: tuple[int, bytes], *, last_epoch: int, last_offset: int, pre_vote: bool
     ) -> bool:
-        """Does (or would) this node vote for a candidate of this epoch whose log ends like this?"""
+        """Whether this node votes (or would vote) for a candidate of this epoch with this log end."""
         return self.role.grants(
             log_is_up_to_date=self.is_up_to_date(last_epoch, last_offset),
             pre_vote=pre_vote,
@@ -239,7 +239,7 @@ class RaftNode:
 
     @property
     def endpoint_name(self) -> str:
-        """The name of the listener that controllers talk to."""
+        """The name of the controller listener."""
         return self.config.listeners[0].name if self.config.listeners else "CONTROLLER"
 
     def pick_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint | None:
@@ -251,7 +251,7 @@ class RaftNode:
         return LeaderInfo(self.role.leader_id, self.epoch, self.role.leader_endpoint)
 
     def send(self, node_id: int, endpoint: Endpoint | None, request: Message, now_ms: int) -> int:
-        """Send, if it is known where to; the id of the request."""
+        """Send the request if the endpoint is known; return the request id."""
         request_id = self.peers.add(node_id, request, now_ms)
         if endpoint is None:
             self.peers.take(request_id)
@@ -261,8 +261,7 @@ class RaftNode:
         return request_id
 
     def contact_points(self) -> list[tuple[int, Endpoint]]:
-        """Nodes that may know the leader: the other voters, and the bootstrap servers, which may be any
-        node."""
+        """Return nodes that may know the leader: the other voters and the bootstrap servers."""
         own = {(each.host, each.port) for each in self.config.listeners}
         points = []
         for voter in self.voters:
@@ -275,7 +274,7 @@ class RaftNode:
         return points
 
     def probe(self, now_ms: int) -> None:
-        """Send a Fetch to any node once in a while: the response names the leader."""
+        """Periodically send a Fetch to any node: the response names the leader."""
         log = self.log
         if now_ms < self.probe_due_ms or self.log_is_stale or log.flushed_offset < log.end_offset:
             return
@@ -297,7 +296,7 @@ class RaftNode:
     # -- effects ---------------------------------------------------------------------------------------------
 
     def emit(self, effect: Effect) -> None:
-        """Every effect comes after the file with the epoch and the vote that it may depend on."""
+        """Emit an effect after the quorum-state file with the epoch and vote that it may depend on."""
         self.persist()
         self.out.append(effect)
 
@@ -324,7 +323,7 @@ class RaftNode:
             self.emit(HighWatermark(offset))
 
     def change_voters(self, offset: int, change: VoterSet | int) -> None:
-        """A record at `offset`, about to be appended, brings a set of voters or a kraft.version."""
+        """Apply the voters or kraft.version of a record that is about to be appended at `offset`."""
         self.history.add(offset, change)
 
     def append_control(self, batch: bytearray) -> None:
@@ -346,8 +345,8 @@ class RaftNode:
         self.emit(Truncate(offset))
 
 
-def _same_replica(voted: tuple[int, bytes], asking: tuple[int, bytes]) -> bool:
-    """The same node, and the same directory where both name one."""
-    if voted[0] != asking[0]:
+def _same_replica(voted: tuple[int, bytes], candidate: tuple[int, bytes]) -> bool:
+    """Whether the nodes are equal, and their directories if both are known."""
+    if voted[0] != candidate[0]:
         return False
-    return ZERO_UUID in (voted[1], asking[1]) or voted[1] == asking[1]
+    return ZERO_UUID in (voted[1], candidate[1]) or voted[1] == candidate[1]

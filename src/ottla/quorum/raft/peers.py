@@ -43,14 +43,14 @@ class Peers:
         return node_id not in self._in_flight and now_ms >= self._paused.get(node_id, now_ms)
 
     def add(self, node_id: int, request: Message, now_ms: int) -> int:
-        """The request is sent: the id that its answer will carry."""
-        assert node_id not in self._in_flight, f"a request to {node_id} is under way"
+        """Register a sent request; return the id that its response will have."""
+        assert node_id not in self._in_flight, f"a request to {node_id} is in flight"
         self._serial += 1
         self._in_flight[node_id] = Sent(self._serial, node_id, request, now_ms)
         return self._serial
 
     def take(self, request_id: int) -> Sent | None:
-        """Remove and return the request that was answered or failed; None if it is not in flight any more."""
+        """Remove and return the request that was answered or failed; None if it is no longer in flight."""
         for node_id, sent in self._in_flight.items():
             if sent.request_id == request_id:
                 del self._in_flight[node_id]
@@ -62,14 +62,14 @@ class Peers:
         self._paused.pop(node_id, None)
 
     def failed(self, node_id: int, now_ms: int) -> None:
-        """Leave the peer alone for a while, longer each time."""
+        """Back off from the peer, longer each time."""
         failures = self._failures.get(node_id, 0)
         self._failures[node_id] = failures + 1
         pause_ms = min(self._backoff_max_ms, self._backoff_ms << min(failures, 16))
         self._paused[node_id] = now_ms + pause_ms
 
     def pause(self, node_id: int, until_ms: int) -> None:
-        """Nothing is wrong, but a request before that time would be useless."""
+        """Send nothing before `until_ms`, without counting a failure."""
         self._paused[node_id] = until_ms
 
     def expire(self, now_ms: int) -> list[Sent]:
@@ -80,7 +80,7 @@ class Peers:
         return late
 
     def forget_requests(self) -> None:
-        """The role has changed: old requests are void, and all peers are free."""
+        """Drop all requests in flight, after a change of the role."""
         self._in_flight.clear()
         self._failures.clear()
         self._paused.clear()

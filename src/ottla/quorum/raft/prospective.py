@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Prospective(Election):
-    """Wins pre-votes of a majority and becomes Candidate, or goes back to where it came from."""
+    """Becomes Candidate with the pre-votes of a majority, else returns to its previous role."""
 
     name = "prospective"
     PRE_VOTE = True
@@ -43,7 +43,7 @@ class Prospective(Election):
         elif self.is_won:
             node.transitions.become_candidate(now_ms)
         else:
-            self.ask_voters(now_ms)
+            self.request_votes(now_ms)
 
     def wake_ms(self, now_ms: int) -> int | None:
         return self.deadline_ms

@@ -1,4 +1,4 @@
-"""How far the replicas are, as the leader knows it from their fetches."""
+"""The progress of the replicas, which the leader derives from their fetches."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Replica:
         self.leader_end_offset = -1
 
     def fetch(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """It has everything below `offset` on disk, and fetches the next records."""
+        """Record a fetch: the replica has everything below `offset` on disk."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(now_ms, self.caught_up_ms)
         elif 0 < self.leader_end_offset <= offset:
-            # What there was at the fetch before, it has now: so it had caught up with that moment.
+            # It has everything that existed at its previous fetch: it was caught up as of that time.
             self.caught_up_ms = max(self.fetched_ms, self.caught_up_ms)
         self.end_offset = offset
         self.leader_end_offset = leader_end_offset
@@ -44,7 +44,7 @@ class Replica:
 
 
 class Replicas:
-    """All replicas the leader has heard of in this epoch."""
+    """All replicas that have sent a request to the leader in this epoch."""
 
     __slots__ = ("_by_key",)
 
@@ -52,7 +52,7 @@ class Replicas:
         self._by_key: dict[tuple[int, bytes], Replica] = {}
 
     def touch(self, node_id: int, directory_id: bytes, voters: VoterSet) -> Replica:
-        """The replica that has sent a request, known or new."""
+        """Return the replica that sent a request; add it if it is new."""
         voter = voters.by_id.get(node_id)
         if voter is not None and voter.directory_id == ZERO_UUID:
             directory_id = ZERO_UUID
@@ -68,7 +68,7 @@ class Replicas:
         return self._by_key.get((voter.node_id, voter.directory_id))
 
     def observers(self, voters: VoterSet, now_ms: int) -> Iterator[Replica]:
-        """Replicas without a vote; those silent for minutes are forgotten."""
+        """Yield replicas that are not voters; drop those that have been silent for minutes."""
         for key, replica in list(self._by_key.items()):
             if voters.has(*key):
                 continue

@@ -1,4 +1,4 @@
-"""The requests a Raft machine sends, about the one partition there is."""
+"""The requests that a Raft machine sends, all for the metadata partition."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def update_voter_request(config: RaftConfig, epoch: int) -> update.UpdateRaftVot
 
 
 def only_partition(topics: Iterable[object], name: str) -> object | None:
-    """The partition of a request or response about the metadata partition and nothing else; None if it is
-    about anything more or less. `name` is the field with the topic's name.
+    """Return the partition of a request or response if it is exactly the metadata partition, else None.
+    `name` is the field with the topic name.
     """
     found = list(topics)
     if len(found) != 1:

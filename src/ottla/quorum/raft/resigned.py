@@ -1,4 +1,4 @@
-"""Resigned: a node that has led in this epoch and does so no longer, or was restarted since."""
+"""Resigned: a node that led in this epoch and has resigned or restarted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Resigned(Role):
-    """Announces the end of the epoch to the voters, and leaves it after an election timeout."""
+    """Sends EndQuorumEpoch to the voters, and leaves the epoch after an election timeout."""
 
     name = "resigned"
-    __slots__ = ("_successors", "_untold", "deadline_ms")
+    __slots__ = ("_successors", "_unnotified", "deadline_ms")
 
     def __init__(self, node: RaftNode, now_ms: int, successors: Sequence[Voter] = ()) -> None:
         super().__init__(node)
         self._successors = tuple(successors)
-        self._untold = set(node.voters.by_id) - {node.config.node_id}
+        self._unnotified = set(node.voters.by_id) - {node.config.node_id}
         self.deadline_ms = now_ms if node.is_only_voter else now_ms + node.waiting_ms()
 
     @property
@@ -32,20 +32,20 @@ class Resigned(Role):
         return self.node.config.node_id
 
     @property
-    def has_told_all(self) -> bool:
-        return not self._untold
+    def has_notified_all(self) -> bool:
+        return not self._unnotified
 
     def poll(self, now_ms: int) -> None:
         node = self.node
         if now_ms >= self.deadline_ms:
             node.transitions.become_unattached(node.epoch + 1, now_ms)
             return
-        if not node.is_voter and self.has_told_all:
-            # Nobody tells the next leader to who was removed, it has to ask. Not in a new epoch: those who
-            # elect that leader should not hear of one from here.
+        if not node.is_voter and self.has_notified_all:
+            # A removed node is not notified of the next leader and has to probe for it. It keeps the epoch:
+            # a new one would disturb the election.
             node.transitions.become_unattached(node.epoch, now_ms)
             return
-        for node_id in sorted(self._untold):
+        for node_id in sorted(self._unnotified):
             if node.peers.is_ready(node_id, now_ms):
                 request = end_request(node.config, node.epoch, self._successors)
                 node.send(node_id, node.voters.endpoint_of(node_id), request, now_ms)
@@ -57,13 +57,13 @@ class Resigned(Role):
         if answer.error:
             self.node.peers.failed(sent.node_id, now_ms)
         else:
-            self._untold.discard(sent.node_id)
+            self._unnotified.discard(sent.node_id)
 
     def on_failure(self, sent: Sent, now_ms: int, *, disconnected: bool) -> None:
         if disconnected and self.node.is_shutting_down:
-            # Most likely all are shutting down: a node that is gone need not be notified.
-            self._untold.discard(sent.node_id)
+            # Probably all nodes are shutting down: a stopped node need not be notified.
+            self._unnotified.discard(sent.node_id)
 
     def grants(self, *, log_is_up_to_date: bool, pre_vote: bool, voted_for: bool | None) -> bool:
-        # The vote of this epoch went to this node itself, so only the next one can be wished for.
+        # This node voted for itself in this epoch, so it can only grant pre-votes for the next one.
         return pre_vote and log_is_up_to_date

@@ -1,4 +1,4 @@
-"""The answers a Raft machine gives, and what all answers it gets have in common."""
+"""The responses that a Raft machine sends, and the common part of the responses that it receives."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def end_response(error: int, leader: LeaderInfo) -> end.EndQuorumEpochResponse:
 def fetch_response(
     error: int, leader: LeaderInfo, *, high_watermark: int = -1, log_start_offset: int = -1
 ) -> tuple[fetch.FetchResponse, fetch.PartitionData]:
-    """The response and its only partition, to be filled in further."""
+    """Return the response and its only partition, which the caller fills in."""
     partition = fetch.PartitionData(
         error_code=error,
         high_watermark=high_watermark,
@@ -108,7 +108,7 @@ def update_voter_response(error: int, leader: LeaderInfo) -> update.UpdateRaftVo
 
 
 class Answer(NamedTuple):
-    """An answer of a peer: its error, what it knows of the leader, and the rest of it."""
+    """The response of a peer: its error, its view of the leader, and its partition."""
 
     error: int
     leader: LeaderInfo
@@ -116,7 +116,7 @@ class Answer(NamedTuple):
 
 
 def read_answer(response: Message, endpoint_name: str) -> Answer | None:
-    """What the answer says; None if it is not about the metadata partition at all."""
+    """Read a response; None if it is not for the metadata partition."""
     if isinstance(response, update.UpdateRaftVoterResponse):
         current = response.current_leader
         endpoint = Endpoint(endpoint_name, current.host, current.port) if current.host else None

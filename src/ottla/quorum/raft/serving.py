@@ -1,4 +1,4 @@
-"""Requests of other nodes: the checks that come first in every role, then the role's response."""
+"""Requests of other nodes: the checks common to all roles, then the response of the role."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def on_vote(node: RaftNode, token: object, request: VoteRequest, now_ms: int) ->
         node.emit(Reply(token, VoteResponse(error_code=top_error)))
         return
     epoch, last_epoch = partition.replica_epoch, partition.last_offset_epoch
-    # A real vote is requested in a new epoch, of which no log can have records yet.
+    # A vote is requested in a new epoch, of which no log can have records yet.
     is_possible = last_epoch <= epoch if partition.pre_vote else last_epoch < epoch
     error = ErrorCode.NONE
     if not is_possible or last_epoch < 0 or partition.last_offset < 0 or partition.replica_id < 0:
@@ -91,7 +91,7 @@ def on_begin_epoch(node: RaftNode, token: object, request: BeginQuorumEpochReque
     error = _leader_claim(node, partition, request.leader_endpoints, now_ms)
     role = node.role
     if not error and isinstance(role, Prospective) and role.leader_endpoint is not None:
-        # The leader that it had dropped is alive after all.
+        # The leader that this node had dropped is still alive.
         node.transitions.become_follower(node.epoch, role.leader_id, role.leader_endpoint, now_ms)
     if not error and _is_for_another(node, request.voter_id, partition.voter_directory_id):
         error = ErrorCode.INVALID_VOTER_KEY
@@ -115,7 +115,7 @@ def on_end_epoch(node: RaftNode, token: object, request: EndQuorumEpochRequest, 
 
 
 def _leader_claim(node: RaftNode, partition: Any, listeners: Any, now_ms: int) -> ErrorCode:
-    """A node says that it leads (or did); it is followed if that can be."""
+    """Handle the claim of a node that it leads (or led) an epoch; follow it if possible."""
     epoch, leader_id = partition.leader_epoch, partition.leader_id
     if epoch < node.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -123,7 +123,7 @@ def _leader_claim(node: RaftNode, partition: Any, listeners: Any, now_ms: int) -
         return ErrorCode.INVALID_REQUEST
     known_id = node.role.leader_id
     if epoch == node.epoch and known_id >= 0 and known_id != leader_id:
-        # No epoch has two leaders: the sender is wrong, or not in this cluster.
+        # An epoch has one leader: the sender is faulty, or in another cluster.
         return ErrorCode.INVALID_REQUEST
     endpoints = [Endpoint(each.name, each.host, each.port) for each in listeners]
     node.transitions.learn_leader(leader_id, epoch, node.pick_endpoint(endpoints), now_ms)
@@ -193,7 +193,7 @@ def on_update_voter(node: RaftNode, token: object, request: UpdateRaftVoterReque
 
 
 def _wrong_cluster(node: RaftNode, request: Any) -> ErrorCode:
-    """A request may leave the cluster's id out, but not name another."""
+    """A request may omit the cluster id, but not name another cluster."""
     if request.cluster_id is not None and request.cluster_id != node.config.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Unattached: a node that knows the epoch, but not a leader that it could reach."""
+"""Unattached: a node that knows the epoch, but not the address of a leader."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Unattached(Role):
-    """Looks for the leader; a voter stands for election when there is none for long enough."""
+    """Probes for the leader; a voter starts an election after the election timeout."""
 
     name = "unattached"
     __slots__ = ("_leader_id", "deadline_ms")
 
     def __init__(self, node: RaftNode, now_ms: int, leader_id: int = -1) -> None:
         super().__init__(node)
-        # A leader whose address is not known: no reason to follow, but one not to vote for another.
+        # A leader with an unknown address cannot be followed, but prevents votes for other nodes.
         self._leader_id = leader_id
         self.deadline_ms = now_ms if node.is_only_voter else now_ms + node.waiting_ms()
 

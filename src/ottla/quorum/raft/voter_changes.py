@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 CAUGHT_UP_WITHIN_MS = 3_600_000
 REASONS = {
-    ErrorCode.REQUEST_TIMED_OUT: "the change before this one is not committed yet",
+    ErrorCode.REQUEST_TIMED_OUT: "the previous change is not committed yet",
     ErrorCode.UNSUPPORTED_VERSION: "kraft.version is 0: the voters are fixed by configuration",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "this node no longer leads the quorum",
 }
 
 
 class LeadingNode(Protocol):
-    """What a change of the voters needs of the leader."""
+    """The part of the leader that a change of the voters uses."""
 
     @property
     def is_established(self) -> bool:
@@ -88,7 +88,7 @@ class VoterChanges:
     # -- requests --------------------------------------------------------------------------------------------
 
     def on_add(self, token: object, request: AddRaftVoterRequest, now_ms: int) -> None:
-        """Query the versions of the new voter first: they go into the log with it."""
+        """Query the versions of the new voter first: its record contains them."""
         node = self._node
         endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners)
         target = endpoint_for(endpoints, node.endpoint_name) or endpoint_for(endpoints)
@@ -98,10 +98,10 @@ class VoterChanges:
         elif target is None or request.voter_id < 0:
             self._refuse(token, AddRaftVoterResponse, ErrorCode.INVALID_REQUEST, "the voter has no listener")
         elif request.voter_id in node.voters.by_id:
-            text = f"{request.voter_id} is a voter already"
+            text = f"{request.voter_id} is already a voter"
             self._refuse(token, AddRaftVoterResponse, ErrorCode.DUPLICATE_VOTER, text)
         elif not node.peers.is_ready(request.voter_id, now_ms):
-            text = f"{request.voter_id} has not responded lately"
+            text = f"{request.voter_id} has not fetched recently"
             self._refuse(token, AddRaftVoterResponse, ErrorCode.REQUEST_TIMED_OUT, text)
         else:
             wait_ms = min(max(1, request.timeout_ms), node.config.request_timeout_ms * 5)
@@ -162,7 +162,7 @@ class VoterChanges:
     # -- progress --------------------------------------------------------------------------------------------
 
     def on_versions(self, sent: Sent, response: Message, now_ms: int) -> None:
-        """The new voter has answered: add it if it keeps up with the log."""
+        """Add the new voter if it has caught up with the log."""
         pending = self._pending
         if pending is None or pending.request_id != sent.request_id or pending.voter is None:
             return
@@ -175,14 +175,14 @@ class VoterChanges:
         low, high = ranges.get("kraft.version", (0, 0))
         replica = self._replicas.find(voter.node_id, voter.directory_id)
         if not low <= node.kraft_version <= high:
-            text = f"{voter.node_id} knows kraft.version {low} to {high}, not {node.kraft_version}"
+            text = f"{voter.node_id} supports kraft.version {low} to {high}, not {node.kraft_version}"
             self._finish(ErrorCode.INVALID_REQUEST, text)
         elif (
             replica is None
             or replica.caught_up_ms <= now_ms - CAUGHT_UP_WITHIN_MS
             or replica.caught_up_ms < 0
         ):
-            self._finish(ErrorCode.REQUEST_TIMED_OUT, f"{voter.node_id} lags behind")
+            self._finish(ErrorCode.REQUEST_TIMED_OUT, f"{voter.node_id} has not caught up with the leader")
         else:
             added = voter._replace(kraft_version_min=low, kraft_version_max=high)
             pending.offset = self._leader.append_voters(node.voters.with_voter(added), now_ms)
@@ -211,7 +211,7 @@ class VoterChanges:
         return None if self._pending is None else self._pending.deadline_ms
 
     def abandon(self, token: object) -> None:
-        """The requester is gone: drop the change unless it is written."""
+        """Drop the change of a disconnected requester unless it is written."""
         if self._pending is not None and self._pending.token == token:
             self._pending = None
 
@@ -222,7 +222,7 @@ class VoterChanges:
 
     def _finish(self, error: int, text: str | None) -> None:
         pending = self._pending
-        assert pending is not None, "no change is under way"
+        assert pending is not None, "no change is in flight"
         self._pending = None
         response = pending.response_class(error_code=error, error_message=text)
         self._node.emit(Reply(pending.token, response))

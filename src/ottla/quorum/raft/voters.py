@@ -1,8 +1,8 @@
-"""The set of voters, and how it changed along the log.
+"""The set of voters, and its history along the log.
 
 With kraft.version 0 the set is fixed by configuration and voters are identified by their ids alone. With 1 it
-is in the log as VotersRecord, a voter is (node id, directory id), and a new set counts from the moment it
-is written, committed or not: truncating the log takes it back.
+is in the log as VotersRecord, a voter is (node id, directory id), and a new set takes effect when it is
+written, committed or not: truncating the log reverts it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Voter(NamedTuple):
 
 
 class VoterSet:
-    """A set of voters that does not change."""
+    """An immutable set of voters."""
 
     __slots__ = ("by_id",)
 
@@ -114,7 +114,7 @@ NO_VOTERS = VoterSet()
 
 
 class VoterHistory:
-    """The sets of voters and the values of kraft.version by the offset that brought them."""
+    """The sets of voters and the values of kraft.version by the offset of their record."""
 
     __slots__ = ("_sets", "_static", "_versions")
 
@@ -129,12 +129,12 @@ class VoterHistory:
 
     @property
     def voters_before(self) -> VoterSet:
-        """The set that the present one has replaced."""
+        """The previous set."""
         return self._sets[-2][1] if len(self._sets) > 1 else self._static
 
     @property
     def voters_offset(self) -> int:
-        """The offset of the record with the present voters, BEFORE_THE_LOG if no record has them."""
+        """The offset of the record with the current voters, BEFORE_THE_LOG if there is none."""
         return self._sets[-1][0] if self._sets else BEFORE_THE_LOG
 
     @property
@@ -142,7 +142,7 @@ class VoterHistory:
         return self._versions[-1][1] if self._versions else 0
 
     def add(self, offset: int, change: VoterSet | int) -> None:
-        """At `offset` (BEFORE_THE_LOG: in the snapshot made by formatting) is a set, or a kraft.version."""
+        """Add the set or kraft.version at `offset` (BEFORE_THE_LOG: in the snapshot made by formatting)."""
         if isinstance(change, VoterSet):
             assert not self._sets or self._sets[-1][0] <= offset, (offset, self._sets)
             self._sets.append((offset, change))
@@ -151,24 +151,24 @@ class VoterHistory:
             self._versions.append((offset, change))
 
     def at(self, end_offset: int) -> tuple[int, VoterSet | None]:
-        """kraft.version and voters as a snapshot of everything below `end_offset` has to hold them."""
+        """Return kraft.version and voters for a snapshot of everything below `end_offset`."""
         versions = [version for offset, version in self._versions if offset < end_offset]
         sets = [voters for offset, voters in self._sets if offset < end_offset]
         return (versions[-1] if versions else 0, sets[-1] if sets else None)
 
     def truncate(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`."""
+        """Drop entries at and above `end_offset`."""
         _drop_tail(self._sets, end_offset)
         _drop_tail(self._versions, end_offset)
 
     def forget_before(self, start_offset: int) -> None:
-        """The log now begins at `start_offset`: of older entries only the last two count."""
+        """Drop entries below `start_offset`, except the last two."""
         for entries in (self._sets, self._versions):
             while len(entries) > 2 and entries[2][0] < start_offset:
                 entries.pop(0)
 
     def restart(self, end_offset: int, kraft_version: int, voters: VoterSet | None) -> None:
-        """A snapshot has replaced the log: these are the values at its end."""
+        """Start over with the values at the end of a snapshot that replaced the log."""
         self._sets = [] if voters is None else [(end_offset - 1, voters)]
         self._versions = [(end_offset - 1, kraft_version)] if kraft_version else []
 
@@ -179,7 +179,7 @@ def _drop_tail(entries: list[tuple[int, VoterSet]] | list[tuple[int, int]], end_
 
 
 def endpoint_for(endpoints: Sequence[Endpoint], name: str | None = None) -> Endpoint | None:
-    """The endpoint of the listener `name`, or the first one."""
+    """Return the endpoint of the listener `name`, or the first endpoint."""
     for endpoint in endpoints:
         if name is None or endpoint.name == name:
             return endpoint
