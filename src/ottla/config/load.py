@@ -101,14 +101,14 @@ class BrokerConfig:
 
     def internal_replication_factor(self, name: str, brokers: int) -> int:
         """The replication factor of an internal topic; a default is reduced to the number of brokers."""
-        wanted = self.get_int(name)
-        return wanted if self.is_set(name) else max(1, min(wanted, brokers))
+        configured = self.get_int(name)
+        return configured if self.is_set(name) else max(1, min(configured, brokers))
 
     def internal_min_isr(self, name: str, replication_factor: int) -> int:
         """min.insync.replicas of an internal topic; a default is reduced to less than the replication
         factor."""
-        wanted = self.get_int(name)
-        return wanted if self.is_set(name) else max(1, min(wanted, replication_factor - 1))
+        configured = self.get_int(name)
+        return configured if self.is_set(name) else max(1, min(configured, replication_factor - 1))
 
 
 def load_broker_config(path: str | None = None, overrides: Mapping[str, str] | None = None) -> BrokerConfig:

@@ -82,7 +82,7 @@ def headed_to_arrow(
     if scratch is not None:
         scratch.clear()
     sections: list[Section] = []
-    rooms: list[tuple[int, ...]] = []
+    measured: list[tuple[int, ...]] = []
     rows = 0
     for buf, pos, header in batches:
         if from_offset is not None and header.last_offset < from_offset:
@@ -91,12 +91,12 @@ def headed_to_arrow(
         count = header.records_count
         if count < 0:
             raise CorruptBatch(f"the batch at offset {header.base_offset} has a negative record count")
-        reason, index, *room = kernel.measure(plain, start, end, count)
+        reason, index, *column_sizes = kernel.measure(plain, start, end, count)
         if reason:
             where = f"record {index} of the batch at offset {header.base_offset}"
             raise CorruptBatch(f"{where}: {faults.TEXTS[reason]}")
         rows += count
-        rooms.append(tuple(room))
+        measured.append(tuple(column_sizes))
         sections.append(
             (
                 plain,
@@ -109,7 +109,7 @@ def headed_to_arrow(
                 header.max_timestamp,
             )
         )
-    sizes = [sum(column) for column in zip(*rooms, strict=True)] or [0, 0, 0, 0, 0]
+    sizes = [sum(column) for column in zip(*measured, strict=True)] or [0, 0, 0, 0, 0]
     if max(rows, *sizes) > COLUMN_BYTES_MAX:
         raise ValueError(
             f"{rows} records with {max(sizes)} bytes in a column exceed the limits of an Arrow batch"
@@ -118,8 +118,8 @@ def headed_to_arrow(
     return batch if from_offset is None else _from_offset(batch, from_offset)
 
 
-def _decode(sections: list[Section], rows: int, room: list[int]) -> pa.RecordBatch:
-    key_bytes, value_bytes, header_rows, header_key_bytes, header_value_bytes = room
+def _decode(sections: list[Section], rows: int, column_sizes: list[int]) -> pa.RecordBatch:
+    key_bytes, value_bytes, header_rows, header_key_bytes, header_value_bytes = column_sizes
     bitmap_bytes = (rows + 7) // 8
     sizes = (
         *(rows * 8, rows * 8, rows * 4),
@@ -287,9 +287,9 @@ def _header_columns(rows: pa.RecordBatch) -> tuple[Column, Column, Column]:
     if "headers" not in rows.schema.names or pa.types.is_null(rows.schema.field("headers").type):
         return none, none, none
     array = rows.column("headers")
-    wanted = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
-    if array.type != wanted:
-        array = array.cast(wanted)
+    header_type = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
+    if array.type != header_type:
+        array = array.cast(header_type)
     validity, offsets = array.buffers()[:2]
     keys, values = array.values.flatten()
     return (validity, offsets, None, array.offset, len(array)), _column(keys), _column(values)

@@ -84,7 +84,7 @@ class Scratch:
     def clear(self) -> None:
         self._taken_bytes = 0
 
-    def room(self, size_bytes: int) -> memoryview:
+    def reserve(self, size_bytes: int) -> memoryview:
         """Return memory for the next piece; `keep` then says how much of it was used."""
         if size_bytes > _SCRATCH_BYTES_MAX:
             return memoryview(bytearray(size_bytes))
@@ -95,10 +95,10 @@ class Scratch:
             self._taken_bytes = 0
         return memoryview(self._memory)[self._taken_bytes : self._taken_bytes + size_bytes]
 
-    def keep(self, room: memoryview, size_bytes: int) -> memoryview:
-        if room.obj is self._memory:
+    def keep(self, target: memoryview, size_bytes: int) -> memoryview:
+        if target.obj is self._memory:
             self._taken_bytes += size_bytes
-        return room[:size_bytes]
+        return target[:size_bytes]
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int, scratch: Scratch | None = None) -> Buffer:
@@ -173,15 +173,15 @@ def _snappy_decompress(data: memoryview, limit_bytes: int, scratch: Scratch) -> 
         total_bytes = sum(sizes)
         if total_bytes > limit_bytes:
             raise _too_large(limit_bytes)
-        room = scratch.room(total_bytes)
+        target = scratch.reserve(total_bytes)
         pos = 0
         for block, size_bytes in zip(blocks, sizes, strict=True):
-            pos += cramjam.snappy.decompress_raw_into(block, room[pos : pos + size_bytes])
+            pos += cramjam.snappy.decompress_raw_into(block, target[pos : pos + size_bytes])
     except cramjam.DecompressionError as error:
         raise _garbage(SNAPPY, error) from None
     if pos != total_bytes:
         raise _garbage(SNAPPY, f"{pos} bytes instead of {total_bytes}")
-    return scratch.keep(room, total_bytes)
+    return scratch.keep(target, total_bytes)
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
@@ -251,9 +251,9 @@ def _into_bounded(
     module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
     size_bytes = min(max(_BUFFER_BYTES_MIN, int(_ratios[codec] * len(data))), useful_bytes)
     while True:
-        room = scratch.room(size_bytes)
+        target = scratch.reserve(size_bytes)
         try:
-            written_bytes = module.decompress_into(data, room)
+            written_bytes = module.decompress_into(data, target)
         except cramjam.DecompressionError as error:
             if _OUTPUT_FULL not in str(error):
                 raise _garbage(codec, error) from None
@@ -265,4 +265,4 @@ def _into_bounded(
             # Slightly more than this time, and back slowly after an unusual batch.
             likely = max(1.125 * written_bytes / len(data), 0.9 * _ratios[codec])
             _ratios[codec] = min(max(likely, _RATIO_FIRST), _RATIO_KEPT_MAX)
-        return scratch.keep(room, written_bytes)
+        return scratch.keep(target, written_bytes)

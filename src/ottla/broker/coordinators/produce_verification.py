@@ -104,8 +104,8 @@ class ProduceVerification:
 
     def known_now(self) -> bool:
         """Verify what needs no waiting; return whether that was all."""
-        for asked in self._transactions():
-            codes = self._verification.known_now(asked)
+        for transaction in self._transactions():
+            codes = self._verification.known_now(transaction)
             if codes is None:
                 return False
             self._codes.update(codes)
@@ -117,8 +117,8 @@ class ProduceVerification:
             for data in topic.partition_data:
                 if data.records is not None:
                     data.records = memoryview(bytearray(data.records))
-        for asked in self._transactions():
-            self._codes.update(await self._verification.verify(asked))
+        for transaction in self._transactions():
+            self._codes.update(await self._verification.verify(transaction))
 
     def _transactions(self) -> list[AddPartitionsToTxnTransaction]:
         """One verification per producer; ordinary requests have one producer."""

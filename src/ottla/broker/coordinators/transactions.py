@@ -156,26 +156,28 @@ class TransactionCoordinator:
         )
 
     def add_partitions(
-        self, asked: AddPartitionsToTxnTransaction, context: RequestContext
+        self, transaction: AddPartitionsToTxnTransaction, context: RequestContext
     ) -> Reply[AddPartitionsToTxnResult]:
         """Add partitions to one transaction, or verify that they belong to it."""
         from ottla.transactions.add import is_concurrent, result_of
 
-        refused = {} if asked.verify_only else self._unknown_partitions(asked)
+        refused = {} if transaction.verify_only else self._unknown_partitions(transaction)
         # Brokers retry by themselves, and their other requests wait for this response.
         waits = context.api_version < ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
         return self._submit(
-            asked.transactional_id,
-            lambda machine, now_ms, _: machine.decide_add_partitions(asked, context, now_ms, refused),
-            lambda code: result_of(asked, ErrorCode(code)),
+            transaction.transactional_id,
+            lambda machine, now_ms, _: machine.decide_add_partitions(transaction, context, now_ms, refused),
+            lambda code: result_of(transaction, ErrorCode(code)),
             is_concurrent=is_concurrent if waits else None,
         )
 
-    def _unknown_partitions(self, asked: AddPartitionsToTxnTransaction) -> dict[tuple[str, int], ErrorCode]:
+    def _unknown_partitions(
+        self, transaction: AddPartitionsToTxnTransaction
+    ) -> dict[tuple[str, int], ErrorCode]:
         topics = self._metadata.image.topics_by_name
         return {
             (topic.name, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for topic in asked.topics
+            for topic in transaction.topics
             for index in topic.partitions
             if topic.name not in topics or index not in topics[topic.name].partitions
         }

@@ -99,14 +99,14 @@ class _Commit:
     async def verify_and_submit(self, verification: Verification) -> TxnOffsetCommitResponse:
         request, partition = self._request, self._shard.partition
         topic_partition = (partition.topic, partition.index)
-        asked = transaction_partitions(
+        transaction = transaction_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
             [topic_partition],
             self.adds,
         )
-        code = (await verification.verify(asked))[topic_partition]
+        code = (await verification.verify(transaction))[topic_partition]
         if code:
             assert self.guard is not None
             if partition.verification_guards is not None:

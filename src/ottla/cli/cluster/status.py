@@ -134,7 +134,7 @@ def partition_rows(topics: Sequence[TopicInfo], min_isr: dict[str, int]) -> list
     rows = []
     for topic in topics:
         for number, row in sorted(topic.partitions.items()):
-            wanted = min(min_isr.get(topic.name, 1), len(row.replicas))
+            required = min(min_isr.get(topic.name, 1), len(row.replicas))
             rows.append(
                 {
                     "topic": topic.name,
@@ -143,9 +143,9 @@ def partition_rows(topics: Sequence[TopicInfo], min_isr: dict[str, int]) -> list
                     "leader_epoch": row.leader_epoch,
                     "replicas": list(row.replicas),
                     "isr": list(row.isr),
-                    "min_isr": wanted,
+                    "min_isr": required,
                     "offline": row.leader < 0,
-                    "under_min_isr": len(row.isr) < wanted,
+                    "under_min_isr": len(row.isr) < required,
                     "under_replicated": len(row.isr) < len(row.replicas),
                 }
             )

@@ -20,13 +20,13 @@ async def stdin_lines() -> AsyncIterator[list[bytes]]:
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
-    room = threading.Semaphore(CHUNKS_AHEAD_MAX)
+    capacity = threading.Semaphore(CHUNKS_AHEAD_MAX)
     descriptor = sys.stdin.fileno()
 
     def read() -> None:
         try:
             while True:
-                room.acquire()
+                capacity.acquire()
                 chunk = os.read(descriptor, CHUNK_BYTES)
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
                 if not chunk:
@@ -37,7 +37,7 @@ async def stdin_lines() -> AsyncIterator[list[bytes]]:
     threading.Thread(target=read, name="ottla-stdin", daemon=True).start()
     rest = b""
     while chunk := await chunks.get():
-        room.release()
+        capacity.release()
         *lines, rest = (rest + chunk).split(b"\n")
         yield lines
     if rest:

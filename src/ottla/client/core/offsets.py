@@ -29,7 +29,7 @@ class OffsetAt(NamedTuple):
 
 
 def list_offsets(
-    cluster: ClusterCore, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    cluster: ClusterCore, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> Steps[dict[TopicPartition, OffsetAt]]:
     """For each (topic, partition) the offset at a timestamp in ms, EARLIEST, LATEST or MAX_TIMESTAMP.
 
@@ -39,7 +39,7 @@ def list_offsets(
     found: dict[TopicPartition, OffsetAt] = {}
 
     def ask(node_id: int, keys: Sequence[TopicPartition]) -> Steps[None]:
-        request = _request({key: wanted[key] for key in keys}, read_committed)
+        request = _request({key: timestamps[key] for key in keys}, read_committed)
         response = yield from cluster.ask_node(node_id, request, ListOffsetsResponse)
         for topic in response.topics:
             for row in topic.partitions:
@@ -47,17 +47,17 @@ def list_offsets(
                 found[topic.name, row.partition_index] = OffsetAt(row.offset, row.timestamp, row.leader_epoch)
 
     def attempt() -> Steps[None]:
-        leaders = yield from cluster.leaders_of([key for key in wanted if key not in found])
+        leaders = yield from cluster.leaders_of([key for key in timestamps if key not in found])
         yield from together([ask(node_id, keys) for node_id, keys in leaders.items()])
 
-    if wanted:
+    if timestamps:
         yield from cluster.retrying(attempt)
     return found
 
 
-def _request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
+def _request(timestamps: Mapping[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
     rows: dict[str, list[ListOffsetsPartition]] = {}
-    for (topic, partition), timestamp in wanted.items():
+    for (topic, partition), timestamp in timestamps.items():
         row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         rows.setdefault(topic, []).append(row)
     return ListOffsetsRequest(

@@ -37,15 +37,15 @@ class Chunks:
         file = self._files.open(view.path)
         try:
             while position < view.size:
-                wanted = min(self._bytes, view.size - position)
-                data = file.read(position, wanted)
+                read_size = min(self._bytes, view.size - position)
+                data = file.read(position, read_size)
                 try:
                     first_bytes = read_header(data).size_bytes
                 except CorruptBatch as error:
                     raise CorruptLog(view.path, f"no batch at position {position}: {error}") from None
                 if first_bytes > view.size - position:
                     raise CorruptLog(view.path, f"batch at position {position} is incomplete")
-                if first_bytes > wanted:
+                if first_bytes > read_size:
                     data = file.read(position, first_bytes)
                 self.used = 0
                 yield data

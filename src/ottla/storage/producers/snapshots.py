@@ -163,5 +163,5 @@ def _recall_range(entry: ProducerEntry, segment: Segment, start: int, end: int) 
         and header.base_sequence >= 0
         and not header.is_control
     ]
-    room = BATCHES_KEPT - len(entry.batches)
-    entry.batches[:0] = older[-room:]
+    missing = BATCHES_KEPT - len(entry.batches)
+    entry.batches[:0] = older[-missing:]

@@ -32,12 +32,12 @@ def create(parts: ApiParts) -> Handler:
 def describe(
     partitions: PartitionTable, logs: LogManager, message: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    wanted: set[tuple[str, int]] | None = None
+    requested: set[tuple[str, int]] | None = None
     if message.topics is not None:
-        wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
+        requested = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
     by_dir: dict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
     for partition in partitions:
-        if wanted is None or (partition.topic, partition.index) in wanted:
+        if requested is None or (partition.topic, partition.index) in requested:
             by_dir[partition.log.log_dir.path][partition.topic].append(
                 DescribeLogDirsPartition(
                     partition_index=partition.index, partition_size=partition.log.size_bytes

@@ -30,10 +30,10 @@ def create(parts: ApiParts) -> Handler:
 def list_resources(
     image: ClusterImage, request: Request, message: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    wanted: Iterable[int] = (CLIENT_METRICS,)  # version 0 lists client metrics only
+    requested: Iterable[int] = (CLIENT_METRICS,)  # version 0 lists client metrics only
     if request.version >= LIST_CONFIG_RESOURCES_TYPES_SINCE:
-        wanted = message.resource_types or ALL_TYPES
-    if not set(wanted) <= set(ALL_TYPES):
+        requested = message.resource_types or ALL_TYPES
+    if not set(requested) <= set(ALL_TYPES):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     brokers = [str(node_id) for node_id in image.brokers]
     names = {
@@ -46,7 +46,7 @@ def list_resources(
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
-            for kind in dict.fromkeys(wanted)
+            for kind in dict.fromkeys(requested)
             for name in names[kind]
         ]
     )

@@ -61,57 +61,57 @@ class ListOffsets:
         seen: set[tuple[str, int]] = set()
         repeated: set[tuple[str, int]] = set()
         for topic in message.topics:
-            for wanted in topic.partitions:
-                key = (topic.name, wanted.partition_index)
+            for requested in topic.partitions:
+                key = (topic.name, requested.partition_index)
                 (repeated if key in seen else seen).add(key)
         response = ListOffsetsResponse()
         for topic in message.topics:
             results = []
-            for wanted in topic.partitions:
-                if (topic.name, wanted.partition_index) in repeated:
-                    results.append(_error(wanted, ErrorCode.INVALID_REQUEST))
+            for requested in topic.partitions:
+                if (topic.name, requested.partition_index) in repeated:
+                    results.append(_error(requested, ErrorCode.INVALID_REQUEST))
                 else:
-                    results.append(self._find(request.version, message, topic.name, wanted))
+                    results.append(self._find(request.version, message, topic.name, requested))
             response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=results))
         return response
 
     def _find(
-        self, version: int, message: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+        self, version: int, message: ListOffsetsRequest, topic: str, requested: ListOffsetsPartition
     ) -> ListOffsetsPartitionResponse:
-        if wanted.timestamp < 0 and version < FIRST_VERSION.get(wanted.timestamp, 0):
-            return _error(wanted, ErrorCode.UNSUPPORTED_VERSION)
-        if wanted.timestamp < EARLIEST_PENDING_UPLOAD:
-            return _error(wanted, ErrorCode.INVALID_REQUEST)
-        partition = self._partitions.by_name(topic, wanted.partition_index)
+        if requested.timestamp < 0 and version < FIRST_VERSION.get(requested.timestamp, 0):
+            return _error(requested, ErrorCode.UNSUPPORTED_VERSION)
+        if requested.timestamp < EARLIEST_PENDING_UPLOAD:
+            return _error(requested, ErrorCode.INVALID_REQUEST)
+        partition = self._partitions.by_name(topic, requested.partition_index)
         if partition is None:
-            return _error(wanted, self._partitions.missing_error(topic, wanted.partition_index))
+            return _error(requested, self._partitions.missing_error(topic, requested.partition_index))
         if not partition.is_leader and message.replica_id != DEBUG_CONSUMER:
-            return _error(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        wrong_epoch = partition.check_leader_epoch(wanted.current_leader_epoch)
+            return _error(requested, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        wrong_epoch = partition.check_leader_epoch(requested.current_leader_epoch)
         if wrong_epoch:
-            return _error(wanted, wrong_epoch)
+            return _error(requested, wrong_epoch)
         leader = partition.leader
         is_client = message.replica_id < 0
         unsettled = is_client and leader is not None and not leader.offsets_are_settled
-        if unsettled and _needs_settled(wanted.timestamp):
+        if unsettled and _needs_settled(requested.timestamp):
             # A former leader may have returned an offset above this high watermark: the client retries.
             new_error = version >= LIST_OFFSETS_OFFSET_NOT_AVAILABLE_SINCE
             code = ErrorCode.OFFSET_NOT_AVAILABLE if new_error else ErrorCode.LEADER_NOT_AVAILABLE
-            return _error(wanted, code)
+            return _error(requested, code)
         try:
-            offset, timestamp = _offset(partition, message, wanted.timestamp)
+            offset, timestamp = _offset(partition, message, requested.timestamp)
         except StorageError as error:
-            log.error("lookup failed: partition=%s-%d error=%s", topic, wanted.partition_index, error)
-            return _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            log.error("lookup failed: partition=%s-%d error=%s", topic, requested.partition_index, error)
+            return _error(requested, ErrorCode.KAFKA_STORAGE_ERROR)
         if offset < 0:
-            return ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            return ListOffsetsPartitionResponse(partition_index=requested.partition_index)
         epoch = partition.log.leader_epochs.epoch_for_offset(offset)
-        if wanted.timestamp == LATEST:
+        if requested.timestamp == LATEST:
             epoch = partition.leader_epoch
         if version < LIST_OFFSETS_LEADER_EPOCH_SINCE:
             epoch = -1
         return ListOffsetsPartitionResponse(
-            partition_index=wanted.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+            partition_index=requested.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
         )
 
 
@@ -140,8 +140,8 @@ def _offset(partition: Partition, message: ListOffsetsRequest, timestamp: int) -
     return (-1, -1) if found is None else (found.offset, found.timestamp)
 
 
-def _error(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+def _error(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code)
 
 
 def create(parts: ApiParts) -> Handler:

@@ -22,7 +22,10 @@ def create(parts: ApiParts) -> Handler:
 
     def handle(request: Request, message: AddPartitionsToTxnRequest) -> Any:
         version, context = request.version, request_context(request)
-        results = [transactions.add_partitions(asked, context) for asked in transactions_of(message, version)]
+        results = [
+            transactions.add_partitions(transaction, context)
+            for transaction in transactions_of(message, version)
+        ]
         return merge_replies(results, lambda found: response_of(found, version))
 
     return handle
