@@ -1,4 +1,4 @@
-"""What a scenario waits for before it measures, asked of an admin client that is made up."""
+"""Waiting for a new topic before a measurement, with a fake admin client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = "new"
 
 
 class NewlyLed:
-    """Metadata names the leader at once; the leader refuses some times before it serves."""
+    """Metadata has the leader at once; the leader rejects some requests before it serves."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals

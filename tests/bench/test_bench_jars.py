@@ -1,4 +1,4 @@
-"""Where Spark's own Kafka connector comes from, and goals that are lower bounds: no Spark is started."""
+"""The search for Spark's Kafka connector, and goals that are lower bounds. Spark is not started."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ def fresh_search() -> None:
     find_connector.cache_clear()
 
 
-def test_a_directory_that_is_named_gives_the_connector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connector_from_a_configured_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("commons-pool2-2.13.1.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
     for name in names:
         (tmp_path / name).touch()
@@ -28,15 +26,15 @@ def test_a_directory_that_is_named_gives_the_connector(
     assert [Path(jar).name for jar in found.jars] == list(names)
 
 
-def test_a_directory_without_the_connector_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_a_directory_without_the_connector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CONNECTOR_HOME, str(tmp_path))
     with pytest.raises(NoKafka, match=str(tmp_path)):
         find_connector()
 
 
-def test_without_maven_the_connector_is_what_cannot_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_without_maven_names_the_connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
     monkeypatch.delenv(CONNECTOR_HOME, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -44,7 +42,7 @@ def test_without_maven_the_connector_is_what_cannot_be_had(
         find_connector()
 
 
-def test_what_spark_has_already_is_left_out() -> None:
+def test_jars_of_spark_are_left_out() -> None:
     pytest.importorskip("pyspark")
     path = "/m/lz4-java-1.0.jar:/m/kafka-clients-3.9.2.jar:/m/spark-tags_2.13-4.3.0.jar"
     assert jars._new_to_spark(path) == ["/m/kafka-clients-3.9.2.jar"]

@@ -1,4 +1,4 @@
-"""The contest with Apache Kafka: its arithmetic, its report, and its scenarios on tiny sizes, Ottla alone."""
+"""The comparison with Apache Kafka: arithmetic, report, and scenarios with minimal sizes, only Ottla."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LESS = Measure("s", goal=1)
 MORE = Measure("MB/s", less_is_better=False, goal=0.7)
 
 
-def test_advantage_is_turned_so_that_more_than_one_is_better() -> None:
+def test_an_advantage_above_one_is_better() -> None:
     assert Entry("x", "time", LESS, [1.0, 3.0, 2.0], [4.0]).advantage == 2.0
     assert Entry("x", "rate", MORE, [100.0], [50.0]).advantage == 2.0
     assert Entry("x", "rate", MORE, [100.0], []).advantage is None
@@ -82,7 +82,7 @@ def test_report_names_losses_before_the_tables(tmp_path: Path) -> None:
         ElementTree.parse(tmp_path / "benchmarks" / f"{chart}.svg")
 
 
-def test_a_report_is_written_again_from_its_own_figures(tmp_path: Path) -> None:
+def test_a_report_is_reproducible_from_its_figures(tmp_path: Path) -> None:
     first, second = SCENARIOS[0].name, SCENARIOS[1].name
     old = part([Entry(first, "f", LESS, [1.0], [2.0]), Entry(second, "f", LESS, [1.0], [3.0])], "old time")
     new = part([Entry(second, "f", LESS, [1.0], [4.0])], "new time")
@@ -106,7 +106,7 @@ def test_a_report_of_ottla_alone_says_so_and_has_no_charts(tmp_path: Path) -> No
     assert os.listdir(tmp_path / "benchmarks") == ["figures.json"]
 
 
-def test_losses_of_one_reason_stand_together_over_it() -> None:
+def test_losses_are_grouped_by_reason() -> None:
     losses = [Entry("small", figure, LESS, [2.0], [1.0]) for figure in ("alone: CPU", "odd", "many: CPU")]
     reasons = [Reason("sm*", "*: CPU", "It is so.", "50 %  somewhere")]
     text = "\n".join(behind(losses, reasons))
@@ -138,7 +138,7 @@ def test_each_dimension_is_varied_alone_unless_thorough() -> None:
     assert len(list(shapes(SMOKE._replace(shapes=Shapes.EVERY)))) == 3 * 3 * 3 * 2 * 2
 
 
-def test_a_kafka_home_without_jars_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_a_kafka_home_without_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
     monkeypatch.setenv(HOME, str(tmp_path))
@@ -146,7 +146,7 @@ def test_a_kafka_home_without_jars_is_named(tmp_path: Path, monkeypatch: pytest.
         find_kafka()
 
 
-def test_without_maven_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoKafka, match="mvn"):
         class_path(KAFKA)
@@ -175,7 +175,7 @@ def test_scenarios_run_with_ottla_alone_where_there_is_no_kafka(tmp_path: Path) 
     assert not found.conditions["failed"]
 
 
-def test_an_unknown_scenario_is_refused_with_those_there_are() -> None:
+def test_an_unknown_scenario_is_an_error_with_the_known_ones() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench.peers", "--only", "nothing"],
         cwd=ROOT,

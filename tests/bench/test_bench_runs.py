@@ -1,4 +1,4 @@
-"""The bench on tiny sizes: every part of it runs; its figures are not looked at."""
+"""The benchmarks with minimal sizes: all cases run; figures are not checked."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def options(name: str, values: tuple[str, ...]) -> list[str]:
     return [part for value in values for part in (name, value)]
 
 
-def test_measures_one_broker_and_tells_the_conditions(tmp_path: Path) -> None:
+def test_measures_one_broker_and_prints_the_conditions(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     output = run_bench("--json", str(path), "--data", str(tmp_path), *options("--only", ONE_BROKER))
     figures = figures_of(path)
@@ -141,7 +141,7 @@ def test_measures_a_cluster(tmp_path: Path) -> None:
 
 
 def test_every_case_is_run_here() -> None:
-    """A new case is added to one of the tests above, or to those with Spark beside them."""
+    """A new case must be added to one of the tests above, or to the tests with Spark."""
     done = subprocess.run(
         [sys.executable, "-c", "from bench import cases; print(*cases.NAMES)"],
         cwd=ROOT,

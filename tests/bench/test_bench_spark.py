@@ -1,4 +1,4 @@
-"""The measurements with Spark on tiny sizes: they run; their figures are not looked at."""
+"""The benchmarks with Spark with minimal sizes: they run; figures are not checked."""
 
 from __future__ import annotations
 

@@ -59,10 +59,10 @@ def test_records_of_an_isolated_leader_are_truncated() -> None:
 
         cluster.isolate(victim)
         lost = [b"lost %d" % n for n in range(500)]
-        # Its own address alone: as a client that sits on the same side of the cut.
+        # Only its own address, like a client on the same side of the cut.
         assert codes(write(cluster.address(victim), "t", lost, acks=1, batch_num_messages=10)) == [0]
-        assert read_all(cluster.address(victim), "t") == kept, "what could be lost is not served"
-        # From now on no client reaches it: one that asks it for metadata would be told that it leads.
+        assert read_all(cluster.address(victim), "t") == kept, "records that could be lost are not served"
+        # Block clients: in its own metadata it is still the leader.
         cluster.isolate(victim, clients=True)
         view.await_partition("t", lambda each: each.leader in (second, third), "another leader")
         later = [b"later %d" % n for n in range(200)]
@@ -87,8 +87,8 @@ def test_a_killed_leader_truncates_its_tail_when_it_returns() -> None:
         assert codes(write(cluster.bootstrap_servers, "t", kept)) == [0]
         await_equal_replicas(cluster, [0, 1, 2], "t")
         for follower in (second, third):
-            cluster.cut(follower, victim)  # they cannot fetch; the leader is heard by the controller
-        # A fetch that the leader held when the link was cut is answered into the link, and would be healed.
+            cluster.cut(follower, victim)  # followers cannot fetch; the leader still reaches the controller
+        # The response to a fetch that was waiting when the link was cut would arrive after healing.
         time.sleep(1)
         assert codes(write(cluster.address(victim), "t", [b"lost %d" % n for n in range(300)], acks=1)) == [0]
         cluster.kill(victim)

@@ -27,7 +27,7 @@ def test_two_of_three_replicas_are_killed() -> None:
         assert state.elr == (2,), "it was in sync when the ISR went below the minimum"
         assert codes(write(leader, "t", [b"refused"])) == [REFUSED]
         assert codes(write(leader, "t", [b"at our own risk"], acks=1)) == [0]
-        assert read_all(leader, "t") == [b"three", b"two"], "what could be lost is not served"
+        assert read_all(leader, "t") == [b"three", b"two"], "records that could be lost are not served"
         cluster.start(2)
         view.await_isr("t", 2)
         assert codes(write(leader, "t", [b"two again"])) == [0]

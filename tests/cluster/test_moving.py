@@ -20,7 +20,7 @@ FILL_BYTES = 9_000_000
 
 
 def throttle(view: ClusterView, topic: str, leaders: list[int], newcomer: int, rate: int) -> None:
-    """As kafka-reassign-partitions --throttle does it."""
+    """Set the configs that kafka-reassign-partitions --throttle sets."""
     replicas = {
         "leader.replication.throttled.replicas": ",".join(f"0:{broker}" for broker in leaders),
         "follower.replication.throttled.replicas": f"0:{newcomer}",
@@ -31,7 +31,7 @@ def throttle(view: ClusterView, topic: str, leaders: list[int], newcomer: int, r
         view.ask(lambda admin, broker=broker, rates=rates: admin.alter_broker_configs(broker, values=rates))
 
 
-# The rate is that of the last eleven seconds: so much goes at once, the rest has to wait for the twelfth.
+# The rate is measured over eleven seconds: that amount is sent at once, the rest in the twelfth second.
 @pytest.mark.parametrize(
     ("rate", "at_least_s"), [(20_000_000, 0.0), pytest.param(500_000, 3.0, marks=takes_long)]
 )
@@ -55,7 +55,7 @@ def test_a_throttled_reassignment_under_load(rate: int, at_least_s: float) -> No
                 assert (move.adding, move.removing) == ((3,), (0,))
                 assert codes(write(servers, "t", [b"meanwhile"])) == [0]
                 for state in view.partitions("others").values():
-                    assert len(state.isr) == 3, "the throttle is for the newcomer alone"
+                    assert len(state.isr) == 3, "only the new replica is throttled"
             took_s = time.monotonic() - began
             load.await_all_partitions()
         assert took_s > at_least_s
@@ -90,7 +90,7 @@ def test_preferred_leaders_are_elected_on_request_and_automatically() -> None:
             cluster.restart(0)
             view.await_isr("t", 3)
             (error,) = view.ask(lambda admin: admin.elect_leaders(ELECT_PREFERRED, [("t", 0)])).values()
-            assert error is None or error.code == 84  # ELECTION_NOT_NEEDED: it was done in the meantime
+            assert error is None or error.code == 84  # ELECTION_NOT_NEEDED: it has happened in the meantime
             wait_until(lambda: view.leader("t") == 0, "every broker knows it", 10)
             cluster.restart(1)
             view.await_isr("t", 3)

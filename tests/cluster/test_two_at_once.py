@@ -17,7 +17,7 @@ def kill_at_once(cluster: Cluster, *brokers: int) -> None:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     for broker in brokers:
-        cluster.kill(broker)  # it is dead already: the cluster learns of it
+        cluster.kill(broker)  # already dead: update the state of `cluster`
 
 
 def test_leader_and_controller_of_five() -> None:
@@ -29,7 +29,7 @@ def test_leader_and_controller_of_five() -> None:
         assigned = [
             [leader, second, third],
             [controller, third, fourth],
-            [leader, controller, second],  # one replica is left of this one: it waits
+            [leader, controller, second],  # has one replica left: writes wait
         ]
         view.create("t", *assigned, min_insync_replicas="2")
         with Load(cluster.bootstrap_servers, "t", 3) as load:

@@ -67,7 +67,7 @@ def test_it_leads_when_that_is_allowed_later() -> None:
         cluster.start(0)
         view.await_isr("t", 2)
         await_equal_replicas(cluster, [0, 1], "t")
-        assert read_from_second(cluster) == [b"on both", b"instead"], "the other one was cut off"
+        assert read_from_second(cluster) == [b"on both", b"instead"], "the other record was truncated"
 
 
 def test_it_leads_when_that_was_allowed_before() -> None:

@@ -22,7 +22,7 @@ def three_brokers() -> Iterator[Cluster]:
     # Sessions outlive the fail-over: no member may lose a partition.
     with Cluster(brokers=3, config=QUICK) as cluster:
         yield cluster
-        cluster.kill()  # what they have on their disks is of no interest
+        cluster.kill()  # a clean stop is not needed
 
 
 def commits_since(members: list[Watched], ns: int) -> int:
@@ -39,7 +39,7 @@ def test_the_coordinator_dies_during_a_rebalance(
         dying = run.settle(2).coordinator
         moves = sum(member.moves() for member in members)
         members += [run.join(), run.join()]
-        # The first partitions are on their way when it dies.
+        # The first partitions are being moved when it dies.
         wait_until(lambda: sum(member.moves() for member in members) > moves, members)
         three_brokers.kill(dying)
         try:

@@ -21,7 +21,7 @@ both = pytest.mark.parametrize("protocol", list(PROTOCOLS))
 def one_broker() -> Iterator[Cluster]:
     with Cluster(config=QUICK) as cluster:
         yield cluster
-        cluster.kill()  # what it has on its disk is of no interest
+        cluster.kill()  # a clean stop is not needed
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +64,11 @@ def test_a_member_is_killed(impatient_broker: Cluster, protocol: str, request: p
         taken = [
             ns for member in staying for ns, what, place, _ in member.events if what == "+" and place in had
         ]
-        assert max(taken) - killed_ns > 0.3e9, "the session is waited for"
+        assert max(taken) - killed_ns > 0.3e9, "partitions moved before the session expired"
         causes = [cause.what for each in run.settle(2).rebalances for cause in each.causes]
         assert any("session" in what or "time" in what for what in causes), causes
         written = run.finish()
-        # What the dead one had read and not committed: no more than what comes between two commits.
+        # Records that the victim had read and not committed: at most those between two commits.
         assert_history(run.members, written, again_max=2 * COMMIT_EVERY)
 
 
@@ -110,14 +110,14 @@ def test_a_slow_member_loses_its_partitions(
         until_shared([quick], PARTITIONS)
         time.sleep(0.2)
         slow.work.going.set()
-        # It comes back by itself and gets its share again.
+        # It rejoins and gets its share.
         until_shared([slow, quick], PARTITIONS)
-        assert any(what == "x" for _, what, _, _ in slow.events), "it has learnt of its loss"
+        assert any(what == "x" for _, what, _, _ in slow.events), "the member was not informed of its loss"
         written = run.finish()
         assert_history(run.members, written, again_max=len(written) // 4, slow=[slow])
 
 
-@pytest.mark.parametrize("protocol", ["cooperative"])  # groups of either protocol keep to themselves alike
+@pytest.mark.parametrize("protocol", ["cooperative"])  # the protocol does not matter
 def test_two_groups_are_independent(
     one_broker: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:

@@ -85,7 +85,7 @@ def assert_refused(target: TargetBroker, peer: Peer, logged: str) -> None:
         (struct.pack(">ihhih", 10, 18, 0, 1, -2), "client id of -2 bytes"),
         (frame(999, 0), "API key 999"),
         (frame(-1, 0), "API key -1"),
-        (frame(4, 0), "API key 4"),  # LeaderAndIsr: brokers of another age
+        (frame(4, 0), "API key 4"),  # LeaderAndIsr, which was removed
         (frame(3, 99, b"\0"), "version 99 of API 3"),
         (frame(3, -1), "version -1 of API 3"),
         (frame(1, 3), "version 3 of API 1"),
@@ -148,7 +148,7 @@ def test_an_unknown_api_versions_version_gets_the_supported_ones(
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert told[18] == (0, 4)
     assert told[1][0] == 4
-    assert peer.call(API_VERSIONS, 3).error_code == 0  # the connection goes on in a version that both know
+    assert peer.call(API_VERSIONS, 3).error_code == 0  # the connection is still usable
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -174,7 +174,9 @@ def test_produce_below_3_is_refused_though_advertised(target: TargetBroker, peer
 def test_an_error_with_acks_0_closes_the_connection(target: TargetBroker, peer: Peer) -> None:
     batch = bytes(ordinary_batch(int(time.time() * 1000)))
     peer.send(encode_request(9, 1, "x", produce_request(HEALTHY_TOPIC, batch, 0)))
-    assert peer.call(API_VERSIONS, 3).error_code == 0  # a good one has no answer and goes unpunished
+    assert (
+        peer.call(API_VERSIONS, 3).error_code == 0
+    )  # a valid one has no response, and the connection stays open
     peer.send(encode_request(9, 1, "x", produce_request("no-such-topic", batch, 0)))
     assert_refused(target, peer, "acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -186,7 +188,7 @@ def test_a_bad_batch_with_acks_0_closes_the_connection(target: TargetBroker, pee
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_acks_beyond_what_exists_are_refused(target: TargetBroker, peer: Peer, acks: int) -> None:
+def test_invalid_acks_are_rejected(target: TargetBroker, peer: Peer, acks: int) -> None:
     batch = bytes(ordinary_batch(int(time.time() * 1000)))
     assert produce_result(peer, HEALTHY_TOPIC, batch, acks)[0] == ErrorCode.INVALID_REQUIRED_ACKS
 

@@ -201,7 +201,7 @@ def test_a_peer_that_never_reads_is_bounded(target: TargetBroker) -> None:
         request = encode_request(9, 1, "deaf", MetadataRequest(topics=None)) * 100
         peer.socket.settimeout(1)
         sent_bytes = 0
-        with contextlib.suppress(TimeoutError):  # TCP tells us to stop: the broker no longer reads
+        with contextlib.suppress(TimeoutError):  # the socket buffer is full: the broker no longer reads
             while sent_bytes < 100 * MB:
                 sent_bytes += peer.socket.send(request)
         assert sent_bytes < 100 * MB

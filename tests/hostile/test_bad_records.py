@@ -91,7 +91,7 @@ def test_a_wrong_field_of_the_header_is_refused(
     batch = with_field(ordinary_batch(now_ms(), 3), field, value, crc=crc)
     assert produce_result(peer, topic, bytes(batch))[0] == code
     assert end_offset(peer, topic) == 0
-    assert produce(peer, topic, bytes(ordinary_batch(now_ms()))) == 0  # the same connection goes on
+    assert produce(peer, topic, bytes(ordinary_batch(now_ms()))) == 0  # the connection is still usable
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 17, 60, 61, 80])
@@ -128,7 +128,9 @@ def test_a_decompression_bomb_costs_no_more_than_the_limit(
 ) -> None:
     topic = new_topic(peer, **configs)
     before_bytes = target.rss_bytes()
-    size = {GZIP: 256 * MB, LZ4: 200 * MB}.get(codec, 1024 * MB)  # what fits into one batch, soon enough
+    size = {GZIP: 256 * MB, LZ4: 200 * MB}.get(
+        codec, 1024 * MB
+    )  # what fits into one batch and is fast to compress
     batch = with_payload(now_ms(), codec, bomb(codec, size), 1)
     assert len(batch) < TOPIC_BYTES_MAX
     code = produce_result(peer, topic, bytes(batch))[0]
@@ -163,7 +165,7 @@ def test_a_lookup_by_time_survives_invalid_stored_records(
 def test_a_lookup_by_time_does_not_decode_millions_of_records(target: TargetBroker, peer: Peer) -> None:
     topic = new_topic(peer)
     count = 8_000_000
-    record = b"\x0c\0\0\0\1\1\0"  # six bytes behind the length: no key, no value
+    record = b"\x0c\0\0\0\1\1\0"  # six bytes after the length: no key, no value
     batch = with_payload(now_ms(), ZSTD, compress(ZSTD, record * count), count)
     assert produce(peer, topic, bytes(batch)) == 0
     before_bytes = target.rss_bytes("VmHWM")

@@ -40,7 +40,7 @@ def test_every_version_answers(target: TargetBroker, peer: Peer, api_key: int) -
         for _ in range(SAMPLES_PER_VERSION):
             request = sampler.request(api_key, version)
             if getattr(request, "acks", 1) == 0:
-                continue  # no answer to expect
+                continue  # no response
             if api_key == FETCH_KEY:
                 request.max_wait_ms = min(request.max_wait_ms, 5)  # type: ignore[attr-defined]
             try:

@@ -26,7 +26,7 @@ class NoFastPath:
 
 
 class OneAnswer:
-    """A dispatcher that answers correlation id 0 with whatever `script` makes, and others well."""
+    """A dispatcher that returns the result of `script` for correlation id 0 and valid responses otherwise."""
 
     fast_path = NoFastPath()
 
@@ -60,7 +60,7 @@ def request_frame(correlation_id: int) -> bytes:
 
 
 async def answer_to(reader: asyncio.StreamReader) -> int | None:
-    """Correlation id of the next response; None if the connection is closed instead."""
+    """Return the correlation id of the next response, or None if the connection is closed."""
     try:
         (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), 5))
         return int(struct.unpack_from(">i", await reader.readexactly(size))[0])
@@ -84,7 +84,7 @@ async def with_listener(script: Callable[[], Any], use: Callable[[Listener], Awa
     [fail, fail_later, lambda: BROKEN, broken_later, broken_future],
     ids=lambda script: script.__name__,
 )
-def test_a_failing_handler_costs_its_connection_alone(
+def test_a_failing_handler_closes_only_its_connection(
     script: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     troubles: list[dict[str, Any]] = []

@@ -34,7 +34,7 @@ def test_no_input_breaks_the_broker(seed: int | None, tmp_path: Path) -> None:
         except FuzzFailure as failure:
             pytest.fail(f"{failure}\nkept: {failure.save('build/fuzz')}")
         fuzzer.finish()
-    # A fuzzer whose every byte is refused at the door tests the door alone.
+    # If every input were rejected by the first checks, the fuzzer would test nothing else.
     assert fuzzer.responses > fuzzer.cases // 20
 
 

@@ -29,14 +29,14 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def group_jvm(java: None) -> Iterator[group_members.Jvm]:
-    """Members of groups in Java run in it."""
+    """A JVM for group members in Java."""
     with group_members.java_members() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def txn_jvm(java: None) -> Iterator[None]:
-    """Transactional producers in Java run in it."""
+    """A JVM for transactional producers in Java."""
     with transactions.txn_jvm() as transactions.Java.jvm:
         yield
 
@@ -60,7 +60,7 @@ def wire(servers: str) -> Iterator[Wire]:
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest, wire: Wire) -> Callable[..., str]:
-    """Creates topics that no other test knows; `new_topic(partitions=3, **{"segment.bytes": ...})`."""
+    """Creates topics with unique names; `new_topic(partitions=3, **{"segment.bytes": ...})`."""
 
     def create(partitions: int = 1, **configs: object) -> str:
         name = topic_name_for(request.node.name)

@@ -41,7 +41,7 @@ def results(futures: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def refusal(futures: dict[Any, Any]) -> int:
-    """The error code of the only future."""
+    """Return the error code of the only future."""
     (future,) = futures.values()
     with pytest.raises(KafkaException) as error:
         future.result(15)
@@ -63,7 +63,7 @@ def python_admin(servers: str) -> Iterator[Any]:
     admin.close()
 
 
-def test_confluent_the_life_of_a_topic(confluent):
+def test_confluent_topic_life_cycle(confluent):
     name = fresh()
     results(confluent.create_topics([NewTopic(name, 3, 1, config={"retention.ms": "7200000"})]))
     assert refusal(confluent.create_topics([NewTopic(name, 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
@@ -93,7 +93,7 @@ def test_confluent_the_life_of_a_topic(confluent):
     ],
     ids=lambda value: getattr(value, "topic", None) and value.topic[:12],
 )
-def test_confluent_topics_that_cannot_be(confluent, topic, code):
+def test_confluent_invalid_topics(confluent, topic, code):
     assert refusal(confluent.create_topics([topic])) == code
     assert topic.topic not in confluent.list_topics(timeout=10).topics
 
@@ -141,7 +141,7 @@ def test_confluent_topic_configs_with_sources_and_synonyms(confluent, new_topic)
     assert found["cleanup.policy"].value == "compact"
 
 
-def test_confluent_wrong_configs_change_nothing(confluent, topic):
+def test_confluent_invalid_configs_change_nothing(confluent, topic):
     def alter(resource: ConfigResource) -> dict[Any, Any]:
         return confluent.incremental_alter_configs([resource])
 
@@ -188,7 +188,7 @@ def test_confluent_offsets_and_deleting_records(confluent, wire, new_topic):
     assert refusal(beyond) == KafkaError.OFFSET_OUT_OF_RANGE
 
 
-def test_confluent_the_cluster(confluent, servers):
+def test_confluent_describe_cluster(confluent, servers):
     cluster = confluent.describe_cluster().result(10)
     assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [servers]
     assert cluster.controller.id == 1
@@ -198,7 +198,7 @@ def test_confluent_the_cluster(confluent, servers):
 # -- kafka-python
 
 
-def test_kafka_python_the_life_of_a_topic(python_admin):
+def test_kafka_python_topic_life_cycle(python_admin):
     name = fresh()
     python_admin.create_topics({name: {"num_partitions": 2, "configs": {"max.message.bytes": "5000"}}})
     with pytest.raises(kafka.errors.TopicAlreadyExistsError):
@@ -328,7 +328,7 @@ def test_aiokafka_administration(servers, wire):
     asyncio.run(work())
 
 
-# -- topics that come and go
+# -- recreated and auto-created topics
 
 
 def test_a_recreated_topic_is_another_topic(confluent, servers, wire):
@@ -343,7 +343,7 @@ def test_a_recreated_topic_is_another_topic(confluent, servers, wire):
     assert len(set(ids)) == 3
 
 
-def test_asking_for_a_topic_creates_it_only_where_that_is_allowed(servers):
+def test_metadata_creates_topics_only_if_allowed(servers):
     name = fresh("auto")
     with Cluster(config={"auto.create.topics.enable": False}) as strict:
         producer = confluent_kafka.Producer(
@@ -368,7 +368,7 @@ def test_asking_for_a_topic_creates_it_only_where_that_is_allowed(servers):
         assert [record.value for record in wire.records(name)] == [b"x"]
 
 
-def test_topics_made_by_asking_have_the_brokers_defaults():
+def test_auto_created_topics_have_the_broker_defaults():
     with Cluster(config={"num.partitions": 4, "log.retention.ms": 3_600_000}) as cluster:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         producer.produce("auto", b"x")

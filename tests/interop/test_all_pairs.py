@@ -1,4 +1,4 @@
-"""What one client writes every other reads, in every codec: keys, values, headers, nulls, times, offsets."""
+"""Every client reads what every other writes, in every codec: keys, values, headers, nulls, timestamps."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ ROWS = [
     Row(b"random", _random.randbytes(70_000), (), START_MS + 80),
     *(Row(b"%d" % n, b"record %d" % n, (), START_MS + 100 + n) for n in range(300)),
 ]
-# kcat takes lines of text, and one set of headers for all of them.
+# kcat takes lines of text, and the same headers for all of them.
 TEXT_ROWS = [
     Row(b"key-%d" % n if n % 3 else None, b"value %d" % n if n % 5 else None, (("h", b"x"), ("i", b"y")))
     for n in range(1, 60)
 ]
-# What the clients that are written in Python alone refuse to send.
+# What the pure-Python clients refuse to send.
 NULL_ROWS = [
     Row(b"k", b"v", (("null", None),), START_MS + 500),
     Row(None, None, (), START_MS + 510),
@@ -66,7 +66,7 @@ def rows_of(writer: str) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def topics(request: pytest.FixtureRequest, ottla_cluster) -> Callable[[str], str]:
-    """The topic that a client has written to when asked for: a partition for each codec."""
+    """Return the topic of a client, written on first use, with a partition for each codec."""
     written: dict[str, str] = {}
     servers = ottla_cluster.bootstrap_servers
 
@@ -102,7 +102,7 @@ def read(request: pytest.FixtureRequest, servers: str) -> Callable[[str, str, in
 
 
 def comparable(row: Row, writer: str, reader: str) -> Row:
-    """What both ends can say: kcat writes no times of its own, and prints headers as text."""
+    """Return what both clients support: kcat sets no timestamps and prints headers as text."""
     headers = row.headers
     if reader == "kcat" and writer != "kcat":
         # It prints an odd header's bytes as they are; which is which cannot be told from its output.
@@ -114,7 +114,7 @@ def comparable(row: Row, writer: str, reader: str) -> Row:
 
 @pytest.mark.parametrize("reader", CLIENTS)
 @pytest.mark.parametrize("writer", CLIENTS)
-def test_what_one_writes_the_other_reads(topics, read, writer, reader):
+def test_every_client_reads_every_other(topics, read, writer, reader):
     topic = topics(writer)
     compare = partial(comparable, writer=writer, reader=reader)
     expected = [(offset, compare(row)) for offset, row in enumerate(rows_of(writer))]
@@ -126,7 +126,7 @@ def test_what_one_writes_the_other_reads(topics, read, writer, reader):
 
 
 @pytest.mark.parametrize("writer", CLIENTS)
-def test_the_codec_that_was_asked_for_is_what_is_stored(topics, wire, writer):
+def test_batches_are_stored_with_the_codec_of_the_producer(topics, wire, writer):
     from ottla.records.batch import iter_headers
     from ottla.records.compression import CODEC_BY_NAME
 
@@ -136,6 +136,6 @@ def test_the_codec_that_was_asked_for_is_what_is_stored(topics, wire, writer):
             continue
         stored = bytes(wire.fetch(topic, partition=index).records)
         codecs = {header.codec for _, header in iter_headers(stored)}
-        # A client may leave a batch alone that compression would make larger.
+        # A client may not compress a batch that compression would make larger.
         assert CODEC_BY_NAME[codec] in codecs, codec
         assert codecs <= {CODEC_BY_NAME[codec], 0}

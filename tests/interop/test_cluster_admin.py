@@ -1,5 +1,5 @@
-"""Administration of a cluster: elections, reassignments, features, the quorum. Here with a cluster of one, so
-that what is asked is answered by the controller though there is not much to do."""
+"""Administration of a cluster: elections, reassignments, features, the quorum, with a
+single node that is broker and controller."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def python_admin(servers: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_elections_that_nobody_needs(wire: Wire, topic: str, version: int) -> None:
+def test_elections_that_are_not_needed(wire: Wire, topic: str, version: int) -> None:
     asked = [TopicPartitions(topic=topic, partitions=[0, 5]), TopicPartitions(topic="none", partitions=[0])]
     answer = wire.ask(ElectLeadersRequest(topic_partitions=asked), version)
     found = {
@@ -62,7 +62,7 @@ def test_elections_that_nobody_needs(wire: Wire, topic: str, version: int) -> No
     }
 
 
-def test_an_election_everywhere_tells_only_of_what_changed(wire: Wire, topic: str) -> None:
+def test_election_of_all_partitions_returns_only_changes(wire: Wire, topic: str) -> None:
     answer = wire.ask(ElectLeadersRequest(topic_partitions=None, election_type=UNCLEAN))
     assert (answer.error_code, answer.replica_election_results) == (0, [])
     assert wire.ask(ElectLeadersRequest(election_type=7, topic_partitions=[])).error_code == (
@@ -127,7 +127,7 @@ def test_features_stay_within_what_is_supported(wire: Wire, version: int) -> Non
         wanted = FeatureUpdateKey(feature="metadata.version", max_version_level=level)
         return wire.ask(UpdateFeaturesRequest(feature_updates=[wanted]), version)
 
-    assert update(30).error_code == 0, "it is so already"
+    assert update(30).error_code == 0, "the level is set already"
     refusal = update(999)
     assert refusal.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "metadata.version" in refusal.error_message
@@ -136,25 +136,25 @@ def test_features_stay_within_what_is_supported(wire: Wire, version: int) -> Non
 def test_features_by_kafka_python(python_admin: Any) -> None:
     told = python_admin.describe_features()
     assert told["metadata.version"]["finalized"] == (30, 30)
-    assert told["kraft.version"] == {"supported": (0, 1)}, "fixed voters: it is 0"
+    assert told["kraft.version"] == {"supported": (0, 1)}, "0 with static voters"
     assert python_admin.update_features({"metadata.version": 30}, validate_only=True) == {
         "metadata.version": "OK"
     }
 
 
-def test_a_broker_that_is_not_there_cannot_be_unregistered(wire: Wire) -> None:
+def test_an_unknown_broker_cannot_be_unregistered(wire: Wire) -> None:
     answer = wire.ask(UnregisterBrokerRequest(broker_id=77))
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_controllers_are_not_told_on_a_listener_of_brokers(wire: Wire) -> None:
+def test_broker_listeners_do_not_describe_controllers(wire: Wire) -> None:
     answer = wire.ask(DescribeClusterRequest(endpoint_type=2))
     assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     answer = wire.ask(DescribeClusterRequest(include_fenced_brokers=True))
     assert (answer.controller_id, [each.broker_id for each in answer.brokers]) == (1, [1])
 
 
-def test_who_leads(wire: Wire, topic: str) -> None:
+def test_described_leaders(wire: Wire, topic: str) -> None:
     answer = wire.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)]))
     (found,) = answer.topics[0].partitions
     assert (found.leader_id, found.isr_nodes, found.eligible_leader_replicas) == (1, [1], [])
@@ -191,7 +191,7 @@ def test_the_quorum_by_kafka_python(python_admin: Any) -> None:
     assert told["topics"][0]["partitions"][0]["leader_id"] == 1
 
 
-def test_fixed_voters_cannot_be_changed(wire: Wire) -> None:
+def test_static_voters_cannot_be_changed(wire: Wire) -> None:
     listener = Listener(name="CONTROLLER", host="localhost", port=1)
     add = AddRaftVoterRequest(
         cluster_id=None, voter_id=2, voter_directory_id=b"d" * 16, listeners=[listener], timeout_ms=1000
@@ -201,7 +201,7 @@ def test_fixed_voters_cannot_be_changed(wire: Wire) -> None:
     assert wire.ask(remove).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-# -- all of it by the Java client
+# -- the Java client
 
 
 def test_the_java_client(java_client: JavaClient, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Three brokers: any of them carries a command to the controller, and tells what it knows of the others."""
+"""Three brokers: each forwards commands to the controller and describes the others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def quorum(wire: Wire, version: int = 2) -> Any:
 
 
 def controllers(cluster: Cluster) -> tuple[int, dict[int, str]]:
-    """Who leads the quorum, and the addresses of all."""
+    """Return the quorum leader and the addresses of all controllers."""
     with Wire(addresses(cluster)[0]) as wire:
         told = quorum(wire)
     where = {each.node_id: f"{each.listeners[0].host}:{each.listeners[0].port}" for each in told.nodes}
@@ -59,7 +59,7 @@ def test_every_broker_describes_the_quorum(trio: Cluster, version: int) -> None:
         assert partition.high_watermark > 0
 
 
-def test_every_broker_carries_commands_to_the_controller(trio: Cluster) -> None:
+def test_every_broker_forwards_commands_to_the_controller(trio: Cluster) -> None:
     for node_id, address in enumerate(addresses(trio)):
         with Wire(address) as wire:
             name = topic_name_for(f"from-{node_id}")
@@ -72,7 +72,7 @@ def test_every_broker_carries_commands_to_the_controller(trio: Cluster) -> None:
             refused = wire.ask(UnregisterBrokerRequest(broker_id=77))
             assert refused.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
             told = wire.ask(DescribeClusterRequest())
-            assert told.controller_id == node_id, "any live broker will do, and this one lives"
+            assert told.controller_id == node_id, "a broker names itself as controller"
             assert sorted(each.broker_id for each in told.brokers) == [0, 1, 2]
 
 
@@ -86,7 +86,7 @@ def test_only_the_active_controller_decides(trio: Cluster) -> None:
             assert told.error_code == (0 if node_id == leader else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def test_controllers_tell_of_controllers(trio: Cluster) -> None:
+def test_controller_listeners_describe_controllers(trio: Cluster) -> None:
     leader, where = controllers(trio)
     for address in where.values():
         with Wire(address) as wire:
@@ -119,7 +119,7 @@ def test_a_dead_broker_leads_nothing(trio: Cluster) -> None:
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         trio.kill(dead)
         cluster = DescribeClusterRequest()
-        wait_until(lambda: len(wire.ask(cluster).brokers) == 2, "the dead broker does not count any more")
+        wait_until(lambda: len(wire.ask(cluster).brokers) == 2, "the dead broker is fenced")
         for each in wire.ask(asked).topics[0].partitions:
             assert (each.error_code, each.offline_replicas) == (0, [dead])
             assert each.leader_id in each.isr_nodes and dead not in each.isr_nodes

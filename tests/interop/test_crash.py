@@ -1,7 +1,7 @@
-"""`kill -9` in the middle of writes, torn tails, restarts: what was acknowledged is there and nothing is odd.
+"""`kill -9` during writes, torn tails and restarts: acknowledged records survive, and logs are consistent.
 
-A killed process leaves what the kernel has; a power cut does not. The second is played by cutting, after the
-kill, into what was written since the last flush.
+After a kill the kernel still has all writes; after a power cut it does not. A power cut is simulated by
+damaging, after a kill, what was written since the last flush.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cluster():
 
 
 class Load:
-    """An idempotent librdkafka producer at work in the background, over every crash of its broker."""
+    """An idempotent librdkafka producer that runs in the background across crashes of its broker."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}  # (partition, offset): value
@@ -96,7 +96,7 @@ class Load:
 
 
 def stored(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
-    """Every value, with checksums checked and offsets without gaps."""
+    """Return all values; check checksums and that offsets have no gaps."""
     with Wire(cluster.bootstrap_servers) as wire:
         found = wire.records(topic, partition=partition)
     assert [record.offset for record in found] == list(range(len(found)))
@@ -113,7 +113,7 @@ def check_acknowledged(cluster: Cluster, topic: str, acknowledged: dict[tuple[in
 @pytest.mark.parametrize(
     "configs", [{"flush.messages": 1}, {"flush.messages": 50, "segment.bytes": 1_048_576}, {}]
 )
-def test_kills_under_load_lose_and_double_nothing(cluster, configs):
+def test_kills_under_load_lose_and_duplicate_nothing(cluster, configs):
     rng = random.Random()
     cluster.create_topic("load", PARTITIONS, configs)
     load = Load(cluster.bootstrap_servers, "load")
@@ -133,7 +133,7 @@ def test_kills_under_load_lose_and_double_nothing(cluster, configs):
     finally:
         load.finish()
     assert load.errors == []
-    # The producer retried over every crash: each record is there once and in its place.
+    # The producer retried after every crash: each record is there once and in order.
     for partition in range(PARTITIONS):
         assert stored(cluster, "load", partition) == load.sent[partition]
     check_acknowledged(cluster, "load", load.acknowledged)
@@ -199,12 +199,12 @@ def test_a_power_cut_leaves_a_prefix(cluster, damage: Callable[[str, int, random
         cluster.start()
         found = stored(cluster, "plain")
         assert found == (expected + sent)[: len(found)], f"seed {seed}"
-        assert len(found) >= len(expected), f"seed {seed}: what was flushed is lost"
+        assert len(found) >= len(expected), f"seed {seed}: flushed records are lost"
         if damage is append_garbage:
             assert found == expected + sent
         assert stored(cluster, "flushed") == flushed
         with Wire(cluster.bootstrap_servers) as wire:
-            # The last batch sent again is known if it survived, and written now if it did not.
+            # If the last batch is sent again, it is a duplicate if it survived, and appended otherwise.
             again = wire.produce("plain", batch)
             if found == expected + sent:
                 assert again.base_offset == len(found) - 3
@@ -213,8 +213,8 @@ def test_a_power_cut_leaves_a_prefix(cluster, damage: Callable[[str, int, random
                 assert again.base_offset == len(found)
                 expected = found + sent[-3:]
             else:
-                # Some batch before it is lost too, so it is out of order, unless nothing of its producer is
-                # left where others are.
+                # An earlier batch is lost too, so it is out of order, unless no batch of its producer is
+                # left in a log that has others.
                 is_unknown = 0 < len(found) == len(expected)
                 assert again.error_code == (0 if is_unknown else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
                 expected = found + (sent[-3:] if is_unknown else [])
@@ -225,13 +225,13 @@ def test_a_power_cut_leaves_a_prefix(cluster, damage: Callable[[str, int, random
 
 
 def flush(wire: Wire, topic: str) -> None:
-    """Everything so far is on the disk when this returns, as an acknowledgement with flush.messages says."""
+    """Wait until all records so far are flushed, by writing a record with flush.messages=1."""
     wire.alter(topic, **{"flush.messages": 1})
     assert wire.produce(topic, batch_of(b"flush")).error_code == 0
     wire.alter(topic, **{"flush.messages": None})
 
 
-def test_lost_indexes_and_checkpoints_are_made_again(cluster):
+def test_lost_indexes_and_checkpoints_are_rebuilt(cluster):
     cluster.create_topic("t", 1, {"segment.bytes": 1_048_576, "index.interval.bytes": 100})
     start_ms = int(time.time()) * 1000 - 3_600_000
     with Wire(cluster.bootstrap_servers) as wire:
@@ -292,7 +292,7 @@ def test_a_restart_keeps_everything(cluster, how):
         assert wire.topic_id("kept") == topic_id
         assert wire.ask(MetadataRequest(topics=[])).cluster_id == cluster_id
         assert config_of(wire, "kept")["retention.ms"] == "123456789"
-        # The producer is still known: a retry is no second record, and its next batch follows.
+        # Producer state survives: a retry is a duplicate, and the next batch is accepted.
         assert wire.produce("kept", batches[5]).base_offset == 5
         assert wire.produce("kept", batches[7]).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert wire.produce("kept", batches[6]).base_offset == 6
@@ -312,7 +312,7 @@ def config_of(wire: Wire, topic: str) -> dict[str, str | None]:
 
 
 def check_epochs(wire: Wire, topic: str, old_epoch: int, end_of_old: int) -> None:
-    """A new leader has a new epoch: who still holds the old one is fenced and can learn where that ended."""
+    """Check that a restart begins a new leader epoch, fences the old one and reports its end."""
     new_epoch = leader_epoch(wire, topic)
     assert new_epoch > old_epoch
     assert wire.fetch(topic, 2, current_leader_epoch=new_epoch).error_code == 0
@@ -361,7 +361,7 @@ def test_acknowledged_metadata_survives_kills(cluster):
             wire.alter(f"t-{round_}-1", **{"retention.ms": 1000 + round_})
             wire.delete_topic(f"t-{round_}-4")
             names.discard(f"t-{round_}-4")
-            # Some more without waiting for the answer: all of it or nothing of it.
+            # More requests without waiting for responses: each takes effect completely or not at all.
             more = CreatableTopic(name=f"half-{round_}", num_partitions=3, replication_factor=1)
             wire.send(CreateTopicsRequest(topics=[more], timeout_ms=1000))
             cluster.kill()

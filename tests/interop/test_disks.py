@@ -1,4 +1,4 @@
-"""Several log directories, directories that fail, disks that fill up and get room again."""
+"""Several log directories, failing directories, and full disks that get free space again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEGABYTE = 1_048_576
 
 
 def where(wire: Wire, topic: str) -> dict[int, str]:
-    """The directory of each partition."""
+    """Return the directory of each partition."""
     answer = wire.ask(DescribeLogDirsRequest(topics=None))
     return {
         partition.partition_index: result.log_dir
@@ -40,7 +40,7 @@ def dir_errors(wire: Wire) -> dict[str, int]:
 
 
 def codes(wire: Wire, topic: str, partition: int) -> set[int]:
-    """What produce, fetch and a lookup say of a partition."""
+    """Return the error codes of produce, fetch and list offsets for a partition."""
     by_id = wire.ask(fetch_request(wire.topic_id(topic), partition=partition))
     return {
         wire.produce(topic, batch_of(b"x"), partition=partition).error_code,
@@ -78,7 +78,7 @@ def test_partitions_are_spread_over_the_directories_and_found_again(tmp_path):
 # -- a directory that fails
 
 
-def test_a_failing_directory_takes_only_its_own_partitions_along():
+def test_a_failing_directory_affects_only_its_partitions():
     files = FaultyFiles()
     with memory_broker(files, **{"log.dirs": "/a,/b"}) as node, Wire(node.servers) as wire:
         wire.create_topic("t", 6)
@@ -93,7 +93,7 @@ def test_a_failing_directory_takes_only_its_own_partitions_along():
             expected = {0} if path == "/a" else {ErrorCode.KAFKA_STORAGE_ERROR}
             assert codes(wire, "t", partition) == expected
         assert dir_errors(wire) == {"/a": 0, "/b": ErrorCode.KAFKA_STORAGE_ERROR}
-        # New partitions go where there is a disk, and old ones do not come back empty.
+        # New partitions are created in a working directory; old ones are not recreated empty.
         wire.create_topic("new", 2)
         assert set(where(wire, "new").values()) == {"/a"}
         assert codes(wire, "new", 1) == {0}
@@ -153,7 +153,7 @@ def test_a_directory_that_is_gone_at_the_start(tmp_path):
 # -- a disk that is full
 
 
-def test_no_room_on_the_only_disk_and_then_some():
+def test_the_only_disk_is_full_and_then_has_space():
     files = FaultyFiles()
     with memory_broker(files) as node, Wire(node.servers) as wire:
         wire.create_topic("t")
@@ -164,7 +164,7 @@ def test_no_room_on_the_only_disk_and_then_some():
 
         assert wire.produce("t", numbered(0)).base_offset == 0
         files.room_bytes = 10
-        for sequence in (1, 1, 0):  # the refused one again, and a retry that needs no room
+        for sequence in (1, 1, 0):  # the rejected batch again, and a retry that needs no space
             code = wire.produce("t", numbered(sequence)).error_code
             assert code == (0 if sequence == 0 else ErrorCode.KAFKA_STORAGE_ERROR)
         wanted = CreatableTopic(name="new", num_partitions=2, replication_factor=1)
@@ -183,7 +183,7 @@ def test_no_room_on_the_only_disk_and_then_some():
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Callable[[int], str]]:
-    """A file system of so many megabytes; called again it gets another size."""
+    """Mounts a file system of that many megabytes; another call resizes it."""
     path = str(tmp_path / "small")
 
     def sized(megabytes: int) -> str:
@@ -210,7 +210,7 @@ def small_disk(tmp_path) -> Iterator[Callable[[int], str]]:
 
 
 def fill(wire: Wire, topic: str, partition: int) -> int:
-    """Write until it is refused; the number of records that were taken."""
+    """Write until a record is rejected; return the number of accepted ones."""
     for count in range(200):
         code = wire.produce(topic, batch_of(b"%d " % count + b"x" * 200_000), partition=partition).error_code
         if code:
@@ -220,7 +220,7 @@ def fill(wire: Wire, topic: str, partition: int) -> int:
 
 
 @pytest.mark.parametrize("flush_messages", [None, 1])
-def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path, small_disk, flush_messages):
+def test_a_full_disk_rejects_writes_until_there_is_space(tmp_path, small_disk, flush_messages):
     full = small_disk(4)
     roomy = str(tmp_path / "roomy")
     with Cluster(config={"log.dirs": f"{roomy},{full}"}) as cluster:
@@ -231,7 +231,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path, small_disk, fl
             (there,) = [partition for partition, path in places.items() if path == roomy]
             count = fill(wire, "t", here)
             assert count >= 3
-            # Refused again, but what is there is still read, and the other disk does not mind.
+            # Still rejected, but reads work, and so does the other disk.
             big = batch_of(b"x" * 200_000)
             assert wire.produce("t", big, partition=here).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert [record.offset for record in wire.records("t", partition=here)] == list(range(count))
@@ -267,7 +267,7 @@ def test_a_full_disk_can_be_emptied_by_deleting_records_and_topics(tmp_path, sma
 
 
 def create_until_refused(servers: str) -> list[str]:
-    """Create topics until one is refused; the names of those that were told to exist."""
+    """Create topics until one is rejected; return the names of those that were acknowledged."""
     created: list[str] = []
     with Wire(servers) as wire:
         for number in range(300):
@@ -275,19 +275,19 @@ def create_until_refused(servers: str) -> list[str]:
             try:
                 (result,) = wire.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1000)).topics
             except ConnectionError:
-                return created  # no answer is better than a wrong one
+                return created  # no response is acceptable, a wrong one is not
             if result.error_code:
                 return created
             created.append(wanted.name)
-    raise AssertionError("metadata takes no room")
+    raise AssertionError("the disk does not fill up")
 
 
-def test_a_node_whose_only_disk_is_full_lives_on(small_disk):
+def test_a_node_survives_a_full_disk(small_disk):
     path = small_disk(5)
     with Cluster(data_dir=path) as cluster, Wire(cluster.bootstrap_servers) as wire:
         wire.create_topic("t")
         count = fill(wire, "t", 0)
-        # Fill what is left to the last byte, so that soon not even a small record of metadata fits.
+        # Fill the disk to the last byte, so that not even a small metadata record fits.
         with open(os.path.join(path, "ballast"), "wb") as ballast, pytest.raises(OSError, match="No space"):
             while True:
                 os.write(ballast.fileno(), b"x" * 4096)

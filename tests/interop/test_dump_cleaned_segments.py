@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments reads what compaction has written: batches, emptied ones, horizons and indexes."""
+"""Kafka's DumpLogSegments reads compacted segments: batches, empty ones, delete horizons and indexes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_dump_log_segments(tmp_path: Path) -> None:
                 index = path.with_suffix(suffix)
                 said_of_index = tools.ask(DUMP, "--index-sanity-check", "--files", str(index))
                 assert "passed sanity check" in said_of_index, said_of_index
-            # Of the time index the tool complains where a batch was emptied, also of Kafka's own: its header
+            # The tool reports time indexes of segments with emptied batches, also for Kafka's own: the header
             # keeps a timestamp that no record has.
             checked = tools.ask(DUMP, "--verify-index-only", "--files", str(path.with_suffix(".index")))
             assert "mismatch" not in checked.lower() and "Found" not in checked, checked

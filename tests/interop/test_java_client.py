@@ -1,4 +1,4 @@
-"""The real Java client: idempotent producer, codecs, sizes, sessions over many partitions, admin."""
+"""The Java client: idempotent producer, codecs, sizes, sessions over many partitions, admin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_idempotent_producer_with_many_batches_in_flight(java_client, wire, t
 def test_every_kind_of_acknowledgement(java_client, wire, topic, acks):
     rows = [Row(None, b"%d" % n, (), START_MS) for n in range(50)]
     java_client.write(topic, 0, rows, acks=acks, enable_idempotence=str(acks == "all").lower())
-    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 50)  # acks=0 is not waited for
+    wait_until(lambda: wire.list_offsets(topic, -1).offset >= 50)  # acks=0 has no responses
     assert [record.value for record in wire.records(topic)] == [row.value for row in rows]
 
 
@@ -108,7 +108,7 @@ def test_administration(java_client, ottla_cluster):
     }
 
 
-def test_an_unknown_partition_is_waited_for_in_vain_and_harms_nobody(java_client, topic):
+def test_waiting_for_an_unknown_partition_affects_no_other_client(java_client, topic):
     with pytest.raises(JavaError) as error:
         java_client.run(
             "read", topic="no-such-topic", partition=5, settings={"default.api.timeout.ms": "1500"}

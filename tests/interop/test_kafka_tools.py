@@ -1,4 +1,4 @@
-"""Kafka's own command line tools against four brokers, three of which are controllers too."""
+"""Kafka's command line tools with four brokers, three of which are also controllers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tools() -> Iterator[KafkaTools]:
 
 @pytest.fixture
 def ask(tools: KafkaTools, quartet: Cluster) -> Callable[..., str]:
-    """The tool's answer; its errors are ours."""
+    """Runs a tool on the cluster; returns its output and fails on errors."""
     return lambda tool, *words: tools.ask(tool, "--bootstrap-server", quartet.bootstrap_servers, *words)
 
 
@@ -63,7 +63,7 @@ def plan(folder: Path, topic: str, *replicas: int) -> str:
 
 
 def fields(line: str) -> dict[str, str]:
-    """What `kafka-topics --describe` says of a partition."""
+    """Return the fields of a line of `kafka-topics --describe`."""
     return {name: value.strip() for name, value in re.findall(r"(\w+): ([^\t]*)", line)}
 
 
@@ -152,7 +152,9 @@ def test_throttled_reassignments_and_elections(
     assert fields(ask(TOPICS, "--describe", "--topic", moving).splitlines()[1])["Leader"] == "3"
 
 
-def test_a_reassignment_to_nowhere(tools: KafkaTools, quartet: Cluster, moving: str, tmp_path: Path) -> None:
+def test_a_reassignment_to_an_unknown_broker(
+    tools: KafkaTools, quartet: Cluster, moving: str, tmp_path: Path
+) -> None:
     path = plan(tmp_path, moving, 0, 1, 77)
     code, text = tools.run(
         REASSIGN,
@@ -166,7 +168,7 @@ def test_a_reassignment_to_nowhere(tools: KafkaTools, quartet: Cluster, moving: 
 
 
 def test_features(ask: Callable[..., str]) -> None:
-    # The first answer of a JVM may begin with words of its logging.
+    # The first output of a JVM may begin with log lines.
     lines = [line for line in ask(FEATURES, "describe").splitlines() if line.startswith("Feature:")]
     told = {row["Feature"]: row for row in map(_feature, lines)}
     assert (
@@ -179,8 +181,8 @@ def _feature(line: str) -> dict[str, str]:
     return dict(re.findall(r"(\w+): (\S+)", line))
 
 
-def test_a_broker_that_is_gone_for_good(ask: Callable[..., str], tools: KafkaTools, quartet: Cluster) -> None:
-    """Broker 3 dies, is seen to be missing, and is unregistered; then it comes back as if it were new."""
+def test_a_dead_broker_is_unregistered(ask: Callable[..., str], tools: KafkaTools, quartet: Cluster) -> None:
+    """Broker 3 dies, is reported as fenced and is unregistered; then it registers as a new broker."""
     name, alone = topic_name_for("missing"), topic_name_for("alone")
     ask(TOPICS, "--create", "--topic", name, "--replica-assignment", "3:0:1")
     ask(TOPICS, "--create", "--topic", alone, "--replica-assignment", "3")
@@ -202,7 +204,7 @@ def test_a_broker_that_is_gone_for_good(ask: Callable[..., str], tools: KafkaToo
         assert "Broker 3 is no longer registered." in tools.ask(CLUSTER, "unregister", *servers, "--id", "3")
         with Wire(quartet.address(0)) as wire:
             everybody = DescribeClusterRequest(include_fenced_brokers=True)
-            wait_until(lambda: len(wire.ask(everybody).brokers) == 3, "it is forgotten")
+            wait_until(lambda: len(wire.ask(everybody).brokers) == 3, "the broker is unregistered")
         code, text = tools.run(CLUSTER, "unregister", *servers, "--id", "77")
         assert code == 1 and "BrokerIdNotRegisteredException" in text
     finally:

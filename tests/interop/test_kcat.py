@@ -1,4 +1,4 @@
-"""kcat, the command line's Kafka client: metadata, produce, consume, lookups by time."""
+"""kcat, a command line client: metadata, produce, consume, lookups by time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kcat(*arguments: str, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-def test_it_lists_brokers_and_topics(servers, new_topic):
+def test_list_brokers_and_topics(servers, new_topic):
     topic = new_topic(partitions=3)
     listed = json.loads(kcat("-L", "-J", "-b", servers))
     assert [broker["name"] for broker in listed["brokers"]] == [servers]
@@ -31,7 +31,7 @@ def test_it_lists_brokers_and_topics(servers, new_topic):
     assert {part["leader"] for part in found["partitions"]} == {1}
 
 
-def test_it_produces_lines_and_reads_them_back(servers, topic):
+def test_produce_and_consume_lines(servers, topic):
     kcat("-P", "-b", servers, "-t", topic, "-K", ":", stdin=b"a:one\nb:two\nc:three\n")
     assert kcat("-C", "-b", servers, "-t", topic, "-e", "-q", "-o", "1", "-f", "%o %k=%s\n") == (
         "1 b=two\n2 c=three\n"
@@ -46,7 +46,7 @@ def test_every_kind_of_acknowledgement(servers, wire, topic, acks):
     assert [record.value for record in wire.records(topic)] == [b"x", b"y"]
 
 
-def test_it_finds_offsets_by_time(servers, wire, topic):
+def test_offsets_by_time(servers, wire, topic):
     start_ms = int(time.time()) * 1000 - 60_000
     for n in range(5):
         wire.produce(topic, batch_of(b"%d" % n, timestamp_ms=start_ms + n * 100))

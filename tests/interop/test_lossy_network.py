@@ -1,4 +1,4 @@
-"""Connections that break before the answer arrives: producers send again, and nothing is written twice."""
+"""Connections that break before the response arrives: producers retry, and nothing is written twice."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from tests.support.interop.kafka_python import kafka
 from tests.support.interop.wire import Wire
 
 RECORDS = 8000
-# So much of the answers passes before the break: the first exchange, and a few produce responses.
+# Bytes of responses that pass before the break: the first exchange and a few produce responses.
 ANSWER_BYTES = (900, 1800)
 
 
 class LossyProxy:
-    """Hands everything to the broker, and now and then breaks the connection instead of handing an answer
-    back."""
+    """Forwards requests to the broker, and at times closes the connection instead of sending a response."""
 
     def __init__(self, port: int, broker: tuple[str, int], seed: int) -> None:
         self.losing = False
@@ -161,6 +160,6 @@ def test_idempotent_producers_write_each_record_once_and_in_order(lossy, write):
     cluster, proxy, servers = lossy
     proxy.losing = True
     write(servers)
-    assert proxy.lost >= 3, "the test needs some losses to mean anything"
+    assert proxy.lost >= 3, "too few responses were lost"
     with Wire(cluster.bootstrap_servers) as wire:
         assert [record.value for record in wire.records("t")] == VALUES

@@ -1,7 +1,7 @@
-"""Power cuts at any moment, on files in memory that keep only what was synced: the promise of flush.messages.
+"""Power cuts at arbitrary times, on in-memory files that keep only synced data (flush.messages).
 
-The broker runs on; the files are copied between two of its events, the copy loses what was not synced (all of
-it or an arbitrary part, torn), and a second broker starts on what is left.
+The broker continues. Its files are copied between two events, the copy loses unsynced data (all of it or an
+arbitrary part), and a second broker starts on the copy.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ottla.testing.files import FaultyFiles
 from tests.support.interop.memory_broker import MemoryBroker, memory_broker
 from tests.support.interop.wire import Wire, batch_of
 
-READ_BYTES = 30_000  # below what leaves by sendfile: these files have no descriptors
+READ_BYTES = 30_000  # too small for sendfile: these files have no descriptors
 
 
 class Writer:
-    """Writes numbered records with several requests in flight, and keeps what was acknowledged."""
+    """Writes numbered records with several requests in flight, and records acknowledgements."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.acknowledged: list[bytes] = []  # by offset
@@ -68,7 +68,7 @@ def cut(original: MemoryBroker, rng: random.Random | None) -> FaultyFiles:
 @pytest.mark.parametrize(
     "configs", [{"flush.messages": 1}, {"flush.messages": 1, "segment.bytes": 1_048_576}]
 )
-def test_what_is_acknowledged_with_flush_messages_survives_a_power_cut(configs):
+def test_records_acknowledged_with_flush_messages_survive_a_power_cut(configs):
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     with memory_broker(FaultyFiles()) as original:
@@ -89,7 +89,7 @@ def test_what_is_acknowledged_with_flush_messages_survives_a_power_cut(configs):
 
 
 @pytest.mark.parametrize("configs", [{}, {"flush.ms": 20}, {"flush.messages": 40}])
-def test_without_it_a_prefix_survives(configs):
+def test_without_flush_messages_a_prefix_survives(configs):
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     with memory_broker(FaultyFiles()) as original:
@@ -110,8 +110,8 @@ def test_without_it_a_prefix_survives(configs):
             writer.stop()
 
 
-def test_what_survived_a_crash_unsynced_is_synced_before_it_is_acknowledged_again():
-    """A batch that reached the log but not the disk when the process died, sent again after the restart."""
+def test_an_unsynced_batch_is_synced_before_a_retry_is_acknowledged():
+    """The process dies when a batch is in the log but not synced; the client retries after the restart."""
     files = FaultyFiles()
     with memory_broker(files) as original, Wire(original.servers) as wire:
         wire.create_topic("t", **{"flush.messages": 1})
@@ -121,7 +121,7 @@ def test_what_survived_a_crash_unsynced_is_synced_before_it_is_acknowledged_agai
         wire.produce("t", batch)
         wire.alter("t", **{"flush.messages": 1})
         killed = original.copy_of_files()
-    killed.locks.clear()  # a killed process leaves its unsynced writes to the kernel, and its locks are gone
+    killed.locks.clear()  # the kernel keeps unsynced writes of a killed process, but not its locks
     with memory_broker(killed) as again, Wire(again.servers) as wire:
         answer = wire.produce("t", batch)
         assert (answer.error_code, answer.base_offset) == (0, 0)
@@ -131,7 +131,7 @@ def test_what_survived_a_crash_unsynced_is_synced_before_it_is_acknowledged_agai
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_a_topic_that_was_empty_at_the_restart_keeps_what_is_acknowledged_later(how):
+def test_a_topic_that_was_empty_at_a_restart_keeps_later_records(how):
     files = FaultyFiles()
     with memory_broker(files) as original, Wire(original.servers) as wire:
         wire.create_topic("t", **{"flush.messages": 1})
@@ -161,7 +161,7 @@ def test_acknowledged_metadata_survives_power_cuts():
                 assert other.produce(f"t{round_}", batch_of(b"x"), partition=1).base_offset == 0
 
 
-def test_producer_ids_are_not_given_again_after_a_power_cut():
+def test_producer_ids_are_not_reused_after_a_power_cut():
     with memory_broker(FaultyFiles()) as original, Wire(original.servers) as wire:
         given = {wire.init_producer()[0] for _ in range(5)}
         files = cut(original, None)

@@ -23,14 +23,14 @@ START_MS = int(time.time()) * 1000 - 60_000
 EVERY_CLIENT = pytest.mark.parametrize("client", PYTHON_CLIENTS)
 
 
-# -- the same for all three
+# -- all three clients
 
 
 @EVERY_CLIENT
 def test_records_from_one_byte_to_the_largest(servers, topic, client):
     write, read = PYTHON_CLIENTS[client]
     make = random.Random(5).randbytes
-    # kafka-python and librdkafka stop at a million bytes by themselves unless told otherwise.
+    # kafka-python and librdkafka have a default limit of a million bytes.
     sizes = (0, 1, 2, 127, 128, 8191, 8192, 65_400, 65_536, 262_144, 990_000)
     rows = [Row(b"k", make(size), (), START_MS + n) for n, size in enumerate(sizes)]
     write(servers, topic, 0, rows, "none")
@@ -49,7 +49,7 @@ def test_many_small_records_in_every_codec_in_one_partition(servers, topic, clie
 
 
 @EVERY_CLIENT
-def test_many_topics_are_made_by_asking_for_them(servers, wire, client):
+def test_many_topics_are_created_by_metadata_requests(servers, wire, client):
     write, read = PYTHON_CLIENTS[client]
     names = [f"auto-{uuid.uuid4().hex}" for _ in range(5)]
     for name in names:
@@ -64,7 +64,7 @@ def test_many_topics_are_made_by_asking_for_them(servers, wire, client):
 def confluent_deliveries(
     servers: str, settings: dict[str, Any], topic: str, values: list[bytes]
 ) -> list[Any]:
-    """The error, or None, of each record."""
+    """Return the error, or None, of each record."""
     errors: list[Any] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, **settings})
     for value in values:
@@ -124,7 +124,7 @@ def test_confluent_positions_and_times(servers, wire, new_topic):
         consumer.close()
 
 
-def test_confluent_an_offset_out_of_range_is_reset_as_the_consumer_wishes(servers, wire, topic):
+def test_confluent_auto_offset_reset(servers, wire, topic):
     wire.produce(topic, batch_of(b"a", b"b"))
     for reset, expected in (("earliest", b"a"), ("error", None)):
         consumer = confluent_consumer(servers, **{"auto.offset.reset": reset})
@@ -187,7 +187,7 @@ def test_confluent_a_thousand_partitions(servers, new_topic):
         consumer.close()
 
 
-def test_confluent_a_waiting_consumer_hears_of_a_record_at_once(servers, wire, topic):
+def test_confluent_a_waiting_consumer_gets_a_record_at_once(servers, wire, topic):
     consumer = confluent_consumer(servers, **{"fetch.wait.max.ms": 20_000})
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
@@ -350,11 +350,11 @@ def test_aiokafka_a_record_above_the_limit_is_refused_by_the_broker(servers, top
     asyncio.run(write())
 
 
-# -- all of them together
+# -- all clients together
 
 
-def test_writers_of_every_kind_share_a_partition(servers, wire, topic):
-    """Interleaved as they come: nothing is lost or doubled, and each writer's order is kept."""
+def test_producers_of_all_clients_share_a_partition(servers, wire, topic):
+    """Nothing is lost or duplicated, and the order of each producer is kept."""
     per_writer = 200
 
     def work(client: str) -> None:

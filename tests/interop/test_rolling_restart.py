@@ -1,4 +1,4 @@
-"""Every broker is restarted under the eyes of clients with default settings: no error reaches them."""
+"""A rolling restart causes no errors in clients with default settings."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def all_in_sync(address: str, topics: list[str]) -> bool:
 
 
 def values_of(cluster: Cluster, topic: str) -> list[int]:
-    """What stands in partition 0, from its leader."""
+    """Return the values in partition 0, read from its leader."""
     with Wire(cluster.address(0)) as wire:
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
         leader = wire.ask(asked).topics[0].partitions[0].leader_id
@@ -138,7 +138,7 @@ def values_of(cluster: Cluster, topic: str) -> list[int]:
 
 @pytest.fixture
 def closed_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """kafka-python leaves sockets to the collector when a broker refuses it: here they are closed."""
+    """Close the sockets that kafka-python leaves open when a connection is refused."""
     made = []
 
     def new_socket(*how: int) -> socket.socket:

@@ -10,8 +10,8 @@ from tests.support.protocol.samples import MESSAGE_NAMES, Sampler, slow_encode, 
 
 SAMPLES = 6
 
-# kio knows the clients' messages; these live in logs and files, where no client sees them. They are held to
-# the slow codec of the test helpers instead.
+# kio has only the messages of clients. These are used in logs and files; they are compared with the simple
+# codec of the test helpers instead.
 NOT_IN_KIO = {
     "AbortTransactionRecord",
     "AccessControlEntryRecord",

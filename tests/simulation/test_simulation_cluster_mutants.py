@@ -16,8 +16,8 @@ from ottla.replication.follower import FollowerState
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, LeaderState
 from tests.support.simulation.mutants import Mutation, assert_caught, show_what_is_not_committed
 
-# The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
-# what they draw today; else one of the next does.
+# Faults last shorter than in `make simulate`. Today the first seed catches its bug; if brokers draw other
+# random numbers, one of the next seeds does.
 LENGTH = 0.4
 SEEDS_MAX = 25
 

@@ -59,15 +59,15 @@ def good() -> GroupHistory:
     return group
 
 
-def test_a_good_group_history_has_no_complaints() -> None:
+def test_a_correct_group_history_has_no_complaints() -> None:
     group = good()
-    # A member whose session is over may believe what it likes, and commit in vain.
+    # An expired member may still believe that it owns partitions; its commits fail.
     claim(group, "zombie", 5, 9)
     commit(group, "zombie", 1, 140, 11, FAIL)
-    # Without an answer it may have been committed late.
+    # A commit without a response may have taken effect late.
     commit(group, "n", 2, 150, 111, INFO)
     fetch(group, "o", 2, 200)
-    # A coordinator that has been replaced tells what it knew.
+    # A replaced coordinator may return old state.
     fetch(group, "o", -1, 210, node_id=2)
     assert complaints(group) == []
 
@@ -123,7 +123,7 @@ def a_static_restart_rebalances(group: GroupHistory) -> None:
         (a_static_restart_rebalances, "extra rebalance"),
     ],
 )
-def test_a_checker_of_groups_complains(spoil: Callable[[GroupHistory], None], sign: str) -> None:
+def test_a_group_violation_is_reported(spoil: Callable[[GroupHistory], None], sign: str) -> None:
     group = good()
     spoil(group)
     found = complaints(group)

@@ -20,8 +20,8 @@ from ottla.protocol.errors import ErrorCode
 from simulator.runner import run_scenario
 from tests.support.simulation.mutants import Mutation, assert_caught
 
-# The trouble is shorter than that of `make simulate`. The first seed catches its bug as long as brokers draw
-# what they draw today; else one of the next does.
+# Faults last shorter than in `make simulate`. Today the first seed catches its bug; if brokers draw other
+# random numbers, one of the next seeds does.
 LENGTH = 0.4
 SEEDS_MAX = 25
 

@@ -11,14 +11,14 @@ from simulator.world import World
 from tests.support.simulation.subprocesses import output_in_another_process
 
 FIRST = 1000
-SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5, "txn-late": 2}  # else one: `make simulate` is for more
+SEEDS = {"power": 4, "unflushed": 8, "bit-rot": 5, "txn-late": 2}  # default 1; `make simulate` runs more
 FINGERPRINT = """
 import sys
 from simulator.runner import run_scenario
 print(run_scenario(sys.argv[1], int(sys.argv[2])).fingerprint)
 """
 
-# What a seed tells is looked at by several tests.
+# Outcomes are shared by several tests.
 outcome_of = functools.cache(run_scenario)
 
 
@@ -28,7 +28,7 @@ def test_some_seeds_of(name: str) -> None:
         outcome = outcome_of(name, seed)
         assert outcome.passed, f"{name} seed {seed}: {outcome.complaints}"
         records_min = 20 if name.startswith(("quorum", "groups", "txn-late")) else 100
-        assert outcome.acknowledged > records_min, "a story in which nothing happens proves nothing"
+        assert outcome.acknowledged > records_min, "the scenario did too little to prove anything"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ PAIR = (2, 8)
 
 
 class FoundNothing(TxnPreparer):
-    """Its InitProducerId is answered that no transaction is open, after `meanwhile` has run."""
+    """Its InitProducerId reports no open transaction, after `meanwhile` has run."""
 
     meanwhile: Callable[[], None]
 

@@ -86,7 +86,7 @@ def accept_every_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def verify_duplicates(patch: pytest.MonkeyPatch) -> None:
-    """The copy of a batch that is in the log has a guard like any other, which the next batch is behind."""
+    """The verification guard of a duplicate batch is kept, and applies to the next batch."""
     patch.setattr(produce_verification, "is_past", lambda *args: False)
 
 

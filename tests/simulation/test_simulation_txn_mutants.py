@@ -19,8 +19,8 @@ from simulator.transactions.scenario import transactions
 from tests.support.simulation.mutants import Mutation, assert_all_reported
 
 SEEDS_MAX = 12
-# Shorter than those of `make simulate`, and with what catches most. The first seed catches its bug as long as
-# brokers draw what they draw today; else one of the next does.
+# Shorter than in `make simulate`, with the most effective faults. Today the first seed catches its bug; if
+# brokers draw other random numbers, one of the next seeds does.
 SCRIPT = transactions(("kill-in-flight", "kill-in-flight", "kill", "slow-net"), duration_s=2.8, slow_links=6)
 
 

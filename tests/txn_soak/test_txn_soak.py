@@ -141,8 +141,10 @@ class Feeder(threading.Thread):
 def look(servers: str, target: str, before: set[str]) -> set[str]:
     found = read_committed(servers, target, PARTITIONS)
     seen = set(found)
-    assert len(found) == len(seen), f"twice: {sorted(value for value in seen if found.count(value) > 1)[:5]}"
-    assert before <= seen, f"seen, and gone again: {sorted(before - seen)[:5]}"
+    assert len(found) == len(seen), (
+        f"duplicates: {sorted(value for value in seen if found.count(value) > 1)[:5]}"
+    )
+    assert before <= seen, f"records disappeared: {sorted(before - seen)[:5]}"
     return seen
 
 
@@ -206,7 +208,7 @@ def test_the_sum_of_all_accounts_stays(
     print(f"OTTLA_SOAK_SEED={SEED}")
     tellers_count = 4
     if kind == "java":
-        # All producers of the JVM take turns there, so more would not be more.
+        # Producers of the JVM run one at a time, so more of them would not add load.
         request.getfixturevalue("soak_java")
         tellers_count = 1
     topic = topic_name_for(f"soak-bank-{kind}")

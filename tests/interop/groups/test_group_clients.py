@@ -1,4 +1,4 @@
-"""Consumer groups with real clients on one broker: they share, leave, die, come back and mix."""
+"""Consumer groups of real clients on one broker: members join, leave, die, restart and mix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def groups_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def make(groups_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Callable[..., Member]]:
-    """Makes members of one group on one topic, all stopped at the end: `make("java", "static name")`."""
+    """Creates members of one group on one topic, stopped at the end: `make("java", "static name")`."""
     servers = groups_cluster.bootstrap_servers
     topic = topic_name_for(request.node.name)
     admin = AdminClient({"bootstrap.servers": servers})
@@ -117,7 +117,7 @@ def test_members_come_and_go_under_load(make: Any, kind: str) -> None:
     "kinds", [["confluent", "kafka-python", "aiokafka", "java"], ["confluent", "java-848"]]
 )
 def test_different_clients_share_a_group(make: Any, kinds: list[str]) -> None:
-    """In the second case the group goes over to the consumer protocol and back; the classic member stays."""
+    """In the second case the group converts to the consumer protocol and back."""
     load = load_of(make)
     members: list[Member] = []
     for kind in kinds:
@@ -143,7 +143,7 @@ def test_a_static_member_restarts_unnoticed(make: Any, kind: str) -> None:
     wait_until(lambda: back.owned() == given, (given, back))
     time.sleep(1)
     members[0].refresh()
-    assert len(members[0].events) == kept, "the other one has heard nothing of it"
+    assert len(members[0].events) == kept, "the other member was not affected"
 
 
 DYING = """
@@ -160,7 +160,7 @@ while True:
 
 
 @pytest.mark.parametrize("kind", ["confluent", "confluent-848"])
-def test_the_partitions_of_the_dead_are_taken_over(make: Any, kind: str) -> None:
+def test_partitions_of_a_killed_member_are_taken_over(make: Any, kind: str) -> None:
     protocol = "consumer" if kind == "confluent-848" else "classic"
     staying = make(kind)
     until_shared([staying], PARTITIONS)
@@ -197,7 +197,7 @@ def test_a_group_is_described_reset_and_deleted(make: Any, groups_cluster: Clust
     assert group not in [each.group_id for each in listed]
 
 
-def test_a_consumer_without_a_group_commits_by_itself(make: Any) -> None:
+def test_a_consumer_without_membership_commits(make: Any) -> None:
     settings = {"bootstrap.servers": make.servers, "group.id": make.topic, "enable.auto.commit": False}
     with closing(confluent_kafka.Consumer(settings)) as consumer:
         place = confluent_kafka.TopicPartition(make.topic, 1, 12)
@@ -223,7 +223,7 @@ def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
                 assert found.offset == 3
 
 
-def test_nobody_else_writes_to_the_topic_of_groups(make: Any) -> None:
+def test_clients_cannot_write_to_consumer_offsets(make: Any) -> None:
     settings = {"bootstrap.servers": make.servers, "group.id": make.topic, "enable.auto.commit": False}
     with closing(confluent_kafka.Consumer(settings)) as consumer:
         consumer.commit(offsets=[confluent_kafka.TopicPartition(make.topic, 1, 12)], asynchronous=False)

@@ -1,4 +1,4 @@
-"""Consumer groups of real clients on three brokers, of which one dies: the coordinator."""
+"""Consumer groups of real clients on three brokers while the coordinator dies."""
 
 from __future__ import annotations
 

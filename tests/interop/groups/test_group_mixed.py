@@ -1,4 +1,4 @@
-"""Groups with members of every make, both protocols among them: they grow, lose one, shrink, restart."""
+"""Groups with members of all clients and both protocols: they grow, lose a member, shrink and restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from ottla.client import GroupInfo
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
-from tests.support.interop import group_members as people
+from tests.support.interop import group_members
 from tests.support.interop.group_members import (
     QUICK,
     Load,
@@ -33,19 +33,19 @@ SHORT_SESSION_MS = 2000
 CLASSIC = ["confluent", "kafka-python", "aiokafka", "java"]
 BOTH = ["java", "confluent-848", "kafka-python", "java-848", "aiokafka", "confluent"]
 KINDS: dict[str, Any] = {
-    "confluent": people.ConfluentMember,
-    "confluent-848": people.ConsumerProtocolMember,
-    "kafka-python": people.KafkaPythonMember,
-    "aiokafka": people.AiokafkaMember,
-    "java": people.JavaMember,
-    "java-848": people.JavaConsumerProtocolMember,
+    "confluent": group_members.ConfluentMember,
+    "confluent-848": group_members.ConsumerProtocolMember,
+    "kafka-python": group_members.KafkaPythonMember,
+    "aiokafka": group_members.AiokafkaMember,
+    "java": group_members.JavaMember,
+    "java-848": group_members.JavaConsumerProtocolMember,
 }
-# Everything a member notes goes out before it can commit: what the dead have read is known.
-APART = """
+# A member prints every event before it can commit, so the reads of a killed member are known.
+MEMBER_PROGRAM = """
 import json, sys
-from tests.support.interop import group_members as people
+from tests.support.interop import group_members
 
-class Told(list):
+class PrintedList(list):
     def __init__(self, what):
         self.what = what
     def append(self, row):
@@ -56,20 +56,20 @@ class Told(list):
         return self
 
 name, session_ms, *where = sys.argv[1:]
-people.SESSION_MS = int(session_ms)
-member = getattr(people, name)(*where)
-member.events, member.records = Told("event"), Told("record")
+group_members.SESSION_MS = int(session_ms)
+member = getattr(group_members, name)(*where)
+member.events, member.records = PrintedList("event"), PrintedList("record")
 member.run()
 """
 
 
-class Apart(Member):
-    """A member in a process of its own, to be killed."""
+class KillableMember(Member):
+    """A member in a separate process, to be killed."""
 
     def __init__(self, kind: str, *where: str) -> None:
         super().__init__(*where)
         name = KINDS[kind].__name__
-        script = [sys.executable, "-c", APART, name, str(SHORT_SESSION_MS)]
+        script = [sys.executable, "-c", MEMBER_PROGRAM, name, str(SHORT_SESSION_MS)]
         self._process = subprocess.Popen([*script, *where], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
     def run(self) -> None:
@@ -83,7 +83,7 @@ class Apart(Member):
 
     def kill(self) -> None:
         self._process.kill()
-        self._thread.join(people.WAIT_S)
+        self._thread.join(group_members.WAIT_S)
         self.events += [(time.time(), "-", partition) for partition in sorted(self.owned())]
 
     def stop(self) -> None:
@@ -94,17 +94,17 @@ class Apart(Member):
             self._process.stdout.close()
 
 
-class JavaApart(people.JavaMember):
-    """The same in a JVM of its own. What it read last is not told: it is killed when all is read."""
+class KillableJavaMember(group_members.JavaMember):
+    """A member in a separate JVM. Its last reads are not reported: it is killed when all records are read."""
 
     SETTINGS: ClassVar[dict[str, Any]] = {
-        **people.JavaMember.SETTINGS,
+        **group_members.JavaMember.SETTINGS,
         "session.timeout.ms": str(SHORT_SESSION_MS),
     }
 
     def __init__(self, *where: str) -> None:
         self._stack = ExitStack()
-        super().__init__(self._stack.enter_context(people.java_members()), *where)
+        super().__init__(self._stack.enter_context(group_members.java_members()), *where)
         self._is_alive = True
 
     def refresh(self) -> None:
@@ -122,20 +122,20 @@ class JavaApart(people.JavaMember):
             self.kill()
 
 
-class JavaApart848(JavaApart):
-    SETTINGS: ClassVar[dict[str, Any]] = people.JavaConsumerProtocolMember.SETTINGS
+class KillableJavaMember848(KillableJavaMember):
+    SETTINGS: ClassVar[dict[str, Any]] = group_members.JavaConsumerProtocolMember.SETTINGS
 
 
 class Group:
-    """One group on a topic of its own. `read` waits until everything written so far has been read."""
+    """One group with its own topic. `read` waits until everything written so far has been read."""
 
-    def __init__(self, cluster: Cluster, jvm: people.Jvm, name: str) -> None:
+    def __init__(self, cluster: Cluster, jvm: group_members.Jvm, name: str) -> None:
         self.cluster = cluster
         self.jvm = jvm
         self.name = topic_name_for(name)
-        self.members: list[Member] = []  # also those that are gone
+        self.members: list[Member] = []  # including former members
         self.present: list[Member] = []
-        self.written: set[people.Place] = set()
+        self.written: set[group_members.Place] = set()
         self._load: Load | None = None
         cluster.create_topic(self.name, PARTITIONS)
 
@@ -144,11 +144,11 @@ class Group:
         leading = (self.jvm,) if kind.startswith("java") else ()
         return self._add(KINDS[kind](*leading, *where, instance=instance))
 
-    def join_apart(self, kind: str) -> Any:
+    def join_process(self, kind: str) -> Any:
         where = (self.cluster.bootstrap_servers, self.name, self.name)
         if kind.startswith("java"):
-            return self._add({"java": JavaApart, "java-848": JavaApart848}[kind](*where))
-        return self._add(Apart(kind, *where))
+            return self._add({"java": KillableJavaMember, "java-848": KillableJavaMember848}[kind](*where))
+        return self._add(KillableMember(kind, *where))
 
     def _add(self, member: Member) -> Member:
         self.members.append(member.start())
@@ -163,7 +163,7 @@ class Group:
         until_shared(self.present, PARTITIONS)
 
     def write(self) -> None:
-        """Begin to write, or go on with it."""
+        """Start or continue to write."""
         if self._load is None:
             self._load = Load(self.cluster.bootstrap_servers, self.name, PARTITIONS)
             self._load.start()
@@ -200,15 +200,17 @@ def mixed_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def group(mixed_cluster: Cluster, group_jvm: people.Jvm, request: pytest.FixtureRequest) -> Iterator[Group]:
+def group(
+    mixed_cluster: Cluster, group_jvm: group_members.Jvm, request: pytest.FixtureRequest
+) -> Iterator[Group]:
     made = Group(mixed_cluster, group_jvm, request.node.name)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize(("kinds", "victim"), [(CLASSIC, "kafka-python"), (BOTH, "aiokafka")])
-def test_all_makes_grow_to_eight_lose_one_and_shrink(group: Group, kinds: list[str], victim: str) -> None:
-    """With members of KIP-848 the group goes over to it, and back when the last of them has left."""
+def test_all_clients_grow_to_eight_lose_one_and_shrink(group: Group, kinds: list[str], victim: str) -> None:
+    """With KIP-848 members the group converts to that protocol, and back when the last of them leaves."""
     group.write()
     group.join(kinds[0])
     group.settle()
@@ -216,7 +218,7 @@ def test_all_makes_grow_to_eight_lose_one_and_shrink(group: Group, kinds: list[s
         while len(group.present) < count:
             group.join(kinds[len(group.present) % len(kinds)])
         group.settle()
-    dying = group.join_apart(victim)
+    dying = group.join_process(victim)
     group.settle()
     assert group.info().type == ("consumer" if kinds is BOTH else "classic")
     dying.kill()
@@ -234,10 +236,10 @@ def test_all_makes_grow_to_eight_lose_one_and_shrink(group: Group, kinds: list[s
 
 
 @pytest.mark.parametrize("kind", ["kafka-python", "aiokafka", "java", "java-848"])
-def test_one_is_killed_beside_another_make(group: Group, kind: str) -> None:
+def test_a_member_is_killed_in_a_mixed_group(group: Group, kind: str) -> None:
     staying = group.join("confluent-848" if kind.endswith("848") else "confluent")
     group.write()
-    dying = group.join_apart(kind)
+    dying = group.join_process(kind)
     group.settle()
     if kind.startswith("java"):
         group.read()
@@ -252,8 +254,8 @@ def test_one_is_killed_beside_another_make(group: Group, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["confluent-848", "java-848"])
-def test_topics_by_pattern_that_come_later(group: Group, kind: str) -> None:
-    """The coordinator resolves the pattern. One topic is there before, one comes when all is settled."""
+def test_topics_that_match_a_pattern_later(group: Group, kind: str) -> None:
+    """The coordinator resolves the pattern. One topic exists before, one is created later."""
     where = (group.cluster.bootstrap_servers, group.name, f"^{group.name}(-later)?$")
     leading = (group.jvm,) if kind.startswith("java") else ()
     group._add(KINDS[kind](*leading, *where))
@@ -267,9 +269,7 @@ def test_topics_by_pattern_that_come_later(group: Group, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kinds", [CLASSIC, ["confluent-848", "java-848"]])
-def test_static_members_of_all_makes_restart_one_by_one_without_a_rebalance(
-    group: Group, kinds: list[str]
-) -> None:
+def test_static_members_of_all_clients_restart_without_a_rebalance(group: Group, kinds: list[str]) -> None:
     group.write()
     for kind in kinds:
         group.join(kind, kind)

@@ -1,4 +1,4 @@
-"""Kafka's own tools for groups: what they list, describe, reset and delete."""
+"""Kafka's tools for groups: list, describe, reset and delete."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def ask(group_tools: KafkaTools, tooled_cluster: Cluster) -> Ask:
 
 
 def rows(said: str) -> list[dict[str, str]]:
-    """The lines of a table by the names of its columns."""
+    """Parse a table into a dictionary per line."""
     lines = [line.split() for line in said.splitlines() if line.split()]
     at = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     return [dict(zip(lines[at], line, strict=False)) for line in lines[at + 1 :]]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_in_the_eyes_of_kafkas_tools(
+def test_kafka_tools_describe_a_group(
     ask: Ask, tooled_cluster: Cluster, protocol: str, request: pytest.FixtureRequest
 ) -> None:
     name = topic_name_for(request.node.name)

@@ -1,5 +1,5 @@
-"""Three workers that read, write and commit their offsets in transactions, while brokers and workers die:
-every input is in the output exactly once."""
+"""Three workers that read, write and commit their offsets in transactions, while brokers and workers
+are killed: every input is in the output exactly once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.interop.transactions import read_committed
 PARTITIONS = 6
 WORKERS = 3
 BATCH_MAX = 20
-PAUSE_S = 0.1  # in every transaction: so that it is a while until they are through
+PAUSE_S = 0.1  # in every transaction, so that the test takes a while
 DONE_WITHIN_S = 120
 LONG = pytest.mark.skipif(
     os.environ.get("OTTLA_LONG_TESTS") != "1", reason="takes half a minute: OTTLA_LONG_TESTS=1 runs it"
@@ -37,8 +37,8 @@ def eos_cluster() -> Iterator[Cluster]:
 
 
 class Worker(threading.Thread):
-    """Reads a few, writes them, commits; after an error it goes back to what was committed. With `leaves` it
-    drops everything in the middle of every so many transactions and begins anew as another instance."""
+    """Reads records, writes and commits them; after an error it returns to the committed offsets. With
+    `leaves`, every `leaves`-th transaction is abandoned and another instance continues."""
 
     INPUTS = 1200
 
@@ -71,7 +71,7 @@ class Worker(threading.Thread):
         assert self.crash is None, (self.crash, self.errors[-3:])
 
     def _work(self) -> None:
-        """One instance, until something happens that it cannot survive."""
+        """Run one instance until a fatal error."""
         producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -108,7 +108,7 @@ class Worker(threading.Thread):
         consumer: confluent_kafka.Consumer,
         messages: list[confluent_kafka.Message],
     ) -> bool:
-        """False: the instance is given up."""
+        """Run a transaction; return False if the instance is no longer usable."""
         self.transactions += 1
         ends: dict[int, int] = {}
         try:
@@ -149,7 +149,7 @@ class Worker(threading.Thread):
 
 
 class OurWorker(Worker):
-    """The same with our own client: the second version of the protocol, and groups of KIP-848."""
+    """The same with Ottla's client: transaction version 2 and KIP-848 groups."""
 
     INPUTS = 1500
 
@@ -238,8 +238,8 @@ def test_every_input_is_in_the_output_exactly_once(
         time.sleep(0.5)
         before = found
         found = read_committed(servers, target, PARTITIONS)
-        assert len(found) == len(set(found)), "twice in the output"
-        assert set(before) <= set(found), "seen, and gone again"
+        assert len(found) == len(set(found)), "duplicates in the output"
+        assert set(before) <= set(found), "records disappeared"
     for worker in workers:
         worker.stop()
     assert sorted(read_committed(servers, target, PARTITIONS)) == sorted(values)

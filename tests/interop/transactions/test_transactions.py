@@ -27,7 +27,7 @@ def txn_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 class Bench:
-    """A topic of its own, and producers that are closed at the end."""
+    """A topic, and producers that are closed at the end."""
 
     def __init__(self, cluster: Cluster, kind: str, name: str) -> None:
         self.cluster = cluster
@@ -53,7 +53,7 @@ class Bench:
         return read_committed(self.servers, topic, self.topics[topic])
 
     def assert_reads(self, topic: str, wanted: list[str], within_s: float = 15) -> None:
-        """Markers are written after the commit was answered; what is seen on the way is a part of it."""
+        """Read until all values are visible: markers are written after the response to the commit."""
         found: list[str] = []
 
         def complete() -> bool:
@@ -111,7 +111,7 @@ def values(*parts: list[tuple[int, str]]) -> list[str]:
 
 
 def expect(kind: type[BaseException] | tuple[type[BaseException], ...], *steps: Callable[[], Any]) -> None:
-    """One of the steps fails like this."""
+    """Check that one of the steps raises an error of this kind."""
     with pytest.raises(kind):
         for step in steps:
             step()
@@ -132,7 +132,7 @@ def test_commits_are_seen_and_aborts_never(bench: Bench) -> None:
             producer.commit()
             committed += values(part)
     bench.assert_reads(topic, committed)
-    # What is open is not seen, and holds up nobody's commit.
+    # Open transactions are not visible, and do not delay commits.
     producer.begin()
     producer.send(topic, rows("open-", 3), wait=True)
     bench.assert_reads(topic, committed)
@@ -221,7 +221,7 @@ def test_transactions_follow_each_other_without_pause(bench: Bench) -> None:
 
 
 def test_administrators_see_and_end_transactions(txn_cluster: Cluster, txn_jvm: None) -> None:
-    """With the Java client: the only one that has all of it."""
+    """Use the Java client, the only one with all of these requests."""
     bench = Bench(txn_cluster, "java", "test_administrators")
     topic = bench.topic(1)
     producer = bench.producer()
@@ -236,7 +236,7 @@ def test_administrators_see_and_end_transactions(txn_cluster: Cluster, txn_jvm: 
     assert f"{bench.name} Ongoing" in seen["listed"]
     assert (seen["state"], seen["partitions"], seen["producers"]) == ("Ongoing", 1, [0])
     seen = ask(abort=True)
-    assert ask()["producers"] == [-1], "ended in the partition, by whoever was sure of it"
+    assert ask()["producers"] == [-1], "the transaction has ended in the partition"
     ask(fence=True)
     expect((Fenced, Failed), lambda: producer.send(topic, [(0, "late")], wait=True), producer.commit)
     assert bench.read(topic) == []

@@ -1,4 +1,4 @@
-"""Transactions of real clients while brokers die: each is seen as a whole or not at all, as was told."""
+"""Transactions of real clients while brokers die: each is visible completely or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def txn_trio() -> Iterator[Cluster]:
 
 
 class Writer(TransactionThread[int]):
-    """One transaction after the other, each with a row in every partition; every fourth is aborted."""
+    """Runs transactions with a row in every partition; every fourth is aborted."""
 
     def __init__(self, kind: str, servers: str, topic: str) -> None:
         super().__init__(lambda: transactions.KINDS[kind](servers, topic, timeout_ms=15_000))
@@ -72,7 +72,7 @@ def leader(servers: str, topic: str) -> int:
 
 
 def numbers_of(found: list[str]) -> dict[int, int]:
-    """How many rows of each transaction."""
+    """Return the number of rows of each transaction."""
     counts: dict[int, int] = {}
     for value in found:
         number = int(value.partition("-")[0])
@@ -97,8 +97,8 @@ def check(writer: Writer, servers: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("victim", ["coordinator", "leader"])
-# Without kafka-python: it drops a transactional request if its coordinator refuses the connection, and then
-# waits for the answer for ever.
+# Without kafka-python: it drops a transactional request if the coordinator refuses the connection, and then
+# waits for the response forever.
 @pytest.mark.parametrize("kind", ["confluent", "aiokafka", "java", "ottla"])
 def test_a_broker_dies(txn_trio: Cluster, request: pytest.FixtureRequest, kind: str, victim: str) -> None:
     if kind == "java":

@@ -35,9 +35,7 @@ def states(servers: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["confluent", "ottla"])
-def test_ids_that_nobody_uses_are_forgotten(
-    forgetful: Cluster, request: pytest.FixtureRequest, kind: str
-) -> None:
+def test_idle_ids_expire(forgetful: Cluster, request: pytest.FixtureRequest, kind: str) -> None:
     servers = forgetful.bootstrap_servers
     name = topic_name_for(request.node.name)
     forgetful.create_topic(name, 1)
@@ -50,7 +48,7 @@ def test_ids_that_nobody_uses_are_forgotten(
     busy.send(name, [(0, "open")], wait=True)
     assert name in states(servers)
     wait_until(lambda: name not in states(servers), "the idle id expires", 20)
-    assert states(servers)[f"{name}-busy"] == "Ongoing", "who has an open transaction is not idle"
+    assert states(servers)[f"{name}-busy"] == "Ongoing", "an id with an open transaction is not idle"
     busy.commit()
     with pytest.raises((Fenced, Failed)):
         idle.begin()

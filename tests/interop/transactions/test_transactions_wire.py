@@ -1,4 +1,4 @@
-"""Transactions by hand: what no client lets a test say, in the versions of the protocol of its choice."""
+"""Transactions with raw requests, in both versions of the protocol."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def two_phase_cluster() -> Iterator[Cluster]:
 
 
 class Txn:
-    """One transactional id and what it says; `version` of the protocol: 1 or 2."""
+    """The requests of one transactional id; `version` of the protocol: 1 or 2."""
 
     def __init__(self, wire: Wire, version: int = 1, name: str = "") -> None:
         self.wire = wire
@@ -123,7 +123,7 @@ class Txn:
         return str(self.state().transaction_state)
 
     def read(self) -> list[bytes | None]:
-        """All that is not aborted, up to the last stable offset."""
+        """Return all records that are not aborted, up to the last stable offset."""
         data = self.wire.fetch(self.topic, isolation_level=READ_COMMITTED)
         found = self.wire.records(self.topic, isolation_level=READ_COMMITTED) if data.records else []
         assert not data.aborted_transactions
@@ -144,7 +144,7 @@ def txn(wire: Wire, request: pytest.FixtureRequest) -> Txn:
 
 
 def begin(txn: Txn, value: bytes) -> None:
-    """A first batch, added by whom the version says."""
+    """Write the first batch; in version 1, add the partition before."""
     if txn.version == 1:
         limit = time.monotonic() + 10
         while txn.add(0) == [ErrorCode.CONCURRENT_TRANSACTIONS]:
@@ -152,7 +152,7 @@ def begin(txn: Txn, value: bytes) -> None:
     assert txn.produce(value) == ErrorCode.NONE
 
 
-def test_every_end_can_be_asked_for_twice(txn: Txn) -> None:
+def test_every_end_can_be_repeated(txn: Txn) -> None:
     assert txn.init() == ErrorCode.NONE
     begin(txn, b"one")
     epoch, sequence = txn.epoch, txn.sequence
@@ -168,7 +168,7 @@ def test_every_end_can_be_asked_for_twice(txn: Txn) -> None:
     assert txn.read() == [b"one", b"two"]
 
 
-def test_a_batch_that_belongs_to_no_transaction_is_refused(txn: Txn) -> None:
+def test_a_batch_without_a_transaction_is_rejected(txn: Txn) -> None:
     assert txn.init() == ErrorCode.NONE
     if txn.version == 1:
         assert txn.produce(b"x") == ErrorCode.INVALID_TXN_STATE
@@ -176,7 +176,7 @@ def test_a_batch_that_belongs_to_no_transaction_is_refused(txn: Txn) -> None:
     begin(txn, b"one")
     assert txn.end(True) == ErrorCode.NONE
     txn.until_complete()
-    # Late: in the first version it has the epoch of the next transaction, in the second one it is fenced.
+    # Late: in version 1 it has the epoch of the next transaction, in version 2 it is fenced.
     late = txn.epoch if txn.version == 1 else txn.epoch - 1
     wanted = ErrorCode.INVALID_TXN_STATE if txn.version == 1 else ErrorCode.INVALID_PRODUCER_EPOCH
     assert txn.produce(b"late", epoch=late, sequence=1) == wanted
@@ -184,7 +184,7 @@ def test_a_batch_that_belongs_to_no_transaction_is_refused(txn: Txn) -> None:
     assert txn.wire.list_offsets(txn.topic, -1, isolation_level=READ_COMMITTED).offset == 2
 
 
-def test_who_has_no_part_in_a_transaction_is_refused(txn: Txn) -> None:
+def test_other_producers_are_rejected(txn: Txn) -> None:
     assert txn.init() == ErrorCode.NONE
     version = V1_PRODUCE if txn.version == 1 else V2_PRODUCE
     assert txn.produce(b"x", name=None, version=version) == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -203,7 +203,7 @@ def test_who_has_no_part_in_a_transaction_is_refused(txn: Txn) -> None:
     assert [(each.producer_id, each.first_offset) for each in data.aborted_transactions] == [(txn.id, 0)]
 
 
-def test_open_transactions_hold_up_readers_of_what_is_committed(txn: Txn) -> None:
+def test_open_transactions_limit_read_committed(txn: Txn) -> None:
     assert txn.init() == ErrorCode.NONE
     begin(txn, b"one")
     wire = txn.wire
@@ -226,7 +226,7 @@ def test_open_transactions_hold_up_readers_of_what_is_committed(txn: Txn) -> Non
     assert wire.list_offsets(txn.topic, -1, isolation_level=READ_COMMITTED).offset == 3
 
 
-def test_markers_of_a_coordinator_of_the_past_are_refused(txn: Txn) -> None:
+def test_markers_of_an_old_coordinator_are_rejected(txn: Txn) -> None:
     assert txn.init() == ErrorCode.NONE
     begin(txn, b"one")
     topics = [markers.WritableTxnMarkerTopic(name=txn.topic, partition_indexes=[0, 9])]
@@ -307,7 +307,7 @@ def test_transactions_are_listed(wire: Wire, pattern: str | None, found: int) ->
     assert len([name for name in names if name.startswith("list:")]) == found
 
 
-def test_a_pattern_that_is_none(wire: Wire) -> None:
+def test_an_invalid_pattern(wire: Wire) -> None:
     wire.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
     answer = wire.ask(ListTransactionsRequest(transactional_id_pattern="(("))
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -329,7 +329,7 @@ def test_a_prepared_transaction_is_ended_by_the_next_instance(two_phase_wire: Wi
     assert first.init(version=6, enable2_pc=True) == ErrorCode.NONE
     begin(first, b"prepared")
     prepared = (first.id, first.epoch)
-    # The first instance is gone. The next one finds what it had prepared, and decides.
+    # The first instance is gone. The next one finds the prepared transaction and ends it.
     second = first
     assert second.init(version=6, enable2_pc=True, keep_prepared_txn=True) == ErrorCode.NONE
     answer = second.answer

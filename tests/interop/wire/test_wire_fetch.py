@@ -35,14 +35,14 @@ def answered_partitions(answer) -> dict[int, list[bytes]]:
 
 
 @pytest.mark.parametrize("size", [1, 100, 60_000, 65_536 - 70, 65_536, 200_000, 1_000_000])
-def test_any_size_comes_back_as_it_went(wire, topic, size):
+def test_records_of_any_size(wire, topic, size):
     value = os.urandom(size)
     wire.produce(topic, batch_of(value))
     wire.produce(topic, batch_of(b"next"))
     assert [record.value for record in wire.records(topic)] == [value, b"next"]
 
 
-def test_many_megabytes_in_one_answer_and_requests_behind_it(wire, topic):
+def test_many_megabytes_in_one_response_and_requests_after_it(wire, topic):
     values = [os.urandom(900_000) for _ in range(12)]
     for value in values:
         wire.produce(topic, batch_of(value))
@@ -54,7 +54,7 @@ def test_many_megabytes_in_one_answer_and_requests_behind_it(wire, topic):
     assert [record.value for record in records_of(data.records)] == values[11:]
 
 
-def test_slow_readers_of_much_data_get_all_of_it(servers, wire, topic):
+def test_slow_readers_get_all_data(servers, wire, topic):
     values = [os.urandom(1_000_000) for _ in range(8)]
     for value in values:
         wire.produce(topic, batch_of(value))
@@ -67,7 +67,7 @@ def test_slow_readers_of_much_data_get_all_of_it(servers, wire, topic):
             assert [record.value for record in records_of(data.records)][:8] == values
 
 
-def test_the_first_batch_is_whole_whatever_the_limits(wire, topic):
+def test_the_first_batch_is_complete_whatever_the_limits(wire, topic):
     wire.produce(topic, batch_of(b"x" * 5000))
     wire.produce(topic, batch_of(b"y" * 5000))
     for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, {"max_bytes": 0, "partition_max_bytes": 0}):
@@ -108,7 +108,7 @@ def test_offsets_out_of_range(wire, topic):
     assert (at_end.high_watermark, at_end.log_start_offset) == (2, 0)
 
 
-def test_unknown_topics_partitions_and_ids_are_told_at_once(wire, topic):
+def test_unknown_topics_partitions_and_ids_are_reported_at_once(wire, topic):
     began = time.monotonic()
     unknown = wire.fetch("unknown-" + uuid.uuid4().hex, max_wait_ms=5000)
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -190,7 +190,7 @@ def test_a_long_poll_ends_when_the_topic_is_deleted(servers, wire, topic):
         assert time.monotonic() - began < 5
 
 
-def test_answers_keep_the_order_of_requests_though_a_long_poll_stands_before_them(wire, new_topic):
+def test_responses_keep_the_order_of_requests_after_a_long_poll(wire, new_topic):
     quiet, busy = new_topic(), new_topic()
     polls = wire.send(fetch_request(quiet, max_wait_ms=400), 12)
     produced = wire.send_produce(busy, batch_of(b"x"))
@@ -222,7 +222,7 @@ def open_session(wire: Wire, topic_id: bytes, partitions: int) -> int:
     return answer.session_id
 
 
-def test_a_session_of_many_partitions_tells_only_news(wire, new_topic):
+def test_a_session_returns_only_changed_partitions(wire, new_topic):
     topic = new_topic(partitions=100)
     topic_id = wire.topic_id(topic)
     session = open_session(wire, topic_id, 100)
@@ -231,7 +231,7 @@ def test_a_session_of_many_partitions_tells_only_news(wire, new_topic):
     wire.produce(topic, batch_of(b"news"), partition=42)
     news = wire.ask(fetch_request(None, session=(session, 2), partitions=NO_PARTITIONS))
     assert answered_partitions(news) == {42: [b"news"]}
-    # Told again until the reader moves on.
+    # Returned again until the reader advances.
     again = wire.ask(fetch_request(None, session=(session, 3), partitions=NO_PARTITIONS))
     assert answered_partitions(again) == {42: [b"news"]}
     moved = wire.ask(fetch_request(topic_id, session=(session, 4), partitions=partitions_from({42: 1})))
@@ -298,7 +298,7 @@ def test_a_small_max_bytes_starves_no_partition_of_a_session(wire, new_topic):
     assert sorted(served) == [0, 1, 2, 3]
 
 
-def test_a_deleted_topic_is_told_to_its_sessions(wire, new_topic):
+def test_a_deleted_topic_is_reported_in_its_sessions(wire, new_topic):
     topic = new_topic(partitions=2)
     session = open_session(wire, wire.topic_id(topic), 2)
     wire.delete_topic(topic)

@@ -1,4 +1,4 @@
-"""The requests about groups in all their versions, byte for byte as clients send them."""
+"""Group requests in all versions."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_the_life_of_a_member_of_the_consumer_protocol(desk: Wire, version: int)
     assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_what_is_set_for_a_group_is_told_to_its_members(desk: Wire) -> None:
+def test_group_configs_reach_the_members(desk: Wire) -> None:
     desk.create_topic("configured")
     assert desk.ask(hello("configured", "one", "configured")).heartbeat_interval_ms == 5000
     desk._alter(GROUP_CONFIG, "configured", {"consumer.heartbeat.interval.ms": 7000})
@@ -249,7 +249,7 @@ def test_what_is_set_for_a_group_is_told_to_its_members(desk: Wire) -> None:
     found = {each.name: (each.value, each.config_source) for each in told.configs}
     assert found["consumer.heartbeat.interval.ms"] == ("7000", 8)
     assert found["consumer.session.timeout.ms"] == ("45000", 5)
-    # Other groups have what is set for all brokers.
+    # Other groups have the broker configs.
     desk.alter_brokers(**{"group.consumer.heartbeat.interval.ms": 6000})
     assert desk.ask(hello("others", "one", "configured")).heartbeat_interval_ms == 6000
     desk.alter_brokers(**{"group.consumer.heartbeat.interval.ms": None})
@@ -270,7 +270,7 @@ def test_the_consumer_protocol_can_be_switched_off() -> None:
             assert described.error_code == expected
 
 
-def test_names_that_no_group_has(desk: Wire) -> None:
+def test_invalid_group_names(desk: Wire) -> None:
     beat = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
     assert desk.ask(beat).error_code == ErrorCode.INVALID_GROUP_ID
     assert desk.ask(hello("", "m", "t")).error_code == ErrorCode.INVALID_REQUEST
@@ -281,8 +281,8 @@ def test_names_that_no_group_has(desk: Wire) -> None:
     ]
 
 
-def test_what_comes_behind_a_waiting_join_is_answered_behind_it(desk: Wire, group_servers: str) -> None:
-    """The join waits for the other member; the heartbeat of somebody else on its connection waits in line."""
+def test_requests_after_a_waiting_join_are_answered_after_it(desk: Wire, group_servers: str) -> None:
+    """The join waits for the other member; a heartbeat of a third on its connection waits too."""
     joined = join(desk, "line")
     sync(desk, "line", joined)
     with Wire(group_servers) as second:

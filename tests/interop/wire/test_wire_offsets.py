@@ -27,7 +27,7 @@ from ottla.records.build import build_batch
 from tests.support.interop.wire import batch_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)
-START_MS = int(time.time()) * 1000 - 3_600_000  # recent enough that retention lets it be
+START_MS = int(time.time()) * 1000 - 3_600_000  # too recent for retention
 
 
 def delete_before(wire, topic: str, offset: int, partition: int = 0):
@@ -53,7 +53,7 @@ def at(wire, topic: str, timestamp: int, **how) -> tuple[int, int]:
     return found.offset, found.timestamp
 
 
-# -- named places
+# -- special offsets
 
 
 def test_an_empty_partition(wire, topic):
@@ -65,7 +65,7 @@ def test_an_empty_partition(wire, topic):
     assert at(wire, topic, START_MS) == (-1, -1)
 
 
-def test_the_named_places_of_a_partition(wire, topic):
+def test_special_offsets_of_a_partition(wire, topic):
     for n, ms in enumerate((10, 50, 30)):
         wire.produce(topic, batch_of(b"%d" % n, timestamp_ms=START_MS + ms))
     delete_before(wire, topic, 1)
@@ -119,7 +119,7 @@ def test_offsets_by_time_inside_a_batch(wire, topic, codec):
     assert at(wire, topic, START_MS + 305) == (31, START_MS + 310)
 
 
-def test_offsets_by_time_where_times_run_backwards(wire, topic):
+def test_offsets_by_time_with_decreasing_timestamps(wire, topic):
     for ms in (50, 10, 70, 20, 90):
         wire.produce(topic, batch_of(b"x", timestamp_ms=START_MS + ms))
     assert at(wire, topic, START_MS + 15) == (0, START_MS + 50)
@@ -148,7 +148,7 @@ def test_records_before_the_log_start_are_not_found_by_time(wire, topic):
 # -- errors
 
 
-def test_unknown_partitions_wrong_epochs_and_questions_asked_twice(wire, topic):
+def test_unknown_partitions_wrong_epochs_and_duplicates(wire, topic):
     unknown = wire.list_offsets("unknown-" + uuid.uuid4().hex, LATEST)
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert wire.list_offsets(topic, LATEST, partition=3).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -194,7 +194,7 @@ def test_delete_records_moves_the_start_for_every_reader(wire, topic):
     assert wire.produce(topic, batch_of(b"next")).base_offset == 10
 
 
-def test_delete_records_refuses_what_is_not_there(wire, new_topic):
+def test_delete_records_rejects_unknown_partitions_and_offsets(wire, new_topic):
     topic = new_topic()
     wire.produce(topic, batch_of(b"x"))
     assert delete_before(wire, topic, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -203,7 +203,7 @@ def test_delete_records_refuses_what_is_not_there(wire, new_topic):
     assert delete_before(wire, compacted, -1).error_code == ErrorCode.POLICY_VIOLATION
 
 
-def test_fetch_told_the_new_start_after_delete_records(wire, topic):
+def test_fetch_returns_the_new_start_after_delete_records(wire, topic):
     wire.produce(topic, batch_of(b"a", b"b"))
     delete_before(wire, topic, 1)
     assert wire.fetch(topic, offset=1).log_start_offset == 1

@@ -64,7 +64,7 @@ def test_sequences_wrap_around(wire, topic):
     first = numbered(producer, SEQUENCE_MAX - 1, b"a", b"b", b"c")  # the last sequence is 0
     assert wire.produce(topic, first).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # of a new topic
     assert wire.produce(topic, numbered(wire.init_producer(), 0, b"somebody else's")).base_offset == 0
-    assert wire.produce(topic, first).base_offset == 1  # no state yet: any beginning is good
+    assert wire.produce(topic, first).base_offset == 1  # no state yet: any first sequence is accepted
     assert wire.produce(topic, numbered(producer, 1, b"d")).base_offset == 4
     assert wire.produce(topic, first).base_offset == 1
 
@@ -95,7 +95,7 @@ def test_five_batches_in_flight_are_all_taken_in_order(wire, topic):
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, n) for n in range(5)]
 
 
-def test_producer_ids_are_never_given_twice(wire, servers):
+def test_producer_ids_are_unique(wire, servers):
     with Wire(servers) as other:
         ids = [connection.init_producer()[0] for _ in range(20) for connection in (wire, other)]
     assert len(set(ids)) == 40
@@ -106,7 +106,7 @@ def test_producer_ids_are_never_given_twice(wire, servers):
 
 def test_acks_0_is_not_answered_and_stored(wire, topic):
     wire.send_produce(topic, batch_of(b"silent"), acks=0)
-    loud = wire.produce(topic, batch_of(b"loud"), acks=1)  # the next answer is this one's
+    loud = wire.produce(topic, batch_of(b"loud"), acks=1)  # the next response belongs to this request
     assert loud.base_offset == 1
     assert [record.value for record in wire.records(topic)] == [b"silent", b"loud"]
 
@@ -124,7 +124,7 @@ def test_other_acks_are_refused(wire, topic, acks):
     assert wire.records(topic) == []
 
 
-# -- what is refused
+# -- errors
 
 
 def test_unknown_topics_partitions_and_ids(wire, topic):
@@ -139,7 +139,7 @@ def test_unknown_topics_partitions_and_ids(wire, topic):
     assert answer.responses[0].topic_id == data.topic_id
 
 
-def test_one_bad_partition_does_not_spoil_the_others(wire, new_topic):
+def test_one_bad_partition_does_not_affect_the_others(wire, new_topic):
     topic = new_topic(partitions=2)
     spoilt = bytearray(batch_of(b"bad"))
     spoilt[-1] ^= 1
@@ -168,7 +168,7 @@ def magic(number: int) -> bytes:
 
 
 def count(number: int) -> bytes:
-    """A batch that claims another number of records, its checksum made right again."""
+    """Return a batch with a wrong record count and a valid checksum."""
     from ottla.records.checksum import crc32c
 
     batch = bytearray(batch_of(b"x", b"y"))

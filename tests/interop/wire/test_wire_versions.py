@@ -158,7 +158,7 @@ VERSIONS = [
 
 
 def error_codes(value: object) -> set[int]:
-    """Every error code anywhere in an answer."""
+    """Return all error codes in a response."""
     codes: set[int] = set()
     if isinstance(value, list):
         for each in value:
@@ -175,7 +175,7 @@ def test_every_advertised_version_is_answered(wire, topic, key, version):
     wire.produce(topic, batch_of(b"something"))
     answer = wire.ask(BUILD[key](wire, topic, version), version)
     assert error_codes(answer) <= {0}, [ErrorCode(code).name for code in error_codes(answer)]
-    assert wire.topic_id(topic) or key == 20  # the connection lives on
+    assert wire.topic_id(topic) or key == 20  # the connection is still usable
 
 
 def test_the_table_is_what_is_advertised(wire):
