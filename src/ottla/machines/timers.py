@@ -1,7 +1,7 @@
-"""Deadlines in a lazy heap: putting one off is an assignment, the heap learns of it when the old one is due.
+"""Deadlines in a lazy heap: extending one is an assignment; the heap is updated when the old one is due.
 
-A member's session is put off with every heartbeat, so a heartbeat must not touch the heap. An entry that
-comes up before its deadline is pushed again; one whose timer was armed for an earlier time is dropped.
+A heartbeat extends a member's session, so it must not touch the heap. An entry that is popped before its
+deadline is pushed again; an entry whose timer was armed for an earlier time is dropped.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Timers:
             timer.action(outcome, now_ms)
 
     def shift(self, by_ms: int) -> None:
-        """The clock was set: all that was due in a while is due in the same while."""
+        """Shift all deadlines after the clock was set."""
         live = [entry for entry in self._heap if entry[0] == entry[2].pushed_ms]
         for _, _, timer in live:
             timer.pushed_ms += by_ms

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         """Which leader epoch wrote from which offset on: `ottla.storage.log.leader_epochs.LeaderEpochs`."""
 
         def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-            """(epoch, end offset) of the largest known epoch <= the asked one; (-1, -1) if not known."""
+            """(epoch, end offset) of the largest known epoch <= `epoch`; (-1, -1) if unknown."""
 
         def epoch_for_offset(self, offset: int) -> int:
             """The epoch that wrote `offset`, or -1."""
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 
 def check_leader_epoch(own_epoch: int, claimed_epoch: int) -> ErrorCode:
-    """Is the requester's view of the leader ours? -1 claims nothing."""
+    """Compare the requester's leader epoch with our own; -1 skips the check."""
     if claimed_epoch < 0 or claimed_epoch == own_epoch:
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if claimed_epoch < own_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-    """The leader's answer to a fetch: None if the logs agree up to `fetch_offset`, else DivergingEpoch.
+    """Return None if the logs agree up to `fetch_offset`, else the DivergingEpoch of the response.
 
-    To be asked after the check of the leader epoch and before `LeaderState.follower_fetched`: a follower that
-    has to truncate has not said what it has. A log longer than the leader's is a divergence, too. (-1, -1)
-    means that the leader cannot tell: OFFSET_OUT_OF_RANGE.
+    Call it after the check of the leader epoch and before `LeaderState.follower_fetched`: the fetch offset of
+    a follower that has to truncate does not count. A log longer than the leader's diverges, too. (-1, -1)
+    means unknown: OFFSET_OUT_OF_RANGE.
     """
     if last_fetched_epoch == NO_EPOCH:
         return None
@@ -68,8 +68,8 @@ def find_divergence(log: LogView, last_fetched_epoch: int, fetch_offset: int) ->
 
 
 def truncation_point(log: LogView, leader_epoch: int, leader_end_offset: int, high_watermark: int) -> int:
-    """The follower's conclusion from (epoch, end offset) of the leader: where to cut. The next fetch tells
-    whether that is all.
+    """Return where the follower truncates, given (epoch, end offset) of the leader. The next fetch reports
+    whether the logs still diverge.
     """
     log_end_offset = log.log_end_offset
     if leader_end_offset == NO_OFFSET:

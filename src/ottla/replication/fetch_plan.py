@@ -11,16 +11,16 @@ The rules:
     another request, its quota) is forgotten and added again later. Otherwise the leader would return its
     error at once, over and over.
 3.  A response counts if it matches the current request: same leader epoch, same offset, no later request.
-    Any other is dropped, and with it the leader's belief that we know its high watermark: such a partition
+    Any other is dropped. The leader then assumes wrongly that we know its high watermark, so the partition
     is forgotten in the next request, which does not wait, and added in the one after it. The same holds for
-    one that was removed and came back.
+    a partition that was removed and added again.
 4.  FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR and lost connections
     end the session: the next request is full and closes what may be left of the old one. If that happens
     repeatedly, requests are delayed.
 5.  Fairness: the leader moves partitions that returned data to the end of the session's order; full requests
     here have the same order.
-6.  A follower that waits for its disk stays in the session, where the leader returns nothing for it: it was
-    given records, and has not fetched since.
+6.  A follower that waits for its disk stays in the session: the leader returns nothing for it until it
+    fetches again.
 7.  A partition that got records, an error or a divergence is requested again, even at the same offset: the
     delay after an error may be over before the next request is built.
 8.  Throttled partitions that are not in the ISR are left out while the quota is exceeded. The others never
@@ -212,7 +212,7 @@ class FetchPlan:
             self._leave_session(key, entry)
 
     def touch(self, topic_id: bytes, partition: int) -> None:
-        """The follower changed other than by `answered`: new epoch, new log start, its question answered."""
+        """The follower changed other than by `answered`: new epoch, new log start, offsets received."""
         key = (topic_id, partition)
         if key in self._entries:
             self._changed[key] = None
@@ -240,13 +240,13 @@ class FetchPlan:
 
     @property
     def has_news(self) -> bool:
-        """Whether a request now would say more than the one in flight."""
+        """Whether a request now would contain changes that the one in flight lacks."""
         return bool(self._changed or self._forgotten)
 
     # -- requests
 
     def next_request(self, now_ms: int) -> FetchRequest | None:
-        """The next fetch; None while one is under way that says it all, or nothing is to be fetched (see
+        """Return the next fetch; None while the one in flight is up to date, or nothing is to be fetched (see
         `wake_at_ms`).
         """
         if now_ms < self._paused_until_ms:
@@ -315,21 +315,19 @@ class FetchPlan:
         )
 
     def wake_at_ms(self, now_ms: int) -> int | None:
-        """When `next_request` may have something without anything else happening."""
+        """When `next_request` may return a request without another event."""
         if now_ms < self._paused_until_ms:
             return self._paused_until_ms
         return self._due_ms(now_ms)
 
-    # -- hearing
+    # -- responses
 
     def answered(self, response: FetchResponse, now_ms: int) -> list[tuple[PlannedPartition, PartitionData]]:
-        """The answers that count, for `FollowerState.answered` each; to be carried out before the next
-        request.
-        """
+        """Return valid partition responses. Pass each to `FollowerState.answered` before another request."""
         assert self._under_way
         serial = self._under_way.popleft()
         if response.error_code != ErrorCode.NONE:
-            at_once = response.error_code in _SESSION_ERRORS  # unless it comes again and again
+            at_once = response.error_code in _SESSION_ERRORS  # unless it happens repeatedly
             self._end_session(now_ms, self._pause_ms if at_once else max(self._pause_ms, BACKOFF_MS_MIN))
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = 0
@@ -363,11 +361,11 @@ class FetchPlan:
         return counting
 
     def failed(self, now_ms: int) -> None:
-        """No answer will come any more: the connection is gone, or could not be made."""
+        """No response will arrive: the connection is lost, or could not be opened."""
         self._end_session(now_ms, self._pause_ms)
 
     def hurry(self) -> None:
-        """There is reason to believe that the next try succeeds: no pause before it."""
+        """End the pause before the next attempt, because it is likely to succeed."""
         self._pause_ms = 0
         self._paused_until_ms = 0
 

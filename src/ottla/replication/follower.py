@@ -198,7 +198,7 @@ class FollowerState:
     # -- events
 
     def new_leader(self, leader_id: int, leader_epoch: int, in_isr: bool = False) -> Instruction:
-        """Metadata named a leader; with the epoch that is known already only the ISR is news."""
+        """Apply the leader from the metadata; if the epoch is unchanged, only the ISR is updated."""
         self.in_isr = in_isr
         if leader_epoch > self.leader_epoch:
             self.leader_id = leader_id
@@ -252,8 +252,8 @@ class FollowerState:
         return True
 
     def append_failed(self, error_code: int, now_ms: int, *, may_pass: bool = False) -> Instruction:
-        """The records could not be appended: broken on the way, or the disk refused. `may_pass`: it is full,
-        and may have room later."""
+        """The records could not be appended: they are corrupt, or the write failed. `may_pass`: the disk is
+        full, and may have space later."""
         if may_pass or error_code in _RETRIABLE_APPEND:
             return self._delay(now_ms)
         self.phase = STOPPED
@@ -273,7 +273,7 @@ class FollowerState:
         if leader_start_offset > self.log.log_end_offset:
             self.high_watermark = leader_start_offset
             return TruncateFullyAndStartAt(leader_start_offset)
-        # In range by now: the leader has moved meanwhile. The wait keeps the two from racing for ever.
+        # In range by now: the leader's log has changed. The delay prevents a loop.
         return self._delay(now_ms)
 
     def question_lost(self, now_ms: int) -> None:

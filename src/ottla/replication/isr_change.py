@@ -25,8 +25,7 @@ class IsrChange:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.isr = isr
-        # Of the followers, as their fetches told them; -1 where no fetch has told one. The leader's is not in
-        # it.
+        # Of the followers, from their fetches; -1 if unknown. The leader's epoch is not included.
         self.broker_epochs = broker_epochs
         self.expands = expands
 

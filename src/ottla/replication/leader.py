@@ -57,7 +57,7 @@ _METADATA_WILL_TELL = frozenset(
     )
 )
 
-# (node id, broker epoch of its last fetch, -1 if it told none) -> may it join the ISR?
+# (node id, broker epoch of its last fetch, -1 if unknown) -> may it join the ISR?
 Eligible = Callable[[int, int], bool]
 
 if TYPE_CHECKING:
@@ -183,11 +183,11 @@ class LeaderState:
         now_ms: int,
         clock: FollowerClock | None = None,
     ) -> int:
-        """A follower asked for `fetch_offset`: it has everything below.
+        """Record a fetch at `fetch_offset`: the follower has everything below.
 
-        Only after the checks of leader epoch, range and divergence, and before the records are read;
-        `leader_end_offset` is the log end that this fetch saw. With the `clock` of its session the follower
-        need not be told of again while nothing is appended here and it asks for nothing else.
+        Call it after the checks of leader epoch, range and divergence, and before the records are read;
+        `leader_end_offset` is the log end that this fetch saw. With the `clock` of its session no further
+        call is needed while nothing is appended here and the follower's request is unchanged.
         """
         follower = self.followers.get(node_id)
         if follower is None or (0 <= broker_epoch < follower.broker_epoch):
@@ -202,7 +202,7 @@ class LeaderState:
         return flags
 
     def tick(self, now_ms: int) -> int:
-        """To be called every half lag limit, and when a broker was fenced or unfenced."""
+        """Call it every half lag limit, and when a broker was fenced or unfenced."""
         flags = self._advance(now_ms)
         if self.pending is None and (self._lagging(now_ms) or self._joining(now_ms)):
             flags |= ISR_CHANGE_WANTED
@@ -214,7 +214,7 @@ class LeaderState:
         """The change to propose to the controller, pending from now on; None if one is pending or none is
         due.
 
-        Joining and leaving are proposed apart: a refused newcomer must not keep a dead member in.
+        Expansion and shrinking are proposed separately: a refused expansion must not keep a dead member in.
         """
         if self.pending is not None:
             return None

@@ -50,7 +50,7 @@ class FollowerProgress:
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = NO_BROKER_EPOCH
         self.last_fetch_leader_end = UNKNOWN_OFFSET
-        # A member of the ISR gets the whole limit to make itself heard by a new leader.
+        # A member of the ISR has the whole limit to fetch from a new leader.
         self._last_caught_up_ms = now_ms if in_sync else LONG_AGO_MS
         self._last_fetch_ms = LONG_AGO_MS
         self._clock: FollowerClock | None = None  # set while the follower rests

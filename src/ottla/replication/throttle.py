@@ -6,7 +6,7 @@ others.
   broker give the bytes per second.
 - The rate is measured over the last `SAMPLES` seconds, as Kafka does (replication.quota.window.num).
 - A replica in the ISR is never throttled, whatever the lists say: the leader waits for it, and so would every
-  other replica and producer. The quota bounds those who catch up.
+  other replica and producer. The quota limits replicas that catch up.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Until version 3 the client adds its partitions itself, one transaction in a request. Later versions come from
 brokers, many transactions in a request: the leader of a partition adds it when it sees the first batch, or,
-if the client must have done so itself, asks whether it is there (`verify_only`).
+if the client must have added it itself, verifies that (`verify_only`).
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def response_of(results: Sequence[AddPartitionsToTxnResult], api_version: int) -
 
 
 def result_of(
-    asked: AddPartitionsToTxnTransaction, codes: Mapping[TopicPartition, ErrorCode] | ErrorCode
+    requested: AddPartitionsToTxnTransaction, codes: Mapping[TopicPartition, ErrorCode] | ErrorCode
 ) -> AddPartitionsToTxnResult:
     """One code for all partitions, or each its own."""
     return AddPartitionsToTxnResult(
-        transactional_id=asked.transactional_id,
+        transactional_id=requested.transactional_id,
         topic_results=[
             AddPartitionsToTxnTopicResult(
                 name=topic.name,
@@ -80,7 +80,7 @@ def result_of(
                     for partition in topic.partitions
                 ],
             )
-            for topic in asked.topics
+            for topic in requested.topics
         ],
     )
 
@@ -93,23 +93,25 @@ class Add:
 
     def add_partitions(
         self,
-        asked: AddPartitionsToTxnTransaction,
+        requested: AddPartitionsToTxnTransaction,
         ctx: RequestContext,
         now_ms: int,
         refused: Mapping[TopicPartition, ErrorCode],
     ) -> Outcome:
-        partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
-        if refused and not asked.verify_only:
+        partitions = [(topic.name, partition) for topic in requested.topics for partition in topic.partitions]
+        if refused and not requested.verify_only:
             codes = {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
-            return Outcome(result_of(asked, codes))
-        transaction = self.context.transactions.get(asked.transactional_id)
-        code = self._refusal(transaction, asked.transactional_id, asked.producer_id, asked.producer_epoch)
+            return Outcome(result_of(requested, codes))
+        transaction = self.context.transactions.get(requested.transactional_id)
+        code = self._refusal(
+            transaction, requested.transactional_id, requested.producer_id, requested.producer_epoch
+        )
         if code is not None:
-            return Outcome(result_of(asked, _for_version(code, ctx)))
+            return Outcome(result_of(requested, _for_version(code, ctx)))
         assert transaction is not None
-        if asked.verify_only:
-            return Outcome(result_of(asked, _verified(transaction, partitions)))
-        outcome = Outcome(result_of(asked, ErrorCode.NONE))
+        if requested.verify_only:
+            return Outcome(result_of(requested, _verified(transaction, partitions)))
+        outcome = Outcome(result_of(requested, ErrorCode.NONE))
         by_broker = ctx.api_version >= ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
         self._add(outcome, transaction, partitions, VERSION_WITH_EPOCH_BUMP if by_broker else 0, now_ms)
         return outcome

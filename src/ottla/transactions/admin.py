@@ -15,7 +15,7 @@ _KNOWN_NAMES = (*STATE_NAMES, PREPARE_EPOCH_FENCE_NAME)
 
 
 def unknown_states(names: Sequence[str]) -> list[str]:
-    """Those of a ListTransactions that no transaction can have: they are named in the answer."""
+    """Return the unknown states of a ListTransactions, which the response names."""
     return [name for name in names if name not in _KNOWN_NAMES]
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a shard share: its transactions, settings and deadlines, and the way to write."""
+"""State that the parts of a transaction shard share: transactions, settings and deadlines."""
 
 from __future__ import annotations
 

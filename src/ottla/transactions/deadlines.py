@@ -32,7 +32,7 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> str | None:
-        """An id to look at, or None. It may be too early for it: `set` it again then."""
+        """Return an id to check, or None. If its transaction is not due yet, `set` it again."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             pushed_ms, _, transactional_id = heappop(heap)

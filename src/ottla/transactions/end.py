@@ -70,7 +70,7 @@ class End:
             changed.client_version = VERSION_WITH_EPOCH_BUMP
         else:
             if transaction.is_kept:
-                # The client has an epoch above it: so that the marker fences the instance before.
+                # The client has a higher epoch, so that the marker fences the previous instance.
                 changed.producer_epoch += 1
             changed.client_version = 0
         if changed.state in COMPLETED:
@@ -138,7 +138,7 @@ class End:
     # After the markers.
 
     def markers_written(self, markers: Markers, now_ms: int) -> Outcome:
-        """All partitions have the markers. Those of a transaction that is over, or not ours, say nothing."""
+        """Complete a transaction whose markers are all written; ignore markers of any other."""
         outcome = Outcome()
         transaction = self.context.transactions.get(markers.transactional_id)
         if (

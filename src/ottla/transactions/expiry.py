@@ -1,4 +1,4 @@
-"""Forgets transactional ids that have not been used for long, in small steps: there may be very many."""
+"""Expire transactional ids that have been unused for long, in small steps: there may be very many."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class MarkerQueue:
             self._retry_later(job, again, now_ms)
 
     def failed(self, request: MarkerRequest, now_ms: int) -> None:
-        """No answer came, or none that counts: the markers may be there or not, so they are sent again."""
+        """Retry the markers: without a valid response it is unknown whether they are written."""
         self._request_done(request)
         for job, partitions in request.jobs.items():
             self._retry_later(job, partitions, now_ms)

@@ -94,18 +94,18 @@ class VerificationGuards:
             del self._by_producer[guard.producer_id]
 
     def opened(self, producer_id: int) -> None:
-        """The first batch is in the log: the open transaction speaks for itself from now on."""
+        """Drop the guard: the first batch is in the log, and opens the transaction there."""
         self._by_producer.pop(producer_id, None)
 
     def ended(self, producer_id: int, producer_epoch: int) -> None:
-        """A marker is in the log. Where epochs change with every transaction, that of the transaction before
-        may come while the coordinator is asked to begin the next: it has the epoch of the next."""
+        """A marker is in the log. If epochs change with every transaction, the marker of the previous
+        transaction may arrive while the next is being verified: it has the epoch of the next."""
         guard = self._by_producer.get(producer_id)
         if guard is not None and not (guard.adds and producer_epoch <= guard.producer_epoch):
             del self._by_producer[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget those whose batches never came back."""
+        """Drop guards whose batches were never retried."""
         old = [
             producer_id
             for producer_id, guard in self._by_producer.items()
@@ -147,7 +147,7 @@ def refusal_of_write(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> E
     `knows_abortable`: Produce 11 and TxnOffsetCommit 4 or later.
     """
     if code in _RETRIABLE_FOR_ALL or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
-        return ErrorCode.NOT_ENOUGH_REPLICAS  # which every producer tries again
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # every producer retries it
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:

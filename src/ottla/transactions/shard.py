@@ -98,7 +98,7 @@ class TransactionShard:
     def decide_init_producer_id(
         self, request: InitProducerIdRequest, ctx: RequestContext, now_ms: int, fresh_id: int = NO_FRESH_ID
     ) -> Outcome:
-        """Of a client with a transactional id: the others have nothing to do with a coordinator."""
+        """Decide for a client with a transactional id: other clients need no coordinator."""
         return self._init.init(request, ctx, now_ms, fresh_id)
 
     def decide_add_partitions(
@@ -133,7 +133,7 @@ class TransactionShard:
         """Every partition of these markers has them, or does not exist any more."""
         return self._end.markers_written(markers, now_ms)
 
-    # Looking.
+    # Queries.
 
     def transaction(self, transactional_id: str) -> Transaction | None:
         return self.context.transactions.get(transactional_id)

@@ -4,7 +4,7 @@ Two pairs of producer id and epoch are in play. `producer_id` and `producer_epoc
 transaction: its batches and markers carry them. The client's pair is the same, except
 - while a prepared transaction is kept for a new instance of the client (two-phase commit): that instance has
   the next pair, with which it may end the transaction but not write into it;
-- while the markers of a transaction are written whose end used up the epochs: the client goes on with the
+- while the markers of a transaction are written whose end exhausted the epochs: the client continues with the
   next producer id.
 """
 
@@ -35,8 +35,8 @@ AT_REST = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 NO_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
-# As start time of an empty transaction: its epoch was given to a client that named the one before, so that
-# the same question is to be answered in the same way. Other brokers write NO_TIME there, or do not look.
+# The start time of an empty transaction whose epoch was given to a client that named the previous epoch: the
+# same request gets the same response. Other brokers write NO_TIME there, or ignore it.
 RESUMED_TIME = -2
 EPOCH_MAX = (1 << 15) - 1
 # The last epoch that a client may have. The one above it is kept for fencing.
@@ -147,7 +147,7 @@ class Transaction:
 
     @property
     def client(self) -> ProducerPair:
-        """The producer id and epoch with which the client must come."""
+        """The producer id and epoch that the client must send."""
         if self.next_producer_epoch >= 0:
             return self.next_producer_id, self.next_producer_epoch
         if self.next_producer_id >= 0:
@@ -158,7 +158,7 @@ class Transaction:
     def client_before(self) -> ProducerPair | None:
         """The client's previous pair, if no other client may have had it.
 
-        A client that comes with it has missed our answer. None if another client could: then it is fenced.
+        A client that sends it has missed our response. None if another client may have it: then it is fenced.
         """
         if self.state == EMPTY:
             if self.start_ms != RESUMED_TIME:
