@@ -221,12 +221,12 @@ def test_serve_reports_a_port_in_use(ottla_cluster, tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("trouble", ["in use", "a file"])
-def test_serve_reports_an_unusable_data_directory(ottla_cluster, tmp_path, trouble):
+@pytest.mark.parametrize("problem", ["in use", "a file"])
+def test_serve_reports_an_unusable_data_directory(ottla_cluster, tmp_path, problem):
     data = tmp_path / "file"
     data.write_text("not a directory")
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data"]
-    command.append(ottla_cluster.data_dir if trouble == "in use" else str(data))
+    command.append(ottla_cluster.data_dir if problem == "in use" else str(data))
     result = subprocess.run(command, capture_output=True, timeout=30, check=False, text=True)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines()[-1].startswith(f"ottla serve: {command[-1]}: ")

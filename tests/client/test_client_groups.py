@@ -389,7 +389,7 @@ def test_invalid_use_is_reported(groups_broker, topic):
             with pytest.raises(ClientError, match="subscribe or assign partitions first"):
                 await consumer.poll()
             await consumer.assign(topic)
-            with pytest.raises(ClientError, match="assigned by hand"):
+            with pytest.raises(ClientError, match="assigned manually"):
                 consumer.subscribe(topic)
         async with Consumer(servers, group_id="g") as consumer:
             consumer.subscribe(topic)

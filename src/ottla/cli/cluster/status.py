@@ -16,7 +16,7 @@ PARTITIONS_SHOWN_MAX = 20
 # Time after which a voter or observer that has not caught up counts as lagging; idle quorums append twice a
 # second.
 QUORUM_BEHIND_MS = 10_000
-TROUBLES = ("offline", "under_min_isr", "under_replicated")
+PROBLEMS = ("offline", "under_min_isr", "under_replicated")
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
@@ -84,7 +84,7 @@ async def gather(admin: Admin) -> dict[str, Any]:
     topics = await admin.list_topics(include_internal=True)
     partitions = partition_rows(topics, await _min_isr(admin, [topic.name for topic in topics]))
     brokers = broker_rows(info, partitions)
-    counts = {name: sum(row[name] for row in partitions) for name in TROUBLES}
+    counts = {name: sum(row[name] for row in partitions) for name in PROBLEMS}
     members = quorum_rows(quorum) if quorum is not None else {"voters": [], "observers": []}
     problems = [quorum_problem] if quorum_problem else []
     problems += problems_of(brokers, members, quorum, counts)
@@ -239,7 +239,7 @@ def problems_of(
 
 
 def _unhealthy_first(row: dict[str, Any]) -> tuple[object, ...]:
-    return (*(not row[name] for name in TROUBLES), row["topic"], row["partition"])
+    return (*(not row[name] for name in PROBLEMS), row["topic"], row["partition"])
 
 
 def _lag(row: dict[str, Any]) -> str:
@@ -299,16 +299,16 @@ def _show_partitions(found: dict[str, Any]) -> None:
     total, rows = found["partitions_total"], found["partitions"]
     counts = ", ".join(
         f"{found[f'{name}_total']} {text}"
-        for name, text in zip(TROUBLES, ("offline", "under min ISR", "under-replicated"), strict=True)
+        for name, text in zip(PROBLEMS, ("offline", "under min ISR", "under-replicated"), strict=True)
     )
     console.print(f"{plural(total, 'partition')} of {plural(found['topics_total'], 'topic')}: {counts}")
     if not rows:
         return
     shown = table(
-        "topic", "partition", "leader", "replicas", "in sync", "trouble", right=("partition", "leader")
+        "topic", "partition", "leader", "replicas", "in sync", "problem", right=("partition", "leader")
     )
     for row in rows:
-        trouble = ", ".join(name.replace("_", " ") for name in TROUBLES if row[name])
+        problem = ", ".join(name.replace("_", " ") for name in PROBLEMS if row[name])
         leader = str(row["leader"]) if row["leader"] >= 0 else "[red]none[/red]"
         shown.add_row(
             row["topic"],
@@ -316,8 +316,8 @@ def _show_partitions(found: dict[str, Any]) -> None:
             leader,
             _ids(row["replicas"]),
             _ids(row["isr"]),
-            trouble or "-",
-            style="yellow" if trouble else None,
+            problem or "-",
+            style="yellow" if problem else None,
         )
     console.print(shown)
     if len(rows) < total:

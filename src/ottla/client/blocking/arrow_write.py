@@ -147,7 +147,7 @@ class ArrowWriter:
         if identity is not None and options.acks_code != -1:
             raise ValueError(f"acks={options.acks!r}: an idempotent writer needs acks='all'")
         if identity is not None and options.transactional_id is not None:
-            raise ValueError("identity: a transactional writer has an identity of its own")
+            raise ValueError("identity: a transactional writer gets its identity from the coordinator")
         self.cluster = cluster
         self.topic = topic
         self.options = options

@@ -118,7 +118,7 @@ class Consumer:
     ) -> list[int]:
         """Read these partitions of a topic (None: all) from `start` on; adds to the assignment."""
         if self._is_member:
-            raise ClientError("the group assigns partitions: assign by hand with another consumer")
+            raise ClientError("the group assigns partitions: use another consumer for assign()")
         info = await self.cluster.topic(topic)
         chosen = sorted(info.partitions) if partitions is None else list(partitions)
         for partition in chosen:
@@ -152,7 +152,7 @@ class Consumer:
         if bool(names) == (pattern is not None):
             raise ValueError("subscribe takes names of topics, or a pattern")
         if not self._is_member and self._fetcher.states:
-            raise ClientError("partitions are assigned by hand: subscribe with another consumer")
+            raise ClientError("partitions are assigned manually: subscribe with another consumer")
         self._group.subscribe(Subscription(tuple(dict.fromkeys(names)), pattern), start, listener)
 
     async def seek(self, topic: str, partition: int, start: Start) -> None:
