@@ -246,8 +246,8 @@ def test_kafka_python_configs(python_admin, new_topic, incremental):
         return found["topic"][topic]
 
     wanted = kafka.admin.ConfigResource("topic", topic, {"segment.bytes": "3000000"})
-    told = python_admin.alter_configs([wanted], incremental=incremental)
-    assert told == {"topic": {topic: "OK"}}
+    reply = python_admin.alter_configs([wanted], incremental=incremental)
+    assert reply == {"topic": {topic: "OK"}}
     assert {name: entry["value"] for name, entry in configs().items()} == {
         "retention.ms": "5000",
         "segment.bytes": "3000000",
@@ -310,8 +310,8 @@ def test_aiokafka_administration(servers, wire):
             kind = aiokafka.admin.config_resource.ConfigResourceType.TOPIC
             resource = aiokafka.admin.config_resource.ConfigResource(kind, name, {"retention.ms": "9000"})
             await admin.alter_configs([resource])
-            asked = aiokafka.admin.config_resource.ConfigResource(kind, name, {"retention.ms": None})
-            (answer,) = await admin.describe_configs([asked])
+            query = aiokafka.admin.config_resource.ConfigResource(kind, name, {"retention.ms": None})
+            (answer,) = await admin.describe_configs([query])
             entries = answer.resources[0][4]
             assert [entry[:2] for entry in entries] == [("retention.ms", "9000")]
             wire.produce(name, batch_of(b"a", b"b"))

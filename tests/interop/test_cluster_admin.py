@@ -47,8 +47,8 @@ def python_admin(servers: str) -> Iterator[Any]:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_elections_that_are_not_needed(wire: Wire, topic: str, version: int) -> None:
-    asked = [TopicPartitions(topic=topic, partitions=[0, 5]), TopicPartitions(topic="none", partitions=[0])]
-    answer = wire.ask(ElectLeadersRequest(topic_partitions=asked), version)
+    query = [TopicPartitions(topic=topic, partitions=[0, 5]), TopicPartitions(topic="none", partitions=[0])]
+    answer = wire.ask(ElectLeadersRequest(topic_partitions=query), version)
     found = {
         (result.topic, each.partition_id): each.error_code
         for result in answer.replica_election_results
@@ -72,8 +72,8 @@ def test_election_of_all_partitions_returns_only_changes(wire: Wire, topic: str)
 
 def test_elections_by_librdkafka(servers: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    asked = [TopicPartition(topic, 0), TopicPartition(topic, 9)]
-    found = admin.elect_leaders(ElectionType.PREFERRED, asked).result(15)
+    query = [TopicPartition(topic, 0), TopicPartition(topic, 9)]
+    found = admin.elect_leaders(ElectionType.PREFERRED, query).result(15)
     assert {each.partition: error.code() for each, error in found.items()} == {
         0: KafkaError.ELECTION_NOT_NEEDED,
         9: KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -134,9 +134,9 @@ def test_features_stay_within_what_is_supported(wire: Wire, version: int) -> Non
 
 
 def test_features_by_kafka_python(python_admin: Any) -> None:
-    told = python_admin.describe_features()
-    assert told["metadata.version"]["finalized"] == (30, 30)
-    assert told["kraft.version"] == {"supported": (0, 1)}, "0 with static voters"
+    reply = python_admin.describe_features()
+    assert reply["metadata.version"]["finalized"] == (30, 30)
+    assert reply["kraft.version"] == {"supported": (0, 1)}, "0 with static voters"
     assert python_admin.update_features({"metadata.version": 30}, validate_only=True) == {
         "metadata.version": "OK"
     }
@@ -187,8 +187,8 @@ def test_other_topics_have_no_quorum(wire: Wire, topic: str) -> None:
 
 
 def test_the_quorum_by_kafka_python(python_admin: Any) -> None:
-    told = python_admin.describe_metadata_quorum()
-    assert told["topics"][0]["partitions"][0]["leader_id"] == 1
+    reply = python_admin.describe_metadata_quorum()
+    assert reply["topics"][0]["partitions"][0]["leader_id"] == 1
 
 
 def test_static_voters_cannot_be_changed(wire: Wire) -> None:

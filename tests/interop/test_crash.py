@@ -274,10 +274,10 @@ def test_a_restart_keeps_everything(cluster, how):
         cluster_id = wire.ask(MetadataRequest(topics=[])).cluster_id
         epoch = leader_epoch(wire, "kept")
         if how == "restart":
-            asked = DeleteRecordsTopic(
+            query = DeleteRecordsTopic(
                 name="kept", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)]
             )
-            wire.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=1000))
+            wire.ask(DeleteRecordsRequest(topics=[query], timeout_ms=1000))
     if how == "restart":
         cluster.restart()
     else:

@@ -58,9 +58,9 @@ def test_dump_log_segments(tmp_path: Path) -> None:
     assert segments
     with kafka_tools() as tools:
         for path in segments:
-            said = tools.ask(DUMP, "--deep-iteration", "--print-data-log", "--files", str(path))
-            assert "isvalid: false" not in said and "isvalid: true" in said, said
-            assert "Found" not in said and "isn't exactly" not in said, said
+            output = tools.ask(DUMP, "--deep-iteration", "--print-data-log", "--files", str(path))
+            assert "isvalid: false" not in output and "isvalid: true" in output, output
+            assert "Found" not in output and "isn't exactly" not in output, output
             for suffix in (".index", ".timeindex"):
                 index = path.with_suffix(suffix)
                 said_of_index = tools.ask(DUMP, "--index-sanity-check", "--files", str(index))

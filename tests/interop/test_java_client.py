@@ -77,11 +77,11 @@ def test_offsets_for_times(java_client, topic):
 
 
 def test_administration(java_client, ottla_cluster):
-    told = java_client.run("admin", topic=topic_name_for("java-admin"))
-    assert told.pop("id") == told.pop("described id")
-    assert told.pop("cluster")
-    assert told.pop("features") >= 1
-    assert told == {
+    reply = java_client.run("admin", topic=topic_name_for("java-admin"))
+    assert reply.pop("id") == reply.pop("described id")
+    assert reply.pop("cluster")
+    assert reply.pop("features") >= 1
+    assert reply == {
         "listed": True,
         "partitions": 5,
         "leader": 1,

@@ -68,15 +68,15 @@ def fields(line: str) -> dict[str, str]:
 
 
 def test_metadata_quorum_status(ask: Callable[..., str], tools: KafkaTools) -> None:
-    told = dict(re.findall(r"(\w+):\s+(.*)", ask(QUORUM, "describe", "--status")))
-    assert int(told["LeaderId"]) in (0, 1, 2)
-    assert int(told["HighWatermark"]) > 0
-    voters = json.loads(told["CurrentVoters"])
+    reply = dict(re.findall(r"(\w+):\s+(.*)", ask(QUORUM, "describe", "--status")))
+    assert int(reply["LeaderId"]) in (0, 1, 2)
+    assert int(reply["HighWatermark"]) > 0
+    voters = json.loads(reply["CurrentVoters"])
     assert [each["id"] for each in voters] == [0, 1, 2]
-    assert [each["id"] for each in json.loads(told["CurrentObservers"])] == [3]
-    controller = voters[int(told["LeaderId"])]["endpoints"][0].partition("://")[2]
+    assert [each["id"] for each in json.loads(reply["CurrentObservers"])] == [3]
+    controller = voters[int(reply["LeaderId"])]["endpoints"][0].partition("://")[2]
     again = tools.ask(QUORUM, "--bootstrap-controller", controller, "describe", "--status")
-    assert dict(re.findall(r"(\w+):\s+(.*)", again))["LeaderId"] == told["LeaderId"]
+    assert dict(re.findall(r"(\w+):\s+(.*)", again))["LeaderId"] == reply["LeaderId"]
 
 
 def test_metadata_quorum_replication(ask: Callable[..., str]) -> None:
@@ -111,8 +111,8 @@ def test_topics(ask: Callable[..., str]) -> None:
 def test_generated_reassignments(ask: Callable[..., str], moving: str, tmp_path: Path) -> None:
     path = tmp_path / "topics.json"
     path.write_text(json.dumps({"version": 1, "topics": [{"topic": moving}]}))
-    told = ask(REASSIGN, "--topics-to-move-json-file", str(path), "--broker-list", "1,2,3", "--generate")
-    now, proposed = (json.loads(line)["partitions"] for line in told.splitlines() if line.startswith("{"))
+    reply = ask(REASSIGN, "--topics-to-move-json-file", str(path), "--broker-list", "1,2,3", "--generate")
+    now, proposed = (json.loads(line)["partitions"] for line in reply.splitlines() if line.startswith("{"))
     assert now[0]["replicas"] == [0, 1, 2]
     assert all(folder.endswith(f"broker-{each}") for each, folder in enumerate(now[0]["log_dirs"]))
     assert sorted(proposed[0]["replicas"]) == [1, 2, 3]
@@ -122,8 +122,8 @@ def test_throttled_reassignments_and_elections(
     ask: Callable[..., str], quartet: Cluster, moving: str, tmp_path: Path
 ) -> None:
     path = plan(tmp_path, moving, 3, 1, 2)
-    told = ask(REASSIGN, "--reassignment-json-file", path, "--execute", "--throttle", "10000000")
-    assert f"Successfully started partition reassignment for {moving}-0" in told
+    reply = ask(REASSIGN, "--reassignment-json-file", path, "--execute", "--throttle", "10000000")
+    assert f"Successfully started partition reassignment for {moving}-0" in reply
     done = f"Reassignment of partition {moving}-0 is completed."
     verify = ("--reassignment-json-file", path, "--verify")
     wait_until(lambda: done in ask(REASSIGN, *verify, "--preserve-throttles"), done)
@@ -134,8 +134,8 @@ def test_throttled_reassignments_and_elections(
         )
 
         def throttles() -> list[str]:
-            asked = DescribeConfigsResource(resource_type=2, resource_name=moving, configuration_keys=None)
-            answer = wire.ask(DescribeConfigsRequest(resources=[asked])).results[0].configs
+            query = DescribeConfigsResource(resource_type=2, resource_name=moving, configuration_keys=None)
+            answer = wire.ask(DescribeConfigsRequest(resources=[query])).results[0].configs
             return sorted(each.name for each in answer if "throttled" in each.name and each.value)
 
         assert len(throttles()) == 2
@@ -170,11 +170,11 @@ def test_a_reassignment_to_an_unknown_broker(
 def test_features(ask: Callable[..., str]) -> None:
     # The first output of a JVM may begin with log lines.
     lines = [line for line in ask(FEATURES, "describe").splitlines() if line.startswith("Feature:")]
-    told = {row["Feature"]: row for row in map(_feature, lines)}
+    reply = {row["Feature"]: row for row in map(_feature, lines)}
     assert (
-        told["metadata.version"]["FinalizedVersionLevel"] == told["metadata.version"]["SupportedMaxVersion"]
+        reply["metadata.version"]["FinalizedVersionLevel"] == reply["metadata.version"]["SupportedMaxVersion"]
     )
-    assert told["eligible.leader.replicas.version"]["FinalizedVersionLevel"] == "1"
+    assert reply["eligible.leader.replicas.version"]["FinalizedVersionLevel"] == "1"
 
 
 def _feature(line: str) -> dict[str, str]:
@@ -203,8 +203,8 @@ def test_a_dead_broker_is_unregistered(ask: Callable[..., str], tools: KafkaTool
         assert re.search(r"^3 .* fenced", listed, re.MULTILINE)
         assert "Broker 3 is no longer registered." in tools.ask(CLUSTER, "unregister", *servers, "--id", "3")
         with Wire(quartet.address(0)) as wire:
-            everybody = DescribeClusterRequest(include_fenced_brokers=True)
-            wait_until(lambda: len(wire.ask(everybody).brokers) == 3, "the broker is unregistered")
+            all_brokers = DescribeClusterRequest(include_fenced_brokers=True)
+            wait_until(lambda: len(wire.ask(all_brokers).brokers) == 3, "the broker is unregistered")
         code, text = tools.run(CLUSTER, "unregister", *servers, "--id", "77")
         assert code == 1 and "BrokerIdNotRegisteredException" in text
     finally:
@@ -213,5 +213,5 @@ def test_a_dead_broker_is_unregistered(ask: Callable[..., str], tools: KafkaTool
 
 
 def test_cluster_id(tools: KafkaTools, quartet: Cluster) -> None:
-    told = tools.ask(CLUSTER, "cluster-id", "--bootstrap-server", quartet.bootstrap_servers)
-    assert re.search(r"Cluster ID: \S{22}$", told.strip())
+    reply = tools.ask(CLUSTER, "cluster-id", "--bootstrap-server", quartet.bootstrap_servers)
+    assert re.search(r"Cluster ID: \S{22}$", reply.strip())

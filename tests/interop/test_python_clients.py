@@ -109,8 +109,8 @@ def test_confluent_positions_and_times(servers, wire, new_topic):
         here = confluent_kafka.TopicPartition
         assert consumer.get_watermark_offsets(here(topic, 1), timeout=10) == (0, 10)
         assert consumer.get_watermark_offsets(here(topic, 0), timeout=10) == (0, 0)
-        asked = [here(topic, 1, START_MS + 450), here(topic, 0, START_MS)]
-        found = consumer.offsets_for_times(asked, timeout=10)
+        query = [here(topic, 1, START_MS + 450), here(topic, 0, START_MS)]
+        found = consumer.offsets_for_times(query, timeout=10)
         assert [each.offset for each in found] == [5, confluent_kafka.OFFSET_END]
         consumer.assign([found[0]])
         assert consumer.poll(10).value() == b"5"

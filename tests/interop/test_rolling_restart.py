@@ -117,21 +117,21 @@ class Java:
         return self._client.run("acknowledged")
 
     def end(self) -> tuple[dict[int, int], list[str]]:
-        told = self._client.run("steady-end")
-        return {int(number): offset for number, offset in told["offsets"].items()}, told["errors"]
+        reply = self._client.run("steady-end")
+        return {int(number): offset for number, offset in reply["offsets"].items()}, reply["errors"]
 
 
 def all_in_sync(address: str, topics: list[str]) -> bool:
     with Wire(address) as wire:
-        told = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])).topics
-    return all(len(each.isr_nodes) == 3 for topic in told for each in topic.partitions)
+        reply = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])).topics
+    return all(len(each.isr_nodes) == 3 for topic in reply for each in topic.partitions)
 
 
 def values_of(cluster: Cluster, topic: str) -> list[int]:
     """Return the values in partition 0, read from its leader."""
     with Wire(cluster.address(0)) as wire:
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-        leader = wire.ask(asked).topics[0].partitions[0].leader_id
+        query = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+        leader = wire.ask(query).topics[0].partitions[0].leader_id
     with Wire(cluster.address(leader)) as wire:
         return [int(record.value or b"") for record in wire.records(topic)]
 
@@ -174,7 +174,8 @@ def test_no_error_reaches_any_client(trio: Cluster, request: pytest.FixtureReque
             for name, client in clients.items():
                 wanted = client.acknowledged() + PROGRESS
                 wait_until(
-                    lambda client=client, wanted=wanted: client.acknowledged() >= wanted, f"{name} goes on"
+                    lambda client=client, wanted=wanted: client.acknowledged() >= wanted,
+                    f"{name} makes progress",
                 )
 
         all_go_on()
@@ -195,16 +196,16 @@ def test_no_error_reaches_any_client(trio: Cluster, request: pytest.FixtureReque
 def test_the_java_admin_client_describes_and_moves(trio: Cluster, java_client: JavaClient) -> None:
     trio.create_topic("described", 3)
     settings = {"bootstrap.servers": trio.bootstrap_servers}
-    told = java_client.run("replicas", topic="described", settings=settings)
-    assert told["leader"] in (0, 1, 2)
-    assert sorted(told["lags"]) == ["0", "1", "2"]
-    assert (told["observers"], told["brokers"]) == ([], 3)
-    assert told["metadata"] > 0
-    assert len(told["partitions"]) == 3
-    for row in told["partitions"]:
+    reply = java_client.run("replicas", topic="described", settings=settings)
+    assert reply["leader"] in (0, 1, 2)
+    assert sorted(reply["lags"]) == ["0", "1", "2"]
+    assert (reply["observers"], reply["brokers"]) == ([], 3)
+    assert reply["metadata"] > 0
+    assert len(reply["partitions"]) == 3
+    for row in reply["partitions"]:
         assert sorted(row["replicas"]) == sorted(row["isr"]) == [0, 1, 2]
         assert (row["leader"], row["elr"]) == (row["replicas"][0], 0)
-    target = told["partitions"][0]["replicas"][:0:-1]  # without the leader, the last one first
+    target = reply["partitions"][0]["replicas"][:0:-1]  # without the leader, the last one first
     moved = java_client.run("move", topic="described", target=target, settings=settings)
     assert moved["elected"] in ("ok", "ElectionNotNeededException")
     assert moved["again"] == "ElectionNotNeededException"

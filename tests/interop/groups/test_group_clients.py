@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
-from tests.support.interop import group_members as people
+from tests.support.interop import group_members
 from tests.support.interop.group_members import (
     QUICK,
     Load,
@@ -45,13 +45,13 @@ def make(groups_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ca
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
     kinds: dict[str, Any] = {
-        "confluent": people.ConfluentMember,
-        "cooperative": people.CooperativeMember,
-        "confluent-848": people.ConsumerProtocolMember,
-        "kafka-python": people.KafkaPythonMember,
-        "aiokafka": people.AiokafkaMember,
-        "java": people.JavaMember,
-        "java-848": people.JavaConsumerProtocolMember,
+        "confluent": group_members.ConfluentMember,
+        "cooperative": group_members.CooperativeMember,
+        "confluent-848": group_members.ConsumerProtocolMember,
+        "kafka-python": group_members.KafkaPythonMember,
+        "aiokafka": group_members.AiokafkaMember,
+        "java": group_members.JavaMember,
+        "java-848": group_members.JavaConsumerProtocolMember,
     }
     made: list[Member] = []
 
@@ -189,9 +189,9 @@ def test_a_group_is_described_reset_and_deleted(make: Any, groups_cluster: Clust
     member.stop()
     altered = admin.alter_consumer_group_offsets([wanted])[group].result()
     assert altered.topic_partitions[0].error is None
-    asked = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
-    told = admin.list_consumer_group_offsets(asked)[group].result()
-    assert (told.topic_partitions[0].partition, told.topic_partitions[0].offset) == (0, 7)
+    query = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
+    reply = admin.list_consumer_group_offsets(query)[group].result()
+    assert (reply.topic_partitions[0].partition, reply.topic_partitions[0].offset) == (0, 7)
     admin.delete_consumer_groups([group])[group].result()
     listed = admin.list_consumer_groups().result().valid
     assert group not in [each.group_id for each in listed]
@@ -232,11 +232,11 @@ def test_clients_cannot_write_to_consumer_offsets(make: Any) -> None:
         ("__admin_client", None),
     ):
         producer = confluent_kafka.Producer({"bootstrap.servers": make.servers, "client.id": client_id})
-        told: list[Any] = []
-        note = told.append
+        reply: list[Any] = []
+        note = reply.append
         for _ in range(2):
             producer.produce(
                 "__consumer_offsets", b"v", b"\0\7k", 0, on_delivery=lambda error, _, note=note: note(error)
             )
             producer.flush()
-        assert [error and error.code() for error in told] == [expected, expected]
+        assert [error and error.code() for error in reply] == [expected, expected]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ottla.testing import Cluster
 from ottla.testing.topics import topic_name_for
-from tests.support.interop import group_members as people
+from tests.support.interop import group_members
 from tests.support.interop.group_members import (
     QUICK,
     Load,
@@ -62,12 +62,12 @@ def test_the_coordinator_dies(
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
     kinds: dict[str, Any] = {
-        "confluent": people.ConfluentMember,
-        "confluent-848": people.ConsumerProtocolMember,
-        "aiokafka": people.AiokafkaMember,
-        "kafka-python": people.KafkaPythonMember,
-        "java": people.JavaMember,
-        "java-848": people.JavaConsumerProtocolMember,
+        "confluent": group_members.ConfluentMember,
+        "confluent-848": group_members.ConsumerProtocolMember,
+        "aiokafka": group_members.AiokafkaMember,
+        "kafka-python": group_members.KafkaPythonMember,
+        "java": group_members.JavaMember,
+        "java-848": group_members.JavaConsumerProtocolMember,
     }
     leading = (request.getfixturevalue("group_jvm"),) if kind.startswith("java") else ()
 

@@ -37,9 +37,9 @@ def ask(group_tools: KafkaTools, tooled_cluster: Cluster) -> Ask:
     return lambda tool, *words: group_tools.ask(tool, "--bootstrap-server", servers, *words)
 
 
-def rows(said: str) -> list[dict[str, str]]:
+def rows(output: str) -> list[dict[str, str]]:
     """Parse a table into a dictionary per line."""
-    lines = [line.split() for line in said.splitlines() if line.split()]
+    lines = [line.split() for line in output.splitlines() if line.split()]
     at = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     return [dict(zip(lines[at], line, strict=False)) for line in lines[at + 1 :]]
 
@@ -87,10 +87,10 @@ def test_kafka_tools_describe_a_group(
     described = {row["PARTITION"]: row for row in rows(ask(CONSUMER_GROUPS, "--describe", "--group", name))}
     assert described["0"]["CURRENT-OFFSET"] == "3"
     ask(CONSUMER_GROUPS, *reset, "--execute")
-    told = rows(ask(CONSUMER_GROUPS, "--describe", "--offsets", "--group", name))
-    assert [(row["CURRENT-OFFSET"], row["LAG"]) for row in told] == [("0", "5")] * PARTITIONS
+    reply = rows(ask(CONSUMER_GROUPS, "--describe", "--offsets", "--group", name))
+    assert [(row["CURRENT-OFFSET"], row["LAG"]) for row in reply] == [("0", "5")] * PARTITIONS
     ask(CONSUMER_GROUPS, "--delete-offsets", "--group", name, "--topic", f"{name}:1")
-    told = rows(ask(CONSUMER_GROUPS, "--describe", "--offsets", "--group", name))
-    assert [row["PARTITION"] for row in told] == ["0"]
+    reply = rows(ask(CONSUMER_GROUPS, "--describe", "--offsets", "--group", name))
+    assert [row["PARTITION"] for row in reply] == ["0"]
     assert "was successful" in ask(CONSUMER_GROUPS, "--delete", "--group", name)
     assert name not in ask(CONSUMER_GROUPS, "--list")

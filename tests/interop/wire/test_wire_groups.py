@@ -154,8 +154,8 @@ def fetched(
             wanted.topic_id = topic_id
         else:
             wanted.name = name
-        asked = OffsetFetchRequestGroup(group_id=group, topics=None if everything else [wanted])
-        answer = wire.ask(OffsetFetchRequest(groups=[asked]), version).groups[0]
+        query = OffsetFetchRequestGroup(group_id=group, topics=None if everything else [wanted])
+        answer = wire.ask(OffsetFetchRequest(groups=[query]), version).groups[0]
     assert answer.error_code == 0
     return [
         (each.partition_index, each.committed_offset, each.metadata)
@@ -222,8 +222,8 @@ def test_the_life_of_a_member_of_the_consumer_protocol(desk: Wire, version: int)
     again = desk.ask(beat, version)
     assert (again.error_code, again.member_epoch) == (0, first.member_epoch)
     for describe_version in versions(69):
-        asked = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=True)
-        described = desk.ask(asked, describe_version).groups[0]
+        query = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=True)
+        described = desk.ask(query, describe_version).groups[0]
         assert (described.error_code, described.group_state, described.assignor_name) == (
             0,
             "Stable",
@@ -245,8 +245,8 @@ def test_group_configs_reach_the_members(desk: Wire) -> None:
     resource = DescribeConfigsResource(
         resource_type=GROUP_CONFIG, resource_name="configured", configuration_keys=None
     )
-    (told,) = desk.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True)).results
-    found = {each.name: (each.value, each.config_source) for each in told.configs}
+    (reply,) = desk.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True)).results
+    found = {each.name: (each.value, each.config_source) for each in reply.configs}
     assert found["consumer.heartbeat.interval.ms"] == ("7000", 8)
     assert found["consumer.session.timeout.ms"] == ("45000", 5)
     # Other groups have the broker configs.
@@ -286,15 +286,15 @@ def test_requests_after_a_waiting_join_are_answered_after_it(desk: Wire, group_s
     joined = join(desk, "line")
     sync(desk, "line", joined)
     with Wire(group_servers) as second:
-        asked = JoinGroupRequest(
+        query = JoinGroupRequest(
             group_id="line",
             session_timeout_ms=30_000,
             rebalance_timeout_ms=30_000,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
         )
-        asked.member_id = second.ask(asked, 9).member_id
-        waiting = second.send(asked, 9)
+        query.member_id = second.ask(query, 9).member_id
+        waiting = second.send(query, 9)
         behind = second.send(HeartbeatRequest(group_id="line", generation_id=1, member_id="stranger"))
         beat = HeartbeatRequest(group_id="line", generation_id=1, member_id=joined.member_id)
         while desk.ask(beat).error_code != ErrorCode.REBALANCE_IN_PROGRESS:

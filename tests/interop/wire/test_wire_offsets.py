@@ -31,17 +31,17 @@ START_MS = int(time.time()) * 1000 - 3_600_000  # too recent for retention
 
 
 def delete_before(wire, topic: str, offset: int, partition: int = 0):
-    asked = DeleteRecordsTopic(
+    query = DeleteRecordsTopic(
         name=topic, partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)]
     )
-    (answered,) = wire.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=5000)).topics
+    (answered,) = wire.ask(DeleteRecordsRequest(topics=[query], timeout_ms=5000)).topics
     return answered.partitions[0]
 
 
 def epoch_end(wire, topic: str, epoch: int, *, current: int = -1, partition: int = 0, version: int = 4):
-    asked = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
+    query = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(
-        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[query])]
     )
     (answered,) = wire.ask(request, version).topics
     return answered.partitions[0]

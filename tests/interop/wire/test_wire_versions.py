@@ -51,8 +51,8 @@ def _fetch(wire: Wire, topic: str, version: int) -> Message:
 
 
 def _list_offsets(wire: Wire, topic: str, version: int) -> Message:
-    asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    found = list_offsets.ListOffsetsTopic(name=topic, partitions=[asked])
+    query = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    found = list_offsets.ListOffsetsTopic(name=topic, partitions=[query])
     return list_offsets.ListOffsetsRequest(replica_id=-1, topics=[found])
 
 
