@@ -197,10 +197,10 @@ def test_the_size_of_a_group_is_limited() -> None:
 
 def test_in_a_rebalance_the_first_to_come_have_the_places() -> None:
     harness = Harness(group_max_size="2")
-    for who in ("a", "b", "c"):
-        harness.join(who)
-    for who in ("a", "b"):
-        harness.join(who)
+    for client in ("a", "b", "c"):
+        harness.join(client)
+    for client in ("a", "b"):
+        harness.join(client)
     assert harness.join("c").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     harness.wait(6_000)
     assert len([line for line in harness.transcript() if "joined" in line]) == 2

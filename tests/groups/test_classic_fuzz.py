@@ -98,15 +98,18 @@ class Fuzz:
         )
         return make()
 
-    def who(self, version: int, static_from: int) -> dict[str, Any]:
+    def identity(self, version: int, static_from: int) -> dict[str, Any]:
         ids = self.member_ids[:2] + self.member_ids[-5:]
         group = self.shard.group("g")
         if isinstance(group, ClassicGroup) and group.members and self.random.random() < 0.7:
             ids = [*group.members]  # else hardly anything would ever succeed
-        who: dict[str, Any] = {"group_id": self.random.choice(GROUPS), "member_id": self.random.choice(ids)}
+        identity: dict[str, Any] = {
+            "group_id": self.random.choice(GROUPS),
+            "member_id": self.random.choice(ids),
+        }
         if version >= static_from:
-            who["group_instance_id"] = self.random.choice(INSTANCES)
-        return who
+            identity["group_instance_id"] = self.random.choice(INSTANCES)
+        return identity
 
     def generation(self) -> int:
         group = self.shard.group("g")
@@ -121,7 +124,7 @@ class Fuzz:
             JoinGroupRequestProtocol(name=name, metadata=self.random.choice(contents)) for name in names
         ]
         request = JoinGroupRequest(
-            **self.who(version, 5),
+            **self.identity(version, 5),
             session_timeout_ms=self.random.choice([5_000, 6_000, 30_000, 2_000_000]),
             rebalance_timeout_ms=self.random.choice([-1, 0, 5_000, 60_000]) if version else -1,
             protocol_type=self.random.choice(["consumer"] * 8 + ["connect", ""]),
@@ -134,7 +137,7 @@ class Fuzz:
         ids = self.member_ids[-4:] * 2
         assignments = [SyncGroupRequestAssignment(member_id=each, assignment=b"x") for each in ids]
         request = SyncGroupRequest(
-            **self.who(version, 3),
+            **self.identity(version, 3),
             generation_id=self.generation(),
             assignments=assignments[: self.random.randrange(8)],
         )
@@ -145,18 +148,18 @@ class Fuzz:
 
     def heartbeat(self) -> tuple[str, Message, int]:
         version = self.random.choice([0, 4])
-        request = HeartbeatRequest(**self.who(version, 3), generation_id=self.generation())
+        request = HeartbeatRequest(**self.identity(version, 3), generation_id=self.generation())
         return "heartbeat", request, version
 
     def leave(self) -> tuple[str, Message, int]:
         version = self.random.choice([0, 2, 3, 5])
         if version < 3:
-            return "leave_group", LeaveGroupRequest(**self.who(version, 99)), version
+            return "leave_group", LeaveGroupRequest(**self.identity(version, 99)), version
         members = []
         for _ in range(self.random.randrange(3)):
-            who = self.who(version, 3)
-            who.pop("group_id")
-            members.append(MemberIdentity(**who))
+            identity = self.identity(version, 3)
+            identity.pop("group_id")
+            members.append(MemberIdentity(**identity))
         return "leave_group", LeaveGroupRequest(group_id=self.random.choice(GROUPS), members=members), version
 
     def commit(self) -> tuple[str, Message, int]:
@@ -164,7 +167,7 @@ class Fuzz:
         partition = OffsetCommitRequestPartition(partition_index=self.random.randrange(2), committed_offset=1)
         topic = OffsetCommitRequestTopic(name=self.random.choice("tx"), partitions=[partition] * 2)
         request = OffsetCommitRequest(
-            **self.who(version, 7),
+            **self.identity(version, 7),
             generation_id_or_member_epoch=self.random.choice([-1, self.generation()]),
             topics=[topic],
         )

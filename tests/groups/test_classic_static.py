@@ -1,4 +1,4 @@
-"""Static members: they come back under a new id, and the old one is fenced."""
+"""Static members: they rejoin with a new member id, and the old one is fenced."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_a_restart_causes_no_rebalance(harness: Harness) -> None:
 
 
 def test_a_rolling_restart_of_all_causes_no_rebalance(harness: Harness) -> None:
-    for who in ("a", "b"):
+    for client in ("a", "b"):
         harness.wait(2_000)
         for other in ("a", "b"):
             harness.heartbeat(other)
         harness.wait(9_000)  # one second before its session ends
-        harness.heartbeat("a" if who == "b" else "b")
-        harness.join(who, static=True, fresh=True)
-        harness.sync(who, group_instance_id=who)
+        harness.heartbeat("a" if client == "b" else "b")
+        harness.join(client, static=True, fresh=True)
+        harness.sync(client, group_instance_id=client)
     assert len(harness.shard.rebalances("g")) == 1
     assert [line for line in harness.transcript() if "gets" in line] == ["a gets 'a'", "b gets 'b'"]
 

@@ -34,7 +34,7 @@ class Newcomer:
         self.epoch = 0
         self.owned: set[tuple[bytes, int]] = set()
         self.target: set[tuple[bytes, int]] | None = None
-        self.told: set[tuple[bytes, int]] | None = None
+        self.reported: set[tuple[bytes, int]] | None = None
         self.beat_ms = world.harness.now_ms
         # An answer did not come: the next request says everything, and nothing is added before its answer.
         self.unheard = False
@@ -46,7 +46,7 @@ class Newcomer:
         if joins or self.unheard:
             fields |= {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "subscribed_topic_names": self.topics}
             fields |= {"instance_id": self.instance_id}
-        if joins or self.unheard or self.told != self.owned:
+        if joins or self.unheard or self.reported != self.owned:
             fields["owned"] = self.world.by_topic(self.owned)
         if not self.world.is_calm and self.world.rng.random() < 0.02:
             self.topics = self.world.rng.choice([["t"], ["u"], ["t", "u"], ["t", "u", "v"]])
@@ -60,11 +60,11 @@ class Newcomer:
             return
         if reply.error_code:
             assert reply.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
-            self.owned, self.target, self.told, self.epoch = set(), None, None, 0
+            self.owned, self.target, self.reported, self.epoch = set(), None, None, 0
             return
         self.epoch = reply.member_epoch
         if "owned" in fields:
-            self.told = set(self.owned)
+            self.reported = set(self.owned)
         if reply.assignment is not None:
             self.target = {
                 (each.topic_id, partition)
@@ -80,7 +80,7 @@ class Newcomer:
         else:
             # It confirms also where nothing has changed for it: it was to revoke partitions that it never
             # took.
-            self.owned, self.target, self.told = set(self.target), None, None
+            self.owned, self.target, self.reported = set(self.target), None, None
 
     def stop(self, how: str) -> None:
         self.owned = set()
@@ -218,12 +218,12 @@ class World:
 
     def step(self) -> None:
         rng = self.rng
-        who = rng.choice(self.people)
+        client = rng.choice(self.people)
         kind = rng.random()
         if kind < 0.45:
-            who.beat(lose=rng.choice(["", "", "", "", "", "", "answer", "write"]))
+            client.beat(lose=rng.choice(["", "", "", "", "", "", "answer", "write"]))
         elif kind < 0.75:
-            who.work()
+            client.work()
         elif kind < 0.85:
             self.harness.wait(rng.choice([10, 300, 1000, 3000]))
         elif kind < 0.90 and len(self.people) < 6:
@@ -234,9 +234,9 @@ class World:
                 instance_id = rng.choice([None, "i1", "i2"])
                 taken = [each.instance_id for each in self.people if isinstance(each, Newcomer)]
                 self.people.append(Newcomer(self, name, None if instance_id in taken else instance_id))
-        elif kind < 0.94 and (who is not self.people[0] or (not self.anchored and len(self.people) > 1)):
-            who.stop(rng.choice(["crash", "leave", "restart"]))
-            self.people.remove(who)
+        elif kind < 0.94 and (client is not self.people[0] or (not self.anchored and len(self.people) > 1)):
+            client.stop(rng.choice(["crash", "leave", "restart"]))
+            self.people.remove(client)
         elif kind < 0.96:
             self.harness.reload()
         elif kind < 0.98:
@@ -248,21 +248,21 @@ class World:
 
     def check(self) -> None:
         owners: dict[tuple[bytes, int], str] = {}
-        for who in self.people:
-            for partition in who.owned:
+        for client in self.people:
+            for partition in client.owned:
                 assert partition not in owners, f"{partition} is owned twice"
-                owners[partition] = "somebody"
+                owners[partition] = "a member"
 
     def calm(self) -> None:
         """Crashed members are removed, all others get their assignment."""
         self.is_calm = True
         for _ in range(40 if self.anchored else 100):
             self.harness.wait(2_000)
-            for who in self.people:
+            for client in self.people:
                 for _ in range(2):
-                    who.beat()
-                    who.work()
-                    who.work()
+                    client.beat()
+                    client.work()
+                    client.work()
                     self.check()
 
     def partitions(self) -> set[tuple[bytes, int]]:
@@ -310,7 +310,7 @@ def test_one_owner_at_any_time(seed: int) -> None:
                 assert dump(fresh) == dump(world.harness.shard)
     world.calm()
     assert world.harness.group.state_name == "Stable", world.harness.group.state_name
-    assert {partition for who in world.people for partition in who.owned} == world.partitions()
+    assert {partition for client in world.people for partition in client.owned} == world.partitions()
     assert not world.harness.waiting
     assert world.harness.group.history.current is None
 
@@ -323,7 +323,7 @@ def test_one_owner_while_the_protocol_changes(seed: int) -> None:
     world.calm()
     group = world.harness.shard.group(GROUP)
     assert group is not None and group.state_name == "Stable"
-    assert {partition for who in world.people for partition in who.owned} == world.partitions()
+    assert {partition for client in world.people for partition in client.owned} == world.partitions()
     assert not world.harness.waiting
 
 

@@ -74,8 +74,8 @@ def test_a_waiting_member_gets_a_short_heartbeat_interval() -> None:
 
 def test_many_that_join_at_once_are_assigned_together() -> None:
     harness = ConsumerHarness({"t": 12})
-    for who in "abcdef":
-        harness.join(who, "t")
+    for client in "abcdef":
+        harness.join(client, "t")
         harness.wait(10)
     lines = harness.transcript()
     assert [line for line in lines if line.startswith("(assigned")] == ["(assigned for 1)"]
@@ -88,10 +88,10 @@ def test_many_that_join_at_once_are_assigned_together() -> None:
 
 def test_other_members_keep_their_partitions_when_one_leaves() -> None:
     harness = ConsumerHarness({"t": 6})
-    for who in "abc":
-        harness.join(who, "t")
+    for client in "abc":
+        harness.join(client, "t")
     harness.settle(*"abc")
-    before = {who: harness.owned[who]["t"] for who in "abc"}
+    before = {client: harness.owned[client]["t"] for client in "abc"}
     harness.leave("b")
     assert harness.transcript()[:4] == [
         "(no CurrentMemberAssignment b)",
@@ -104,8 +104,8 @@ def test_other_members_keep_their_partitions_when_one_leaves() -> None:
     harness.beat("c")
     # One heartbeat each: nothing has to be revoked, and what each had it has.
     assert harness.group.state_name == "Stable"
-    for who in "ac":
-        assert set(before[who]) < set(harness.owned[who]["t"])
+    for client in "ac":
+        assert set(before[client]) < set(harness.owned[client]["t"])
 
 
 def test_a_member_that_falls_silent_is_gone_after_its_session() -> None:
@@ -355,8 +355,8 @@ def test_a_group_that_is_empty_begins_again() -> None:
 
 def test_more_members_than_partitions() -> None:
     harness = ConsumerHarness({"t": 2})
-    for who in "abc":
-        harness.join(who, "t")
+    for client in "abc":
+        harness.join(client, "t")
     harness.settle(*"abc")
     assert sorted(len(each.get("t", [])) for each in harness.owned.values()) == [0, 1, 1]
 

@@ -82,7 +82,7 @@ def test_the_records_may_stand_in_the_log(files: FaultyFiles, new_node: Any) -> 
     node.snapshot()
     version, voters = dynamic_records(files, node.quorum.latest_snapshot)
     assert isinstance(version, KRaftVersionRecord)
-    assert isinstance(voters, VotersRecord), "who begins to lead writes down who votes"
+    assert isinstance(voters, VotersRecord), "a new leader writes the voters to the log"
     assert [voter.voter_id for voter in voters.voters] == [1]
 
 
@@ -101,15 +101,15 @@ def test_a_version_to_come_is_refused_and_stays_as_it_was(formatted: FaultyFiles
     assert contents(formatted) == before
 
 
-@pytest.mark.parametrize("who", ["another node", "another directory"])
-def test_a_node_that_is_not_listed_does_not_lead(formatted: FaultyFiles, new_node: Any, who: str) -> None:
+@pytest.mark.parametrize("changed", ["another node", "another directory"])
+def test_a_node_that_is_not_listed_does_not_lead(formatted: FaultyFiles, new_node: Any, changed: str) -> None:
     """It is an observer, and waits to be added; meta.properties names its directory."""
     node = new_node(formatted, directory_id=directory_of_the_format(formatted))
     node.create("a")
     node.quorum.close(node.now_ms)
     before = contents(formatted)["00000000000000000000.log"]
-    if who == "another directory":
+    if changed == "another directory":
         node.directory_id = b"other directory "
-    node.open(node_id=2 if who == "another node" else 1, clean=True)
+    node.open(node_id=2 if changed == "another node" else 1, clean=True)
     assert node.quorum.role != "leader"
     assert contents(formatted)["00000000000000000000.log"] == before

@@ -27,7 +27,7 @@ def line(node_id: int, effect: fx.Effect) -> str | None:
         if isinstance(request, VoteRequest):
             partition = request.topics[0].partitions[0]
             kind = "pre-vote" if partition.pre_vote else "vote"
-            return f"{node_id} asks {effect.node_id} for a {kind} in epoch {partition.replica_epoch}"
+            return f"{node_id} requests a {kind} of {effect.node_id} in epoch {partition.replica_epoch}"
         if isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
             return f"{node_id} sends {type(request).__name__.removesuffix('Request')} to {effect.node_id}"
         return None
@@ -99,13 +99,13 @@ def test_an_election_from_nothing() -> None:
         "1 persists epoch 0 leader -1 vote -1",
         "2 persists epoch 0 leader -1 vote -1",
         "3 persists epoch 0 leader -1 vote -1",
-        "1 asks 2 for a pre-vote in epoch 0",
-        "1 asks 3 for a pre-vote in epoch 0",
+        "1 requests a pre-vote of 2 in epoch 0",
+        "1 requests a pre-vote of 3 in epoch 0",
         "2 grants",
         "3 grants",
         "1 persists epoch 1 leader -1 vote 1",
-        "1 asks 2 for a vote in epoch 1",
-        "1 asks 3 for a vote in epoch 1",
+        "1 requests a vote of 2 in epoch 1",
+        "1 requests a vote of 3 in epoch 1",
         "2 persists epoch 1 leader -1 vote 1",
         "2 grants",
         "3 persists epoch 1 leader -1 vote 1",
@@ -279,7 +279,7 @@ def test_a_vote_is_persisted_before_it_is_granted(quiet: Cluster) -> None:
 def test_one_vote_each_epoch(quiet: Cluster) -> None:
     assert vote(quiet, replica_id=2) == (ErrorCode.NONE, True)
     assert vote(quiet, replica_id=3) == (ErrorCode.NONE, False)
-    assert vote(quiet, replica_id=2) == (ErrorCode.NONE, True), "asked again, the answer is the same"
+    assert vote(quiet, replica_id=2) == (ErrorCode.NONE, True), "a retry gets the same response"
     quiet.crash(quiet.nodes[1])
     quiet.restart(quiet.nodes[1])
     assert vote(quiet, replica_id=3) == (ErrorCode.NONE, False), "and after a restart"

@@ -66,14 +66,14 @@ def test_a_lone_voter_retries_with_backoff() -> None:
     first_ms = cluster.now_ms - start_ms
     assert 50 <= first_ms <= 200
     cluster.run_until(lambda: node.machine.role != "prospective")
-    assert cluster.now_ms - start_ms >= 1000, "it stands for a usual election timeout"
+    assert cluster.now_ms - start_ms >= 1000, "it waits for the usual election timeout"
     back_ms = cluster.now_ms
     cluster.run_until(lambda: node.machine.role == "prospective")
     assert cluster.now_ms - back_ms >= 1000, "then it is as patient as ever"
     cluster.seen.clear()
     cluster.run(60_000)
     assert sent(cluster, node, VoteRequest) <= 60_000 // 1000 * 10
-    assert node.machine.epoch == 0, "nobody has granted anything"
+    assert node.machine.epoch == 0, "no vote was granted"
 
 
 @pytest.mark.parametrize("forgets", [False, True])
@@ -91,7 +91,7 @@ def test_a_follower_that_starts_again_finds_the_leader(seed: int, forgets: bool)
     cluster.restart(node)
     cluster.run(5_000)
     assert (leader.machine.role, leader.machine.epoch, node.machine.role) == ("leader", 1, "follower")
-    assert sent(cluster, node, VoteRequest) == 0, "the first answer told it who leads"
+    assert sent(cluster, node, VoteRequest) == 0, "the first response names the leader"
     assert sent(cluster, node, FetchRequest) > 0
 
 

@@ -51,7 +51,7 @@ def ids(node: Node) -> list[int]:
 def test_the_first_leader_writes_the_voters_into_the_log(dynamic: Cluster) -> None:
     for node in dynamic.nodes.values():
         assert (node.machine.kraft_version, ids(node)) == (1, [1, 2, 3])
-    assert dynamic.nodes[4].machine.history.voters_offset == 2, "behind LeaderChange and KRaftVersion"
+    assert dynamic.nodes[4].machine.history.voters_offset == 2, "after LeaderChange and KRaftVersion"
     assert dynamic.nodes[1].saved.version == 1  # type: ignore[union-attr]
 
 
@@ -136,7 +136,7 @@ def test_a_voter_is_removed(dynamic: Cluster) -> None:
     dynamic.run(20_000)
     assert dynamic.leaders == [leader]
     assert other not in ids(dynamic.nodes[other])
-    assert dynamic.nodes[other].machine.role == "follower", "it goes on as an observer"
+    assert dynamic.nodes[other].machine.role == "follower", "it continues as an observer"
 
 
 def test_a_leader_that_removes_itself_resigns_when_that_is_committed(dynamic: Cluster) -> None:
@@ -145,7 +145,7 @@ def test_a_leader_that_removes_itself_resigns_when_that_is_committed(dynamic: Cl
     assert leader.machine.role == "resigned"
     removed_ms = dynamic.now_ms
     dynamic.run_until(dynamic.is_settled)
-    assert dynamic.now_ms - removed_ms <= 300, "it asks who leads as soon as the others know"
+    assert dynamic.now_ms - removed_ms <= 300, "it probes for the leader as soon as the others know it"
     assert dynamic.leader is not leader
     assert leader.node_id not in ids(dynamic.leader)
 

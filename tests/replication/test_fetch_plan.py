@@ -29,7 +29,7 @@ def plan_of(new_log: NewLog, count: int = 3, quota: ReplicationQuota | None = No
     return plan
 
 
-def asked(request: FetchRequest | None) -> dict[tuple[bytes, int], int]:
+def requested(request: FetchRequest | None) -> dict[tuple[bytes, int], int]:
     assert request is not None
     return {
         (topic.topic_id, each.partition): each.fetch_offset
@@ -59,7 +59,7 @@ class TestRequests:
     def test_the_first_is_full(self, new_log: NewLog) -> None:
         request = plan_of(new_log).next_request(0)
         assert request is not None
-        assert asked(request) == {(TOPIC, 0): 1, (TOPIC, 1): 1, (TOPIC, 2): 1}
+        assert requested(request) == {(TOPIC, 0): 1, (TOPIC, 1): 1, (TOPIC, 2): 1}
         assert (request.session_id, request.session_epoch) == (0, 0)
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 40)
         assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (0, 1, 10 << 20)
@@ -67,7 +67,7 @@ class TestRequests:
         assert (partition.current_leader_epoch, partition.last_fetched_epoch) == (5, 0)
         assert (partition.log_start_offset, partition.partition_max_bytes) == (0, 1 << 20)
         again = FetchRequest.decode(17, request.encode(17))
-        assert asked(again) == asked(request)
+        assert requested(again) == requested(request)
 
     def test_who_was_refused_asks_again_though_the_delay_was_over_at_once(self, new_log: NewLog) -> None:
         """The process may have slept between the answer and the next request: the leader waits for the
@@ -78,9 +78,9 @@ class TestRequests:
         refusal = PartitionData(partition_index=1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         ((entry, data),) = plan.answered(answer(refusal), 0)
         entry.follower.answered(data, 0)
-        assert asked(plan.next_request(10_000)) == {(TOPIC, 1): 1}
+        assert requested(plan.next_request(10_000)) == {(TOPIC, 1): 1}
         plan.answered(FetchResponse(session_id=9), 10_000)
-        assert asked(plan.next_request(10_000)) == {}, "once is enough"
+        assert requested(plan.next_request(10_000)) == {}, "once is enough"
 
     def test_one_at_a_time(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -99,7 +99,7 @@ class TestRequests:
         for epoch in range(1, 5):
             request = plan.next_request(0)
             assert request is not None and (request.session_id, request.session_epoch) == (9, epoch)
-            assert asked(request) == {} and forgotten(request) == set()
+            assert requested(request) == {} and forgotten(request) == set()
             assert plan.answered(FetchResponse(session_id=9), 0) == []
 
     def test_an_idle_round_does_not_look_at_partitions(self, new_log: NewLog) -> None:
@@ -113,7 +113,7 @@ class TestRequests:
             values = items = __getitem__ = __iter__  # type: ignore[assignment]
 
         plan._entries = Untouchable(plan._entries)
-        assert asked(plan.next_request(0)) == {}
+        assert requested(plan.next_request(0)) == {}
         plan.answered(FetchResponse(session_id=9), 0)
 
     def test_after_data_only_that_partition_is_named(self, new_log: NewLog) -> None:
@@ -124,7 +124,7 @@ class TestRequests:
         assert (entry.topic_id, entry.partition) == (TOPIC, 1)
         assert entry.follower.answered(data, 0) == APPEND
         entry.follower.log.append([(1, "y"), (1, "z")])  # type: ignore[attr-defined]
-        assert asked(plan.next_request(0)) == {(TOPIC, 1): 3}
+        assert requested(plan.next_request(0)) == {(TOPIC, 1): 3}
 
     def test_come_and_go(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -133,7 +133,7 @@ class TestRequests:
         plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
         assert plan.has_news
         request = plan.next_request(0)
-        assert (asked(request), forgotten(request)) == ({(OTHER, 7): 0}, {(TOPIC, 0)})
+        assert (requested(request), forgotten(request)) == ({(OTHER, 7): 0}, {(TOPIC, 0)})
         assert len(plan) == 3 and not plan.has_news
 
     def test_a_new_epoch_or_log_start_is_told(self, new_log: NewLog) -> None:
@@ -144,13 +144,13 @@ class TestRequests:
         second.follower.log.advance_log_start(1)  # type: ignore[attr-defined]
         for index in range(3):
             plan.touch(TOPIC, index)
-        assert set(asked(plan.next_request(0))) == {(TOPIC, 0), (TOPIC, 1)}
+        assert set(requested(plan.next_request(0))) == {(TOPIC, 0), (TOPIC, 1)}
 
     def test_partitions_that_gave_data_go_to_the_end(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
         for expected in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
             request = plan.next_request(0)
-            assert [index for _, index in asked(request)] == expected
+            assert [index for _, index in requested(request)] == expected
             first = PartitionData(partition_index=expected[0], records=b"1")
             plan.answered(answer(first, session_id=0), 0)  # the leader keeps no session
 
@@ -164,10 +164,10 @@ class TestAnswers:
         plan.touch(TOPIC, 0)
         assert plan.answered(answer(PartitionData(partition_index=0, high_watermark=1)), 0) == []
         request = plan.next_request(0)
-        assert (asked(request), forgotten(request)) == ({}, {(TOPIC, 0)})
+        assert (requested(request), forgotten(request)) == ({}, {(TOPIC, 0)})
         assert request is not None and request.max_wait_ms == 0
         plan.answered(FetchResponse(session_id=9), 0)
-        assert asked(plan.next_request(0)) == {(TOPIC, 0): 1}
+        assert requested(plan.next_request(0)) == {(TOPIC, 0): 1}
 
     def test_to_a_partition_that_left(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -184,7 +184,7 @@ class TestAnswers:
         assert plan.answered(answer(PartitionData(partition_index=0, records=b"1")), 0) == []
         assert forgotten(plan.next_request(0)) == {(TOPIC, 0)}
         plan.answered(FetchResponse(session_id=9), 0)
-        assert asked(plan.next_request(0)) == {(TOPIC, 0): 0}
+        assert requested(plan.next_request(0)) == {(TOPIC, 0): 0}
 
     @pytest.mark.parametrize(
         ("code", "session_id"),
@@ -203,7 +203,7 @@ class TestAnswers:
         assert plan.answered(FetchResponse(error_code=code), 0) == []
         request = plan.next_request(0)
         assert request is not None and (request.session_id, request.session_epoch) == (session_id, 0)
-        assert len(asked(request)) == 3
+        assert len(requested(request)) == 3
 
     def test_errors_again_and_again_are_given_time(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -225,7 +225,7 @@ class TestAnswers:
         plan.failed(0)
         request = plan.next_request(0)
         assert request is not None and (request.session_id, request.session_epoch) == (9, 0)
-        assert len(asked(request)) == 3
+        assert len(requested(request)) == 3
 
     def test_session_epochs_wrap_to_one(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -245,10 +245,10 @@ class TestDelays:
         for entry, data in plan.answered(answer(bad), 0):
             entry.follower.answered(data, 0)
         request = plan.next_request(0)
-        assert (asked(request), forgotten(request)) == ({}, {(TOPIC, 1)})
+        assert (requested(request), forgotten(request)) == ({}, {(TOPIC, 1)})
         assert request is not None and request.max_wait_ms == 20  # not longer than the delay
         plan.answered(FetchResponse(session_id=9), 20)
-        assert asked(plan.next_request(20)) == {(TOPIC, 1): 1}
+        assert requested(plan.next_request(20)) == {(TOPIC, 1): 1}
 
     def test_alone_it_is_waited_for(self, new_log: NewLog) -> None:
         plan = plan_of(new_log, 1)
@@ -269,12 +269,12 @@ class TestDelays:
         assert entry.follower.answered(data, 0) == AskOffsets(5)
         assert forgotten(plan.next_request(0)) == {(TOPIC, 1)}
         plan.answered(FetchResponse(session_id=9), 0)
-        assert asked(plan.next_request(0)) == {}
+        assert requested(plan.next_request(0)) == {}
         plan.answered(FetchResponse(session_id=9), 0)
         entry.follower.offsets_answered(ErrorCode.NONE, 0, 0, 0)
         entry.follower.log.truncate_to(0)  # type: ignore[attr-defined]
         plan.touch(TOPIC, 1)
-        assert asked(plan.next_request(0)) == {(TOPIC, 1): 0}
+        assert requested(plan.next_request(0)) == {(TOPIC, 1): 0}
 
 
 class TestThrottling:
@@ -294,9 +294,9 @@ class TestThrottling:
         assert forgotten(request) == {(TOPIC, 2)}
         room_at_ms = quota.room_at_ms(0)
         plan.answered(FetchResponse(session_id=9), 0)
-        assert asked(plan.next_request(0)) == {}
+        assert requested(plan.next_request(0)) == {}
         plan.answered(FetchResponse(session_id=9), room_at_ms)
-        assert asked(plan.next_request(room_at_ms)) == {(TOPIC, 2): 1}
+        assert requested(plan.next_request(room_at_ms)) == {(TOPIC, 2): 1}
 
     def test_only_throttled_bytes_count(self, new_log: NewLog) -> None:
         quota = ReplicationQuota(1)
@@ -441,13 +441,13 @@ class TestNews:
         assert plan.next_request(0) is None, "nothing is new"
         plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
         second = plan.next_request(0)
-        assert asked(second) == {(OTHER, 7): 0}
+        assert requested(second) == {(OTHER, 7): 0}
         assert second is not None and second.session_epoch == 2
         plan.add(OTHER, 8, FollowerState(new_log(), 1, 2, 0))
         assert plan.next_request(0) is None, "two at a time"
         plan.answered(FetchResponse(session_id=9), 0)
         third = plan.next_request(0)
-        assert asked(third) == {(OTHER, 8): 0} and third is not None and third.session_epoch == 3
+        assert requested(third) == {(OTHER, 8): 0} and third is not None and third.session_epoch == 3
 
     def test_not_before_the_session_is_known(self, new_log: NewLog) -> None:
         plan = plan_of(new_log, 1)
@@ -456,7 +456,7 @@ class TestNews:
         plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
         assert plan.next_request(0) is None
         plan.answered(answer(), 0)
-        assert asked(plan.next_request(0)) == {(OTHER, 7): 0}
+        assert requested(plan.next_request(0)) == {(OTHER, 7): 0}
 
     def test_a_leader_without_sessions_may_hold_full_requests(self, new_log: NewLog) -> None:
         plan = plan_of(new_log, 1)
@@ -472,13 +472,13 @@ class TestNews:
         (entry,) = plan.partitions()
         entry.follower.log.truncate_to(0)  # type: ignore[attr-defined]
         plan.touch(TOPIC, 0)
-        assert asked(plan.next_request(0)) == {(TOPIC, 0): 0}
+        assert requested(plan.next_request(0)) == {(TOPIC, 0): 0}
         late = PartitionData(partition_index=0, records=b"at offset 1")
         assert plan.answered(answer(late), 0) == []
         assert forgotten(plan.next_request(0)) == {(TOPIC, 0)}
         plan.answered(answer(PartitionData(partition_index=0, records=b"at offset 0")), 0)
         plan.answered(FetchResponse(session_id=9), 0)
-        assert asked(plan.next_request(0)) == {(TOPIC, 0): 0}
+        assert requested(plan.next_request(0)) == {(TOPIC, 0): 0}
 
     def test_who_waits_for_the_disk_is_not_asked_for_and_stays_in_the_session(self, new_log: NewLog) -> None:
         plan = plan_of(new_log, 2)
@@ -489,9 +489,9 @@ class TestNews:
         entry.follower.log.append([(1, "y")])  # type: ignore[attr-defined]
         entry.follower.wait_for_disk()
         idle = plan.next_request(0)
-        assert asked(idle) == {} and forgotten(idle) == set()
+        assert requested(idle) == {} and forgotten(idle) == set()
         entry.follower.new_leader(1, 6)
         assert not plan.has_news
         assert entry.follower.disk_has_it() and not entry.follower.disk_has_it()
         plan.touch(TOPIC, 1)
-        assert asked(plan.next_request(0)) == {(TOPIC, 1): 2}
+        assert requested(plan.next_request(0)) == {(TOPIC, 1): 2}

@@ -67,10 +67,10 @@ class Attacker:
         if kind == 1:
             indexes = random.choices([-1, 0, 1, 2**31 - 1], k=random.randrange(4))
             topics = [AddPartitionsToTxnTopic(name=random.choice(["x", ""]), partitions=indexes)]
-            asked = AddPartitionsToTxnTransaction(
+            requested = AddPartitionsToTxnTransaction(
                 **identity, topics=topics * random.randrange(3), verify_only=random.random() < 0.3
             )
-            return shard.decide_add_partitions(asked, ctx, now_ms)
+            return shard.decide_add_partitions(requested, ctx, now_ms)
         if kind == 2:
             offsets = AddOffsetsToTxnRequest(**identity, group_id="g")
             return shard.decide_add_offsets(offsets, ctx, now_ms, ("__consumer_offsets", 0))

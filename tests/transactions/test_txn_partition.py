@@ -39,7 +39,7 @@ def test_batches_that_the_log_is_past_are_not_verified() -> None:
     entry.keep(KeptBatch(4, 9, 100, 105, 0))
     assert is_past(entry, 1, 4) and is_past(entry, 1, 0)
     assert not is_past(entry, 1, 10) and not is_past(entry, 1, 12)
-    assert not is_past(entry, 2, 0), "another epoch begins anew"
+    assert not is_past(entry, 2, 0), "another epoch starts at sequence 0"
     assert not is_past(entry, 1, -1)
     entry.keep(KeptBatch(SEQUENCE_MAX - 1, 1, 106, 109, 0))
     assert is_past(entry, 1, SEQUENCE_MAX - 1)
@@ -154,13 +154,13 @@ def test_late_markers_are_refused(
 def test_producers_get_error_codes_that_their_version_knows() -> None:
     code = ErrorCode
 
-    def told(of: ErrorCode, adds: bool = False, knows_abortable: bool = False) -> ErrorCode:
+    def client_error(of: ErrorCode, adds: bool = False, knows_abortable: bool = False) -> ErrorCode:
         return refusal_of_write(of, adds=adds, knows_abortable=knows_abortable)
 
-    assert told(code.CONCURRENT_TRANSACTIONS) == code.NOT_ENOUGH_REPLICAS
-    assert told(code.CONCURRENT_TRANSACTIONS, adds=True) == code.CONCURRENT_TRANSACTIONS
-    assert told(code.NOT_COORDINATOR, adds=True) == code.NOT_ENOUGH_REPLICAS
-    assert told(code.PRODUCER_FENCED) == code.INVALID_PRODUCER_EPOCH
-    assert told(code.TRANSACTION_ABORTABLE) == code.INVALID_TXN_STATE
-    assert told(code.TRANSACTION_ABORTABLE, knows_abortable=True) == code.TRANSACTION_ABORTABLE
-    assert told(code.INVALID_PRODUCER_ID_MAPPING) == code.INVALID_PRODUCER_ID_MAPPING
+    assert client_error(code.CONCURRENT_TRANSACTIONS) == code.NOT_ENOUGH_REPLICAS
+    assert client_error(code.CONCURRENT_TRANSACTIONS, adds=True) == code.CONCURRENT_TRANSACTIONS
+    assert client_error(code.NOT_COORDINATOR, adds=True) == code.NOT_ENOUGH_REPLICAS
+    assert client_error(code.PRODUCER_FENCED) == code.INVALID_PRODUCER_EPOCH
+    assert client_error(code.TRANSACTION_ABORTABLE) == code.INVALID_TXN_STATE
+    assert client_error(code.TRANSACTION_ABORTABLE, knows_abortable=True) == code.TRANSACTION_ABORTABLE
+    assert client_error(code.INVALID_PRODUCER_ID_MAPPING) == code.INVALID_PRODUCER_ID_MAPPING

@@ -96,17 +96,17 @@ class ConsumerHarness:
 
     # Requests.
 
-    def ask(self, api: str, request: Message, version: int, who: str = "") -> Any:
+    def ask(self, api: str, request: Message, version: int, client: str = "") -> Any:
         # As on the wire: without fields that the version does not have.
         request = type(request).decode(version, request.encode(version))
-        ctx = RequestContext(token=who, api_version=version, client_id=who, client_host=f"/{who}")
+        ctx = RequestContext(token=client, api_version=version, client_id=client, client_host=f"/{client}")
         outcome = getattr(self.shard, f"decide_{api}")(request, ctx, self.now_ms)
         if outcome.reply is None:
-            assert who not in self.waiting
-            self.waiting[who] = None
+            assert client not in self.waiting
+            self.waiting[client] = None
         return self.take(outcome)
 
-    def beat(self, who: str, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+    def beat(self, client: str, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat, by default the smallest. `owned` is used for topic_partitions."""
         if "owned" in fields:
             owned = fields.pop("owned")
@@ -118,59 +118,59 @@ class ConsumerHarness:
                 ]
             )
         fields.setdefault("group_id", GROUP)
-        fields.setdefault("member_id", who)
-        fields.setdefault("member_epoch", self.epochs.get(who, 0))
+        fields.setdefault("member_id", client)
+        fields.setdefault("member_epoch", self.epochs.get(client, 0))
         request = ConsumerGroupHeartbeatRequest(**fields)
-        reply = self.ask("consumer_group_heartbeat", request, version, who)
+        reply = self.ask("consumer_group_heartbeat", request, version, client)
         assert isinstance(reply, ConsumerGroupHeartbeatResponse)
-        self._note(who, request, reply)
+        self._note(client, request, reply)
         return reply
 
     def _note(
-        self, who: str, request: ConsumerGroupHeartbeatRequest, reply: ConsumerGroupHeartbeatResponse
+        self, client: str, request: ConsumerGroupHeartbeatRequest, reply: ConsumerGroupHeartbeatResponse
     ) -> None:
         if reply.error_code:
-            self.lines.append(f"{who}: {ErrorCode(reply.error_code).name}")
+            self.lines.append(f"{client}: {ErrorCode(reply.error_code).name}")
             return
-        line = f"{who}: epoch {reply.member_epoch}"
+        line = f"{client}: epoch {reply.member_epoch}"
         if reply.member_epoch < 0:
-            self.epochs.pop(who, None)
-            self.owned.pop(who, None)
+            self.epochs.pop(client, None)
+            self.owned.pop(client, None)
         else:
-            self.epochs[who] = reply.member_epoch
-            self.intervals[who] = reply.heartbeat_interval_ms
+            self.epochs[client] = reply.member_epoch
+            self.intervals[client] = reply.heartbeat_interval_ms
         if reply.assignment is not None:
-            self.owned[who] = {
+            self.owned[client] = {
                 self.topics.topic_name(each.topic_id) or "?": each.partitions
                 for each in reply.assignment.topic_partitions
             }
-            line += f", {_shown(self.owned[who])}"
+            line += f", {_shown(self.owned[client])}"
         self.lines.append(line)
 
-    def join(self, who: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+    def join(self, client: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         given: dict[str, Any] = {
             "member_epoch": 0,
             "rebalance_timeout_ms": 60_000,
             "subscribed_topic_names": [*topics],
             "owned": {},
         }
-        return self.beat(who, **(given | fields))
+        return self.beat(client, **(given | fields))
 
-    def ack(self, who: str) -> ConsumerGroupHeartbeatResponse:
+    def ack(self, client: str) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat with the partitions of the last assignment."""
-        return self.beat(who, owned=self.owned.get(who, {}))
+        return self.beat(client, owned=self.owned.get(client, {}))
 
-    def leave(self, who: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        return self.beat(who, **({"member_epoch": -1} | fields))
+    def leave(self, client: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        return self.beat(client, **({"member_epoch": -1} | fields))
 
     def settle(self, *people: str) -> None:
         """Send heartbeats of all members until nothing changes."""
         for _ in range(20):
             before = len(self.log)
             self.wait(1000)
-            for who in people:
-                self.beat(who)
-                self.ack(who)
+            for client in people:
+                self.beat(client)
+                self.ack(client)
             if len(self.log) == before:
                 assert self.group.state_name == "Stable"
                 self.transcript()
@@ -189,25 +189,25 @@ class ConsumerHarness:
 
     def _record_line(self, key: Any, value: Any) -> str:
         kind = type(key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
-        who = getattr(key, "member_id", "")
+        client = getattr(key, "member_id", "")
         if kind == "OffsetCommit":
             return f"({key.topic}-{key.partition} at {None if value is None else value.offset})"
         if kind == "GroupMetadata":
             return "(no classic group)" if value is None else f"(classic generation {value.generation})"
         if value is None:
-            what = who or getattr(key, "regular_expression", "")
+            what = client or getattr(key, "regular_expression", "")
             return f"(no {kind} {what})".replace(" )", ")")
         if kind == "Metadata":
             return f"(group epoch {value.epoch})"
         if kind == "MemberMetadata":
             topics = " ".join([*value.subscribed_topic_names, value.subscribed_topic_regex or ""]).strip()
-            return f"({who} reads {topics})"
+            return f"({client} reads {topics})"
         if kind == "TargetAssignmentMetadata":
             return f"(assigned for {value.assignment_epoch})"
         if kind == "TargetAssignmentMember":
-            return f"({who} should have {self._topics(value.topic_partitions)})"
+            return f"({client} should have {self._topics(value.topic_partitions)})"
         if kind == "CurrentMemberAssignment":
-            line = f"({who} {STATES[value.state]} in {value.member_epoch}: "
+            line = f"({client} {STATES[value.state]} in {value.member_epoch}: "
             line += self._topics(value.assigned_partitions)
             if value.partitions_pending_revocation:
                 line += f", revokes {self._topics(value.partitions_pending_revocation)}"

@@ -96,16 +96,16 @@ class Harness:
 
     def _answered(self, token: str, response: Message) -> None:
         self.waiting.pop(token, None)
-        who, _, number_and_version = token.rpartition("#")
+        client, _, number_and_version = token.rpartition("#")
         version = int(number_and_version.rpartition("v")[2])
         # As the client sees it: without fields that its version does not have.
         response = type(response).decode(version, response.encode(version))
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-                self.ids[who] = response.member_id
+                self.ids[client] = response.member_id
             if not response.error_code:
-                self.generations[who] = response.generation_id
-        self._line(_answer_line(who, response))
+                self.generations[client] = response.generation_id
+        self._line(_answer_line(client, response))
 
     def _line(self, line: str) -> None:
         if line:
@@ -115,13 +115,13 @@ class Harness:
         lines, self.lines = self.lines, []
         return lines
 
-    def ask(self, who: str, api: str, request: Message, version: int | None = None) -> Any:
+    def ask(self, client: str, api: str, request: Message, version: int | None = None) -> Any:
         if version is None:
             version = NEWEST[api]
-        token = f"{who}#{next(self._requests)}v{version}"
+        token = f"{client}#{next(self._requests)}v{version}"
         # As from a real client: without fields that the version does not have.
         request = type(request).decode(version, request.encode(version))
-        ctx = RequestContext(token=token, api_version=version, client_id=who, client_host=f"/{who}")
+        ctx = RequestContext(token=token, api_version=version, client_id=client, client_host=f"/{client}")
         return self.take(getattr(self.shard, f"decide_{api}")(request, ctx, self.now_ms), token)
 
     def wait(self, duration_ms: int) -> None:
@@ -135,11 +135,11 @@ class Harness:
                 self.lines.insert(before, f"-- {self.now_ms - START_MS} ms")
         self.now_ms = end_ms
 
-    # Requests of members; `who` is also the client id.
+    # Requests of members; `client` is also the client id.
 
     def join(
         self,
-        who: str,
+        client: str,
         *topics: str,
         version: int = 9,
         static: bool = False,
@@ -156,28 +156,28 @@ class Harness:
         if protocols is None:
             protocols = {"range": subscription(*(topics or ("t",)))}
         if member_id is None:
-            member_id = "" if fresh else self.ids.get(who, "")
+            member_id = "" if fresh else self.ids.get(client, "")
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=rebalance_ms,
             member_id=member_id,
-            group_instance_id=who if static else None,
+            group_instance_id=client if static else None,
             protocol_type=protocol_type,
             protocols=[
                 JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()
             ],
             reason=reason,
         )
-        return self.ask(who, "join_group", request, version)
+        return self.ask(client, "join_group", request, version)
 
-    def arrive(self, who: str, *topics: str, **options: Any) -> None:
+    def arrive(self, client: str, *topics: str, **options: Any) -> None:
         """Join in both steps of a new member: get a member id, then join with it."""
-        self.join(who, *topics, **options)
+        self.join(client, *topics, **options)
         if not options.get("static"):
-            self.join(who, *topics, **options)
+            self.join(client, *topics, **options)
 
-    def sync(self, who: str, assignments: dict[str, str] | None = None, **changes: Any) -> Any:
+    def sync(self, client: str, assignments: dict[str, str] | None = None, **changes: Any) -> Any:
         """Sync; the leader sends `assignments`, by client name."""
         given = [
             SyncGroupRequestAssignment(member_id=self.ids[person], assignment=share.encode())
@@ -185,8 +185,8 @@ class Harness:
         ]
         fields: dict[str, Any] = {
             "group_id": GROUP,
-            "generation_id": self.generations.get(who, -1),
-            "member_id": self.ids.get(who, ""),
+            "generation_id": self.generations.get(client, -1),
+            "member_id": self.ids.get(client, ""),
             "protocol_type": "consumer",
             "protocol_name": "range",
             "assignments": given,
@@ -194,44 +194,44 @@ class Harness:
         version = changes.pop("version", 5)
         if version < 5:
             fields["protocol_type"] = fields["protocol_name"] = None
-        return self.ask(who, "sync_group", SyncGroupRequest(**(fields | changes)), version)
+        return self.ask(client, "sync_group", SyncGroupRequest(**(fields | changes)), version)
 
-    def heartbeat(self, who: str, **changes: Any) -> ErrorCode:
+    def heartbeat(self, client: str, **changes: Any) -> ErrorCode:
         fields: dict[str, Any] = {
             "group_id": GROUP,
-            "generation_id": self.generations.get(who, -1),
-            "member_id": self.ids.get(who, ""),
+            "generation_id": self.generations.get(client, -1),
+            "member_id": self.ids.get(client, ""),
         }
         request = HeartbeatRequest(**(fields | changes))
-        ctx = RequestContext(token=None, api_version=4, client_id=who)
+        ctx = RequestContext(token=None, api_version=4, client_id=client)
         outcome = self.shard.decide_heartbeat(request, ctx, self.now_ms)
         assert not outcome.records and not outcome.replies
         assert outcome.reply is not None
         return ErrorCode(outcome.reply.error_code)
 
-    def leave(self, who: str, *, reason: str | None = None, version: int = 5) -> Any:
-        member_id = self.ids[who]
+    def leave(self, client: str, *, reason: str | None = None, version: int = 5) -> Any:
+        member_id = self.ids[client]
         if version < 3:
             request = LeaveGroupRequest(group_id=GROUP, member_id=member_id)
         else:
             request = LeaveGroupRequest(
                 group_id=GROUP, members=[MemberIdentity(member_id=member_id, reason=reason)]
             )
-        return self.ask(who, "leave_group", request, version)
+        return self.ask(client, "leave_group", request, version)
 
     def stable(self, *people: str, static: bool = False) -> None:
         """Form a group of these members, each with its name as assignment; the first leads."""
-        for who in people:
-            self.arrive(who, static=static)
+        for client in people:
+            self.arrive(client, static=static)
         self.wait(self.config.initial_rebalance_delay_ms * 2)
-        for who in people[1:]:
-            self.sync(who)
-        self.sync(people[0], {who: who for who in people})
+        for client in people[1:]:
+            self.sync(client)
+        self.sync(people[0], {client: client for client in people})
         self.wait(0)
         self.transcript()
 
     def commit(
-        self, who: str, offsets: dict[tuple[str, int], int], version: int = 9, **changes: Any
+        self, client: str, offsets: dict[tuple[str, int], int], version: int = 9, **changes: Any
     ) -> list[int]:
         """Commit offsets; return the error of each partition."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -246,8 +246,8 @@ class Harness:
         changes.pop("metadata", None)
         fields: dict[str, Any] = {
             "group_id": GROUP,
-            "generation_id_or_member_epoch": self.generations.get(who, -1),
-            "member_id": self.ids.get(who, ""),
+            "generation_id_or_member_epoch": self.generations.get(client, -1),
+            "member_id": self.ids.get(client, ""),
             "topics": [
                 OffsetCommitRequestTopic(
                     name=name, topic_id=self.topics.topic_id(name) or bytes(16), partitions=partitions
@@ -255,7 +255,7 @@ class Harness:
                 for name, partitions in topics.items()
             ],
         }
-        response = self.ask(who, "offset_commit", OffsetCommitRequest(**(fields | changes)), version)
+        response = self.ask(client, "offset_commit", OffsetCommitRequest(**(fields | changes)), version)
         return [partition.error_code for topic in response.topics for partition in topic.partitions]
 
     def fetch(
@@ -293,22 +293,22 @@ def replay(shard: GroupShard, log: list[LogEntry]) -> GroupShard:
     return shard
 
 
-def _answer_line(who: str, response: Any) -> str:
+def _answer_line(client: str, response: Any) -> str:
     if isinstance(response, JoinGroupResponse):
         if response.error_code:
-            return f"{who} join: {ErrorCode(response.error_code).name} {response.member_id}".rstrip()
-        line = f"{who} joined as {response.member_id}: generation {response.generation_id}"
+            return f"{client} join: {ErrorCode(response.error_code).name} {response.member_id}".rstrip()
+        line = f"{client} joined as {response.member_id}: generation {response.generation_id}"
         line += f", {response.protocol_name}, led by {response.leader}"
         if response.members:
             line += f" over {' '.join(member.member_id for member in response.members)}"
         return line + (", assigns nothing" if response.skip_assignment else "")
     if isinstance(response, SyncGroupResponse):
         if response.error_code:
-            return f"{who} sync: {ErrorCode(response.error_code).name}"
-        return f"{who} gets {bytes(response.assignment).decode()!r}"
+            return f"{client} sync: {ErrorCode(response.error_code).name}"
+        return f"{client} gets {bytes(response.assignment).decode()!r}"
     if isinstance(response, LeaveGroupResponse):
         codes = [response.error_code, *(member.error_code for member in response.members)]
-        return f"{who} leaves: {' '.join(ErrorCode(code).name for code in codes[1:] or codes)}"
+        return f"{client} leaves: {' '.join(ErrorCode(code).name for code in codes[1:] or codes)}"
     return ""
 
 

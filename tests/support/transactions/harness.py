@@ -152,14 +152,14 @@ class Harness:
                 v3_and_below_topics=topics,
             )
         else:
-            asked = AddPartitionsToTxnTransaction(
+            requested = AddPartitionsToTxnTransaction(
                 transactional_id=name,
                 producer_id=pair[0],
                 producer_epoch=pair[1],
                 verify_only=verify_only,
                 topics=topics,
             )
-            request = AddPartitionsToTxnRequest(transactions=[asked])
+            request = AddPartitionsToTxnRequest(transactions=[requested])
         request = AddPartitionsToTxnRequest.decode(version, request.encode(version))
         results: list[Any] = []
         for each in transactions_of(request, version):

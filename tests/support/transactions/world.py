@@ -96,7 +96,7 @@ class Leader:
 
     def _ask(self, txn: Txn, sequence: int, guard: VerificationGuard, answer: Answer, tries: int) -> None:
         topic, index = self.where
-        asked = AddPartitionsToTxnTransaction(
+        requested = AddPartitionsToTxnTransaction(
             transactional_id=txn.client.name,
             producer_id=txn.pair[0],
             producer_epoch=txn.pair[1],
@@ -121,7 +121,7 @@ class Leader:
 
         ctx = RequestContext(api_version=5)
         self.world.call(
-            lambda shard, now_ms, fresh_id: shard.decide_add_partitions(asked, ctx, now_ms), answered
+            lambda shard, now_ms, fresh_id: shard.decide_add_partitions(requested, ctx, now_ms), answered
         )
 
     def _append(self, txn: Txn, sequence: int) -> ErrorCode:
