@@ -1,0 +1,1 @@
+"""Harness for the decisions of the controller."""
