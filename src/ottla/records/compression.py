@@ -9,9 +9,13 @@ Java client rejects frames with dependent blocks.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.batch import Buffer, RecordsError
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 NONE = 0
 GZIP = 1
@@ -43,6 +47,7 @@ _BUFFER_BYTES_MIN = 64 * 1024
 _RATIO_FIRST = 4.0
 _RATIO_KEPT_MAX = 8.0  # malloc would keep a larger block after a hostile batch
 _SCRATCH_BYTES_MAX = 64 * 1024 * 1024
+_MAPPING_BYTES_MIN = 4 * 1024 * 1024
 _OUTPUT_FULL = "failed to write whole buffer"
 
 _INT32 = struct.Struct(">i")
@@ -78,7 +83,7 @@ class Scratch:
     __slots__ = ("_memory", "_taken_bytes")
 
     def __init__(self) -> None:
-        self._memory = bytearray()
+        self._memory: bytearray | mmap = bytearray()
         self._taken_bytes = 0
 
     def clear(self) -> None:
@@ -87,11 +92,11 @@ class Scratch:
     def reserve(self, size_bytes: int) -> memoryview:
         """Return memory for the next piece; `keep` then says how much of it was used."""
         if size_bytes > _SCRATCH_BYTES_MAX:
-            return memoryview(bytearray(size_bytes))
+            return memoryview(_allocate(size_bytes))
         if self._taken_bytes + size_bytes > len(self._memory):
             # Views of the old memory keep it alive.
             more_bytes = min(2 * len(self._memory), _SCRATCH_BYTES_MAX)
-            self._memory = bytearray(max(size_bytes, more_bytes))
+            self._memory = _allocate(max(size_bytes, more_bytes))
             self._taken_bytes = 0
         return memoryview(self._memory)[self._taken_bytes : self._taken_bytes + size_bytes]
 
@@ -99,6 +104,16 @@ class Scratch:
         if target.obj is self._memory:
             self._taken_bytes += size_bytes
         return target[:size_bytes]
+
+
+def _allocate(size_bytes: int) -> bytearray | mmap:
+    """Memory of this size. A mapping goes back to the kernel when it is released, which malloc does not do
+    with large blocks after a hostile batch."""
+    if size_bytes < _MAPPING_BYTES_MIN:
+        return bytearray(size_bytes)
+    from mmap import mmap
+
+    return mmap(-1, size_bytes)
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int, scratch: Scratch | None = None) -> Buffer:
