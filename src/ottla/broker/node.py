@@ -13,7 +13,6 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatcher import Dispatcher
 from ottla.broker.api.parts import ApiParts
@@ -51,9 +50,6 @@ from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("ottla.broker")
 

@@ -82,9 +82,6 @@ from ottla.quorum.raft.voters import Endpoint, Voter, VoterHistory, VoterSet
 LEADER = Leader.name
 FOLLOWER = Follower.name
 
-START_FRACTION = 8  # of the election timeout, for a voter that starts
-_FIRST_BOOTSTRAP_ID = -2
-
 
 class RaftMachine:
     """See the module docstring. Public methods without a docstring are for the roles alone."""
