@@ -12,13 +12,13 @@ import os
 import random
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from ottla.broker.api.dispatcher import Dispatcher
 from ottla.broker.api.parts import ApiParts
 from ottla.broker.api.registry import decision_of
 from ottla.broker.coordinators.coordinators import Coordinators
 from ottla.broker.identity import NodeIdentity
+from ottla.broker.io_threads import ExecutorFactory, IoThreads, thread_pool
 from ottla.broker.metadata.applier import MetadataApplier
 from ottla.broker.metadata.cluster_identity import claim_directories
 from ottla.broker.metadata.controller_channel import ControllerChannel
@@ -53,7 +53,6 @@ from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
 
 log = logging.getLogger("ottla.broker")
 
-WORKER_THREADS = 4  # for fsync and other file work that must not block the event loop
 PENDING_PARTITIONS_RETRY_MS = 1000
 
 
@@ -62,7 +61,7 @@ def wall_clock_ms() -> int:
 
 
 class Node:
-    """One node with its configured roles. Tests pass their own files, clock and random numbers."""
+    """One node with its configured roles. Tests pass their own files, clock, random numbers and threads."""
 
     def __init__(
         self,
@@ -72,6 +71,7 @@ class Node:
         clock: Callable[[], int] = wall_clock_ms,
         rng: random.Random | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
+        make_executor: ExecutorFactory = thread_pool,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -80,9 +80,9 @@ class Node:
         self.randomness = Randomness(rng)
         self.layers = ConfigLayers(config)
         self._files = files or OsFiles()
-        self._executor = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="ottla-io")
+        self.io = IoThreads(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)), make_executor)
         self.logs = LogManager(self._files, config.log_dirs)
-        self.flusher = Flusher(self._executor, clock)
+        self.flusher = Flusher(lambda log_dir: self.io.of(log_dir).flush, clock)
         self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
         self.controllers = ControllerHost(
             config, self.identity, self.metadata, self.randomness, clock, decision_of
@@ -134,7 +134,7 @@ class Node:
             self.metadata,
             self.randomness,
             self.clock,
-            self._executor,
+            self.io.raft,
             on_fatal,
         )
         self.recent_brokers = RecentBrokers(self.metadata, self.clock, self.replicas.is_gone)
@@ -222,10 +222,13 @@ class Node:
             self.metadata,
             self.flusher,
             self.clock,
-            self._executor,
+            self.io,
         )
         snapshots = MetadataSnapshots(
-            lambda: self.quorum_node.raft, self.metadata, self.clock, self._executor
+            lambda: self.quorum_node.raft,
+            self.metadata,
+            self.clock,
+            self.io.of(self.config.metadata_log_dir).background,
         )
         self.periodic_tasks = PeriodicTasks(
             [
@@ -241,7 +244,7 @@ class Node:
             self.partitions,
             self.randomness,
             self.clock,
-            self._executor,
+            self.io,
         )
 
     def _shrink_idle(self) -> None:
@@ -310,7 +313,7 @@ class Node:
         await self.registration.register()
         await self.applier.wait_applied(self.identity.broker_epoch)
         self.lifecycle.refresh_layers()
-        await asyncio.get_running_loop().run_in_executor(self._executor, self.lifecycle.load_logs)
+        await asyncio.get_running_loop().run_in_executor(self.io.node, self.lifecycle.load_logs)
         self.lifecycle.set_strays_aside()
         self.lifecycle.host_all()
         self.applier.go_live()
@@ -342,8 +345,8 @@ class Node:
         self.controller.close()
         await self.controller_listeners.stop()
         await self.flusher.drain()
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._close_logs)
-        self._executor.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self.io.node, self._close_logs)
+        self.io.shutdown()
         log.info("stopped: node=%d", self.identity.node_id)
 
     def _close_logs(self) -> None:
@@ -360,7 +363,7 @@ class Node:
         await self.quorum_node.stop(hand_over=False)
         self.controller.close()
         self.logs.abandon()
-        self._executor.shutdown(wait=False)
+        self.io.shutdown(wait=False)
 
 
 def _exit_now(error: BaseException) -> None:

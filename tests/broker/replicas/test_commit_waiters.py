@@ -38,7 +38,7 @@ def with_leader(directory: Path, scenario: Callable[[Partition, LeaderState], Aw
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         executor = ThreadPoolExecutor(1)
-        flusher = Flusher(executor, lambda: NOW)
+        flusher = Flusher(lambda _: executor, lambda: NOW)
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, NoEvents())
         state = PartitionImage()
         state.leader, state.replicas, state.isr = 1, (1, 2, 3), (1, 2)

@@ -53,7 +53,7 @@ def run_with_partition(
         disk = SlowDisk()
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
-        flusher = Flusher(disk, lambda: NOW)
+        flusher = Flusher(lambda _: disk, lambda: NOW)
         events: Any = None  # used by replicated partitions only
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, events)
         partition.make_leader(1, 0, None)

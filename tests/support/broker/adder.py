@@ -103,7 +103,7 @@ class Harness:
         self.log = open_log(files, "/data/t-0", settings.log, now_ms=NOW)
         self.now_ms = NOW
         self.executor = ThreadPoolExecutor(1)
-        flusher = Flusher(self.executor, self.clock)
+        flusher = Flusher(lambda _: self.executor, self.clock)
         self.partition = Partition("t", b"\1" * 16, 0, self.log, settings.rules, flusher, Replicas())
         self.leader = self._leader() if followers else None
         self.partition.make_leader(1, 0, self.leader)

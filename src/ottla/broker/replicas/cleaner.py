@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from ottla.storage.errors import CorruptLog, DiskFull, StorageError
@@ -17,7 +16,9 @@ from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
 
+    from ottla.broker.io_threads import IoThreads
     from ottla.broker.randomness import Randomness
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.load import BrokerConfig
@@ -42,7 +43,7 @@ class Cleaner:
         partitions: PartitionTable,
         randomness: Randomness,
         clock: Callable[[], int],
-        executor: Executor,
+        io: IoThreads,
     ) -> None:
         self._config = config
         self._layers = layers
@@ -50,7 +51,7 @@ class Cleaner:
         self._partitions = partitions
         self._randomness = randomness
         self._clock = clock
-        self._executor = executor
+        self._io = io
         self._task: asyncio.Task[None] | None = None
         self._job: CleanJob | None = None
         self._pause: asyncio.Future[None] | None = None
@@ -160,7 +161,7 @@ class Cleaner:
             return False
         finally:
             self._job = partition_log.cleaning = None
-            await asyncio.get_running_loop().run_in_executor(self._executor, job.discard)
+            await asyncio.get_running_loop().run_in_executor(self._threads_of(partition_log), job.discard)
         if partition_log.cleaned_offset != job.end_offset:
             partition_log.cleaned_offset = job.end_offset
         log.info(
@@ -180,8 +181,9 @@ class Cleaner:
         from ottla.storage.segments.swap import CleanedGroup
 
         loop = asyncio.get_running_loop()
+        threads = self._threads_of(partition_log)
         began_s, moved_bytes = loop.time(), 0
-        while (step := await loop.run_in_executor(self._executor, job.step)) is not DONE:
+        while (step := await loop.run_in_executor(threads, job.step)) is not DONE:
             if isinstance(step, CleanedGroup):
                 if not partition_log.replace_segments(step, self._clock()):
                     job.abort()
@@ -190,6 +192,9 @@ class Cleaner:
             due_s = moved_bytes / max(1.0, self._value("log.cleaner.io.max.bytes.per.second"))
             if due_s > loop.time() - began_s:
                 await self._sleep(1000 * (due_s - (loop.time() - began_s)))
+
+    def _threads_of(self, partition_log: PartitionLog) -> Executor:
+        return self._io.of(partition_log.log_dir.path).background
 
     def _failed(self, partition_log: PartitionLog, error: StorageError) -> None:
         name = _name(partition_log)

@@ -35,8 +35,9 @@ RETRY_MS = 1000
 class Flusher:
     """Carries out `flush.messages` (acknowledged only when on disk) and `flush.ms` (in the background)."""
 
-    def __init__(self, executor: Executor, clock: Callable[[], int]) -> None:
-        self._executor = executor
+    def __init__(self, executor_of: Callable[[str], Executor], clock: Callable[[], int]) -> None:
+        """`executor_of`: the threads for the log directory with this path."""
+        self._executor_of = executor_of
         self._clock = clock
         self._running: dict[Flushable, asyncio.Task[None]] = {}
         self._again: set[Flushable] = set()
@@ -82,7 +83,7 @@ class Flusher:
                 self._again.discard(partition)
                 job = partition.log.begin_flush()
                 if job is not None:
-                    await loop.run_in_executor(self._executor, job.run)
+                    await loop.run_in_executor(self._executor_of(partition.log.log_dir.path), job.run)
                     partition.log.finish_flush(job, self._clock())
                     # Not the job's end: the log may have been truncated and appended to since it began.
                     partition.flushed(partition.log.recovery_point, self._clock())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.broker.io_threads import IoThreads
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.periodic_tasks import Job
     from ottla.broker.replicas.flusher import Flusher
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.config.load import BrokerConfig
     from ottla.storage.log import PartitionLog
     from ottla.storage.manager.log_manager import LogManager
+    from ottla.storage.manager.managed_dir import ManagedDir
 
 log = logging.getLogger("ottla.maintenance")
 
@@ -32,7 +34,7 @@ class LogMaintenance:
         metadata: MetadataCache,
         flusher: Flusher,
         clock: Callable[[], int],
-        executor: Executor,
+        io: IoThreads,
     ) -> None:
         self._config = config
         self._logs = logs
@@ -40,18 +42,21 @@ class LogMaintenance:
         self._metadata = metadata
         self._flusher = flusher
         self._clock = clock
-        self._executor = executor
-        self._checkpointed: tuple[int, ...] = ()
+        self._io = io
+        self._checkpointed: dict[ManagedDir, tuple[int, ...]] = {}
 
     def jobs(self) -> list[Job]:
-        """The periodic jobs, each with its interval in milliseconds."""
-        config = self._config
-        return [
-            (self.apply_retention, config.get_int("log.retention.check.interval.ms")),
-            (self.remove_files, REMOVAL_INTERVAL_MS),
-            (self.write_checkpoints, config.get_int("replica.high.watermark.checkpoint.interval.ms")),
+        """The periodic jobs, each with its interval in milliseconds. Work in threads is a job per log
+        directory: one that hangs delays no other."""
+        checkpoint_interval_ms = self._config.get_int("replica.high.watermark.checkpoint.interval.ms")
+        jobs: list[Job] = [
+            (self.apply_retention, self._config.get_int("log.retention.check.interval.ms")),
             (self.flush_closed_segments, FLUSH_INTERVAL_MS),
         ]
+        for log_dir in self._logs.dirs:
+            jobs.append((partial(self.remove_files, log_dir), REMOVAL_INTERVAL_MS))
+            jobs.append((partial(self.write_checkpoints, log_dir), checkpoint_interval_ms))
+        return jobs
 
     def apply_retention(self) -> None:
         deleted = self._logs.retention_pass(self._clock(), self._high_watermark_of)
@@ -62,22 +67,25 @@ class LogMaintenance:
         partition = self._partitions.by_name(partition_log.topic, partition_log.partition)
         return 0 if partition is None else partition.high_watermark
 
-    async def remove_files(self) -> None:
+    async def remove_files(self, log_dir: ManagedDir) -> None:
         """Remove deleted files off the event loop: freeing the blocks of large ones takes time."""
-        job = self._logs.begin_removals(self._clock())
+        job = self._logs.begin_removals(log_dir, self._clock())
         if job:
-            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            await self._in_background(log_dir, job.run)
             self._logs.finish_removals(job)
 
-    async def write_checkpoints(self) -> None:
-        positions = self._positions()
-        if positions == self._checkpointed:
+    async def write_checkpoints(self, log_dir: ManagedDir) -> None:
+        positions = self._positions(log_dir)
+        if log_dir.error is not None or positions == self._checkpointed.get(log_dir):
             return  # nothing has changed
-        job = self._logs.checkpoint(self._partitions.high_watermarks())
-        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        job = self._logs.checkpoint(self._partitions.high_watermarks(), [log_dir])
+        await self._in_background(log_dir, job.run)
         self._logs.finish_checkpoint(job)
         if not job.failures:
-            self._checkpointed = positions
+            self._checkpointed[log_dir] = positions
+
+    async def _in_background(self, log_dir: ManagedDir, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._io.of(log_dir.path).background, work)
 
     def flush_closed_segments(self) -> None:
         """Flush segments that were closed since the last run, so that recovery stays short."""
@@ -86,9 +94,9 @@ class LogMaintenance:
             if partition is not None:
                 self._flusher.flush(partition)
 
-    def _positions(self) -> tuple[int, ...]:
+    def _positions(self, log_dir: ManagedDir) -> tuple[int, ...]:
         """A value that changes with every checkpoint: offsets only rise unless logs are added or removed."""
-        logs = self._logs.logs.values()
+        logs = [each for each in self._logs.logs.values() if each.log_dir is log_dir]
         return (
             len(logs),
             sum(partition.high_watermark for partition in self._partitions),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ottla.storage import checkpoints
 from ottla.storage.errors import StorageError
 from ottla.storage.files import Files
-from ottla.storage.log_dir import LogDir
 from ottla.storage.manager.managed_dir import ManagedDir
 
 
@@ -37,22 +36,23 @@ class CheckpointJob:
 class RemovalJob:
     """Files and directories that are no longer used. `run` removes them and does not raise."""
 
-    __slots__ = ("_files", "_paths", "failures")
+    __slots__ = ("_files", "_paths", "failures", "log_dir")
 
-    def __init__(self, files: Files, paths: list[tuple[LogDir, str]]) -> None:
+    def __init__(self, files: Files, log_dir: ManagedDir, paths: list[str]) -> None:
         self._files = files
         self._paths = paths
-        self.failures: list[tuple[LogDir, StorageError]] = []
+        self.log_dir = log_dir
+        self.failures: list[StorageError] = []
 
     def __bool__(self) -> bool:
         return bool(self._paths)
 
     def run(self) -> None:
-        for log_dir, path in self._paths:
+        for path in self._paths:
             try:
                 if self._files.is_dir(path):
                     self._files.rmtree(path)
                 else:
                     self._files.remove(path)
             except StorageError as error:
-                self.failures.append((log_dir, error))
+                self.failures.append(error)

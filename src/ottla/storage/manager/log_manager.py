@@ -297,24 +297,27 @@ class LogManager:
                 logger.error("retention failed in %s: %s", log.directory, error)
         return count
 
-    def begin_removals(self, now_ms: int) -> RemovalJob:
+    def begin_removals(self, log_dir: ManagedDir, now_ms: int) -> RemovalJob:
         """Collect the files and directories whose delete delay has passed, as a job for any thread."""
-        due: list[tuple[LogDir, str]] = []
-        for log in [log for log in self.logs.values() if log.removals]:
-            due += [(log.log_dir, path) for path in log.take_due_removals(now_ms)]
-        due += [(log_dir, path) for due_ms, log_dir, path in self._due_removals if due_ms <= now_ms]
-        self._due_removals = [entry for entry in self._due_removals if entry[0] > now_ms]
-        return RemovalJob(self._files, [(log_dir, path) for log_dir, path in due if log_dir.error is None])
+        due: list[str] = []
+        for log in [log for log in self.logs.values() if log.removals and log.log_dir is log_dir]:
+            due += log.take_due_removals(now_ms)
+        here = [entry for entry in self._due_removals if entry[1] is log_dir and entry[0] <= now_ms]
+        if here:
+            due += [path for _, _, path in here]
+            self._due_removals = [entry for entry in self._due_removals if entry not in here]
+        return RemovalJob(self._files, log_dir, [] if log_dir.error is not None else due)
 
     def finish_removals(self, job: RemovalJob) -> None:
-        for log_dir, error in job.failures:
-            log_dir.fail(error)
+        for error in job.failures:
+            job.log_dir.fail(error)
 
     def remove_due(self, now_ms: int) -> None:
         """Remove the files and directories whose delete delay has passed, blocking."""
-        job = self.begin_removals(now_ms)
-        job.run()
-        self.finish_removals(job)
+        for log_dir in self.dirs:
+            job = self.begin_removals(log_dir, now_ms)
+            job.run()
+            self.finish_removals(job)
 
     def flush_candidates(self, now_ms: int) -> list[PartitionLog]:
         """Return the logs that flush.messages, flush.ms or a closed segment requires to be flushed."""
@@ -333,9 +336,14 @@ class LogManager:
                 return found
         return None
 
-    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> CheckpointJob:
-        """Collect the content of the checkpoint files, as a job for any thread."""
-        return self._checkpoints.begin(self.live_dirs(), high_watermarks)
+    def checkpoint(
+        self,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        log_dirs: list[ManagedDir] | None = None,
+    ) -> CheckpointJob:
+        """Collect the content of the checkpoint files, by default of all that are online, as a job for any
+        thread."""
+        return self._checkpoints.begin(self.live_dirs() if log_dirs is None else log_dirs, high_watermarks)
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         self._checkpoints.finish(job)
