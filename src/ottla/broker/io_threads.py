@@ -19,7 +19,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple
 
 RAFT_THREADS = 2  # a vote does not wait for a flush
-FLUSH_THREADS = 4  # per log directory
+FLUSH_THREADS = 4  # per log directory; `FlushQueue` uses three, so a truncation finds one
 READ_THREADS = 2  # per log directory
 BACKGROUND_THREADS = 1  # per log directory
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.replicas.flush_queue import BACKGROUND_FLUSHES_MAX, FLUSHES_MAX
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
@@ -25,10 +26,10 @@ NOW = 1_700_000_000_000
 
 
 class SlowDisk(ThreadPoolExecutor):
-    """Runs jobs one at a time, each when the test releases it."""
+    """Runs each job when the test releases it."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
+    def __init__(self, threads: int = 1) -> None:
+        super().__init__(threads)
         self.gate = threading.Semaphore(0)
         self.jobs = 0
 
@@ -148,3 +149,96 @@ def test_a_failed_sync_fails_the_acknowledgement(
 
     run_with_partition(tmp_path, {"flush.messages": "1"}, scenario)
     assert any("flush failed" in record.getMessage() for record in caplog.records)
+
+
+class Group:
+    """Partitions in several directories, with one slow disk per directory."""
+
+    def __init__(self, root: object, directories: int, partitions: int, overrides: dict[str, str]) -> None:
+        self.disks = {f"{root}/disk-{number}": SlowDisk(4) for number in range(directories)}
+        settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
+        self.flusher = Flusher(self.disks.__getitem__, lambda: NOW)
+        self.partitions: dict[str, list[Partition]] = {path: [] for path in self.disks}
+        events: Any = None
+        for path, hosted in self.partitions.items():
+            for index in range(partitions):
+                log = open_log(OsFiles(), f"{path}/t-{index}", settings.log, now_ms=NOW)
+                partition = Partition("t", b"\1" * 16, index, log, settings.rules, self.flusher, events)
+                partition.make_leader(1, 0, None)
+                hosted.append(partition)
+
+    def close(self) -> None:
+        for path, disk in self.disks.items():
+            disk.gate.release(1000)
+            disk.shutdown()
+            for partition in self.partitions[path]:
+                partition.log.abandon()
+
+
+def run_with_group(group: Group, scenario: Callable[[Group], Awaitable[None]]) -> None:
+    async def main() -> None:
+        try:
+            await asyncio.wait_for(scenario(group), 20)
+        finally:
+            group.close()
+
+    asyncio.run(main())
+
+
+def test_a_slow_directory_does_not_delay_another(tmp_path: object) -> None:
+    async def scenario(group: Group) -> None:
+        (slow, fast), (slow_disk, fast_disk) = group.partitions.values(), group.disks.values()
+        for partition in slow:
+            partition.append(batch(), NOW)
+        await wait_until_async(lambda: slow_disk.jobs > 0)
+        fast_disk.gate.release(100)
+        for partition in fast:
+            partition.append(batch(), NOW)
+        await wait_until_async(lambda: all(each.high_watermark == 1 for each in fast))
+        assert not any(each.high_watermark for each in slow)
+        slow_disk.gate.release(100)
+        await wait_until_async(lambda: all(each.high_watermark == 1 for each in slow))
+
+    run_with_group(Group(tmp_path, 2, 8, {"flush.messages": "1"}), scenario)
+
+
+def test_waiting_flushes_hold_no_descriptors_and_take_later_appends_along(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(group: Group) -> None:
+        (partitions,), (disk,) = group.partitions.values(), group.disks.values()
+        for partition in partitions:
+            partition.append(batch(), NOW)
+        await wait_until_async(lambda: disk.jobs == FLUSHES_MAX)
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+            assert disk.jobs == FLUSHES_MAX, "the others have not begun"
+        last = partitions[-1]
+        last.append(batch(), NOW)
+        disk.gate.release(len(partitions))
+        await wait_until_async(lambda: last.high_watermark == 2)
+        await wait_until_async(lambda: disk.jobs == len(partitions))
+        await group.flusher.drain()
+        assert disk.jobs == len(partitions), "the append that came while it waited needed no flush of its own"
+
+    run_with_group(Group(tmp_path, 1, 12, {"flush.messages": "1"}), scenario)
+
+
+def test_flushes_of_closed_segments_leave_room_for_acknowledgements(tmp_path: object) -> None:
+    async def scenario(group: Group) -> None:
+        (partitions,), (disk,) = group.partitions.values(), group.disks.values()
+        *rolled, written = partitions
+        for partition in rolled:
+            partition.append(batch(), NOW)
+            group.flusher.flush(partition, background=True)
+        await wait_until_async(lambda: disk.jobs == BACKGROUND_FLUSHES_MAX)
+        written.append(batch(), NOW)
+        written.append(batch(), NOW)
+        await wait_until_async(lambda: disk.jobs == BACKGROUND_FLUSHES_MAX + 1)
+        disk.gate.release(2)
+        await wait_until_async(lambda: written.high_watermark == 2)
+        assert sum(each.log.recovery_point for each in rolled) <= 2
+        disk.gate.release(100)
+        await wait_until_async(lambda: all(each.log.recovery_point for each in rolled))
+
+    run_with_group(Group(tmp_path, 1, 10, {"flush.messages": "2"}), scenario)

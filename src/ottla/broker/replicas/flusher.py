@@ -1,4 +1,5 @@
-"""fsync off the event loop, in groups: while one flush of a log runs, all later appends share the next."""
+"""fsync off the event loop, in groups: while one flush of a log runs or waits, all later appends share the
+next. `FlushQueue` says which log of a directory is next."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
+
+from ottla.broker.replicas.flush_queue import FlushQueue
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -39,6 +42,7 @@ class Flusher:
         """`executor_of`: the threads for the log directory with this path."""
         self._executor_of = executor_of
         self._clock = clock
+        self._queues: dict[str, FlushQueue] = {}  # by the path of the log directory
         self._running: dict[Flushable, asyncio.Task[None]] = {}
         self._again: set[Flushable] = set()
         self._timers: dict[Flushable, asyncio.TimerHandle] = {}
@@ -47,6 +51,8 @@ class Flusher:
         """Start the flush that the topic's policy requires; True if the commit has to wait for it."""
         config = partition.log.config
         if config.flush_messages != NEVER and partition in self._running:
+            if len(self._queue_of(partition)):
+                self._queue_of(partition).hurry(partition)
             return True  # the running flush checks again when it ends
         due = partition.log.unflushed_messages >= config.flush_messages
         if due:
@@ -56,12 +62,22 @@ class Flusher:
             self._timers[partition] = loop.call_later(config.flush_ms / 1000, self._timer_due, partition)
         return due
 
-    def flush(self, partition: Flushable) -> None:
-        """Flush everything appended so far, soon."""
+    def flush(self, partition: Flushable, *, background: bool = False) -> None:
+        """Flush everything appended so far, soon. `background`: nobody waits for it."""
         if partition in self._running:
             self._again.add(partition)
+            if not background:
+                self._queue_of(partition).hurry(partition)
         else:
-            self._running[partition] = asyncio.get_running_loop().create_task(self._run(partition))
+            loop = asyncio.get_running_loop()
+            self._running[partition] = loop.create_task(self._run(partition, background))
+
+    def _queue_of(self, partition: Flushable) -> FlushQueue:
+        path = partition.log.log_dir.path
+        queue = self._queues.get(path)
+        if queue is None:
+            queue = self._queues[path] = FlushQueue()
+        return queue
 
     async def drain(self) -> None:
         """Wait for running flushes and cancel the timers, before the logs are closed."""
@@ -74,20 +90,15 @@ class Flusher:
     def _timer_due(self, partition: Flushable) -> None:
         self._timers.pop(partition, None)
         if not partition.deleted:
-            self.flush(partition)
+            self.flush(partition, background=True)
 
-    async def _run(self, partition: Flushable) -> None:
-        loop = asyncio.get_running_loop()
+    async def _run(self, partition: Flushable, background: bool) -> None:
         try:
             while not partition.deleted:
-                self._again.discard(partition)
-                job = partition.log.begin_flush()
-                if job is not None:
-                    await loop.run_in_executor(self._executor_of(partition.log.log_dir.path), job.run)
-                    partition.log.finish_flush(job, self._clock())
-                    # Not the job's end: the log may have been truncated and appended to since it began.
-                    partition.flushed(partition.log.recovery_point, self._clock())
+                if not await self._flush_once(partition, background):
+                    break
                 if partition.log.unflushed_messages >= partition.log.config.flush_messages:
+                    background = False
                     continue  # later appends are due already
                 partition.flushed(partition.log.log_end_offset, self._clock())
                 if partition not in self._again:
@@ -99,6 +110,25 @@ class Flusher:
         finally:
             self._again.discard(partition)
             del self._running[partition]
+
+    async def _flush_once(self, partition: Flushable, background: bool) -> bool:
+        """Wait for a turn, and flush everything appended until then. False if the partition has left."""
+        queue = self._queue_of(partition)
+        in_background = await queue.turn(partition, background=background)
+        try:
+            if partition.deleted:
+                return False
+            self._again.discard(partition)
+            # Now, and not when it was queued: the job holds descriptors, and covers all appends until now.
+            job = partition.log.begin_flush()
+            executor = self._executor_of(partition.log.log_dir.path)
+            await asyncio.get_running_loop().run_in_executor(executor, job.run)
+        finally:
+            queue.end(in_background)
+        partition.log.finish_flush(job, self._clock())
+        # Not the job's end: the log may have been truncated and appended to since it began.
+        partition.flushed(partition.log.recovery_point, self._clock())
+        return True
 
     def _retry_later(self, partition: Flushable) -> None:
         """Retry after a full disk: followers and commits wait for it."""

@@ -92,7 +92,7 @@ class LogMaintenance:
         for candidate in self._logs.flush_candidates(self._clock()):
             partition = self._partitions.by_name(candidate.topic, candidate.partition)
             if partition is not None:
-                self._flusher.flush(partition)
+                self._flusher.flush(partition, background=True)
 
     def _positions(self, log_dir: ManagedDir) -> tuple[int, ...]:
         """A value that changes with every checkpoint: offsets only rise unless logs are added or removed."""

@@ -1,0 +1,64 @@
+"""Turns for the flushes of one log directory.
+
+At most `FLUSHES_MAX` run at a time. A flush that somebody waits for (`flush.messages`, a follower before its
+next fetch) goes before one that nobody waits for (`flush.ms`, closed segments), and at most
+`BACKGROUND_FLUSHES_MAX` of the latter run at a time: when many partitions roll together, their flushes follow
+one another and leave room. Within a kind the order is first come, first served, and a log has one flush at a
+time, so a busy log cannot starve the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+FLUSHES_MAX = 3
+BACKGROUND_FLUSHES_MAX = 1
+
+
+class FlushQueue:
+    def __init__(self) -> None:
+        self.running = 0
+        self._background_running = 0
+        self._urgent: dict[Hashable, asyncio.Future[bool]] = {}
+        self._background: dict[Hashable, asyncio.Future[bool]] = {}
+
+    def __len__(self) -> int:
+        """How many flushes wait for their turn."""
+        return len(self._urgent) + len(self._background)
+
+    def turn(self, owner: Hashable, *, background: bool) -> asyncio.Future[bool]:
+        """Wait for a turn; the result is what `end` has to be given. One turn per owner at a time."""
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        (self._background if background else self._urgent)[owner] = waiting
+        self._start_next()
+        return waiting
+
+    def hurry(self, owner: Hashable) -> None:
+        """Somebody waits for this flush now."""
+        waiting = self._background.pop(owner, None)
+        if waiting is not None:
+            self._urgent[owner] = waiting
+            self._start_next()
+
+    def end(self, in_background: bool) -> None:
+        """The turn is over."""
+        self.running -= 1
+        self._background_running -= in_background
+        self._start_next()
+
+    def _start_next(self) -> None:
+        while self.running < FLUSHES_MAX:
+            if self._urgent:
+                self._start(self._urgent, in_background=False)
+            elif self._background and self._background_running < BACKGROUND_FLUSHES_MAX:
+                self._start(self._background, in_background=True)
+            else:
+                return
+
+    def _start(self, queue: dict[Hashable, asyncio.Future[bool]], *, in_background: bool) -> None:
+        waiting = queue.pop(next(iter(queue)))
+        if not waiting.done():  # cancelled
+            self.running += 1
+            self._background_running += in_background
+            waiting.set_result(in_background)
