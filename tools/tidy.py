@@ -1,4 +1,4 @@
-"""Checks that no linter does: length of modules and functions, size of packages, stray text."""
+"""Checks that no linter does: length of modules and functions, size of packages, bare tasks, stray text."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ LONG_FILES = {
 LARGE_PACKAGES = {
     "src/ottla/protocol/messages": 1000,  # generated
 }
+# A long-lived process: its tasks are started in one module.
+SUPERVISED = "src/ottla/broker/"
+SUPERVISOR = "src/ottla/broker/background.py"
+TASK_STARTERS = {"create_task", "ensure_future", "TaskGroup", "run_coroutine_threadsafe"}
 GENERATED = "src/ottla/protocol/messages/"
 FORBIDDEN = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work: do it, or file an issue"),
@@ -59,6 +63,16 @@ def long_functions(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
+def bare_tasks(tree: ast.AST) -> list[tuple[int, str]]:
+    """Tasks whose failure nobody would notice."""
+    return [
+        (node.lineno, f"{name}: start tasks with ottla.broker.background, which notices their failure")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+        and (name := node.attr if isinstance(node, ast.Attribute) else node.id) in TASK_STARTERS
+    ]
+
+
 def problems_of(path: Path) -> list[str]:
     name = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
@@ -74,7 +88,10 @@ def problems_of(path: Path) -> list[str]:
         if len(lines) > limit:
             found.append((1, f"{len(lines)} lines (limit {limit}): split it by topic"))
         if name.endswith(".py"):
-            found += long_functions(ast.parse(text))
+            tree = ast.parse(text)
+            found += long_functions(tree)
+            if name.startswith(SUPERVISED) and name != SUPERVISOR:
+                found += bare_tasks(tree)
             if name.startswith("src/") and lines and not text.lstrip().startswith(('"""', "#")):
                 found.append((1, "no module docstring"))
     return [f"{name}:{number}: {reason}" for number, reason in found]

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ottla.broker.api.dispatcher import Dispatcher
 from ottla.broker.api.parts import ApiParts
 from ottla.broker.api.registry import decision_of
+from ottla.broker.background import BackgroundTasks
 from ottla.broker.coordinators.coordinators import Coordinators
 from ottla.broker.identity import NodeIdentity
 from ottla.broker.io_threads import ExecutorFactory, IoThreads, thread_pool
@@ -75,6 +76,7 @@ class Node:
     ) -> None:
         self.config = config
         self.clock = clock
+        self.tasks = BackgroundTasks(on_fatal or _exit_now)
         self.identity = NodeIdentity(config.node_id)
         self.metadata = MetadataCache()
         self.randomness = Randomness(rng)
@@ -82,16 +84,16 @@ class Node:
         self._files = files or OsFiles()
         self.io = IoThreads(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)), make_executor)
         self.logs = LogManager(self._files, config.log_dirs)
-        self.flusher = Flusher(lambda log_dir: self.io.of(log_dir).flush, clock)
+        self.flusher = Flusher(lambda log_dir: self.io.of(log_dir).flush, clock, self.tasks)
         self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
         self.controllers = ControllerHost(
-            config, self.identity, self.metadata, self.randomness, clock, decision_of
+            config, self.identity, self.metadata, self.randomness, clock, decision_of, self.tasks
         )
         self.controller = ControllerChannel(
             self.controllers, self.identity, config.get_int("controller.socket.timeout.ms")
         )
         self._build_replicas()
-        self._build_metadata(on_fatal or _exit_now)
+        self._build_metadata()
         self._build_api()
         self._build_maintenance()
 
@@ -107,11 +109,12 @@ class Node:
             self.flusher,
             self.clock,
             self.controller.ask,
+            self.tasks,
         )
         self.read_replicas = ReadReplicaSelector(
             self.config, self.identity, self.metadata, self.replicas.is_connected
         )
-        self.directory_reports = DirectoryReports(self.identity, self.logs, self.controller)
+        self.directory_reports = DirectoryReports(self.identity, self.logs, self.controller, self.tasks)
         self.lifecycle = PartitionLifecycle(
             self.layers,
             self.identity,
@@ -125,9 +128,9 @@ class Node:
             self.directory_reports.hosted,
         )
 
-    def _build_metadata(self, on_fatal: Callable[[BaseException], None]) -> None:
+    def _build_metadata(self) -> None:
         self.publisher = MetadataPublisher(self.metadata, self.lifecycle, self.replicas)
-        self.applier = MetadataApplier(self.metadata, self.publisher, self.controllers, on_fatal)
+        self.applier = MetadataApplier(self.metadata, self.publisher, self.controllers, self.tasks)
         self.quorum_node = QuorumNode(
             self.applier,
             self.controllers,
@@ -135,7 +138,7 @@ class Node:
             self.randomness,
             self.clock,
             self.io.raft,
-            on_fatal,
+            self.tasks,
         )
         self.recent_brokers = RecentBrokers(self.metadata, self.clock, self.replicas.is_gone)
         self.topic_creator = TopicCreator(
@@ -154,6 +157,7 @@ class Node:
             randomness=self.randomness,
             producer_ids=self.producer_ids,
             clock=self.clock,
+            tasks=self.tasks,
         )
         parts = self._api_parts()
         self.dispatcher = Dispatcher(parts)
@@ -178,6 +182,7 @@ class Node:
             self.randomness,
             self.clock,
             self.listeners.ports,
+            self.tasks,
         )
         self.quorum_join = QuorumJoin(
             config,
@@ -186,6 +191,7 @@ class Node:
             self.controller,
             self.quorum_node,
             self.controller_listeners.ports,
+            self.tasks,
         )
         self.publisher.before_change.append(self.dispatcher.fast_path.forget)
         self.publisher.on_change.append(self.recent_brokers.image_changed)
@@ -235,7 +241,8 @@ class Node:
                 *maintenance.jobs(),
                 (self.lifecycle.retry_pending_partitions, PENDING_PARTITIONS_RETRY_MS),
                 (snapshots.maybe_write, SNAPSHOT_INTERVAL_MS),
-            ]
+            ],
+            self.tasks,
         )
         self.cleaner = Cleaner(
             self.config,
@@ -245,6 +252,7 @@ class Node:
             self.randomness,
             self.clock,
             self.io,
+            self.tasks,
         )
 
     def _shrink_idle(self) -> None:

@@ -1,16 +1,16 @@
 """Jobs that run at fixed intervals, one task each.
 
-Lowest layer of `ottla.broker`: every other layer may import it.
+A layer below all parts of the broker: each of them may import it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-log = logging.getLogger("ottla.periodic")
+from ottla.broker.background import BackgroundTasks, cancel, result_of
 
 Job = tuple[Callable[[], object], int]  # a function or coroutine function, and the interval in milliseconds
 
@@ -18,22 +18,22 @@ Job = tuple[Callable[[], object], int]  # a function or coroutine function, and 
 class PeriodicTasks:
     """A job that fails is logged and runs again; it does not affect the others."""
 
-    def __init__(self, jobs: Iterable[Job]) -> None:
+    def __init__(self, jobs: Iterable[Job], tasks: BackgroundTasks) -> None:
         self._jobs = list(jobs)
+        self._background = tasks
         self._tasks: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run(job, period_ms)) for job, period_ms in self._jobs]
+        self._tasks = [
+            self._background.keep_running(_name(job), partial(self._run, job, period_ms))
+            for job, period_ms in self._jobs
+        ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        # A job that has begun owns files: wait for it.
-        waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._running]
-        if waiting:
-            await asyncio.wait(waiting)
+        await cancel(*self._tasks)
+        if self._running:
+            await asyncio.wait(self._running)  # a job that has begun owns files
 
     async def _run(self, job: Callable[[], object], period_ms: int) -> None:
         while True:
@@ -41,9 +41,13 @@ class PeriodicTasks:
             try:
                 result = job()
                 if asyncio.iscoroutine(result):
-                    running = asyncio.ensure_future(result)
+                    running = result_of(result)
                     self._running.add(running)
                     running.add_done_callback(self._running.discard)
                     await asyncio.shield(running)
-            except Exception:
-                log.exception("periodic job failed: job=%s", getattr(job, "__qualname__", job))
+            except Exception as error:
+                self._background.failed(_name(job), error, f"again in {period_ms} ms")
+
+
+def _name(job: Callable[[], object]) -> str:
+    return getattr(job, "__qualname__", repr(job))

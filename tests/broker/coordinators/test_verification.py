@@ -19,6 +19,7 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from tests.support.broker.background import strict_tasks
 
 HERE, THERE = 1, 2
 
@@ -81,6 +82,7 @@ def verifying(peers: Peers) -> Verification:
         transactions=SimpleNamespace(shards=shards),
         peers=peers,
         clock=lambda: 0,
+        tasks=strict_tasks(),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.background import BackgroundTasks
 from ottla.broker.metadata.raft_driver import NotLeader, RaftDriver, RaftListener
 from ottla.broker.net.listener import Limits, Listener
 from ottla.broker.net.request import Request
@@ -89,7 +90,7 @@ class Node(RaftListener):
             executor=self.executor,
             clock=lambda: int(time.time() * 1000),
             draw=random.Random(self.node_id).randrange,
-            on_fatal=self.fatal.append,
+            tasks=BackgroundTasks(self.fatal.append),
         )
         self.dispatcher.driver = self.driver
         self.driver.start()

@@ -21,6 +21,7 @@ from ottla.records.build import build_batch
 from ottla.replication.leader import LeaderState
 from ottla.storage.files import OsFiles
 from ottla.storage.log import open_log
+from tests.support.broker.background import strict_tasks
 
 NOW = 1_700_000_000_000
 
@@ -38,7 +39,7 @@ def with_leader(directory: Path, scenario: Callable[[Partition, LeaderState], Aw
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         executor = ThreadPoolExecutor(1)
-        flusher = Flusher(lambda _: executor, lambda: NOW)
+        flusher = Flusher(lambda _: executor, lambda: NOW, strict_tasks())
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, NoEvents())
         state = PartitionImage()
         state.leader, state.replicas, state.isr = 1, (1, 2, 3), (1, 2)

@@ -20,6 +20,7 @@ from ottla.records.build import build_batch
 from ottla.storage.errors import StorageError
 from ottla.storage.files import OsFiles
 from ottla.storage.log import open_log
+from tests.support.broker.background import strict_tasks
 from tests.support.waiting import wait_until_async
 
 NOW = 1_700_000_000_000
@@ -54,7 +55,7 @@ def run_with_partition(
         disk = SlowDisk()
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
-        flusher = Flusher(lambda _: disk, lambda: NOW)
+        flusher = Flusher(lambda _: disk, lambda: NOW, strict_tasks())
         events: Any = None  # used by replicated partitions only
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, events)
         partition.make_leader(1, 0, None)
@@ -157,7 +158,7 @@ class Group:
     def __init__(self, root: object, directories: int, partitions: int, overrides: dict[str, str]) -> None:
         self.disks = {f"{root}/disk-{number}": SlowDisk(4) for number in range(directories)}
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
-        self.flusher = Flusher(self.disks.__getitem__, lambda: NOW)
+        self.flusher = Flusher(self.disks.__getitem__, lambda: NOW, strict_tasks())
         self.partitions: dict[str, list[Partition]] = {path: [] for path in self.disks}
         events: Any = None
         for path, hosted in self.partitions.items():

@@ -20,6 +20,7 @@ from ottla.records.batch import iter_headers
 from ottla.replication.leader import LeaderState
 from ottla.storage.log import open_log
 from ottla.testing.files import FaultyFiles
+from tests.support.broker.background import strict_tasks
 
 NOW = 1_700_000_000_000
 TIMEOUT_MS = 60
@@ -103,7 +104,7 @@ class Harness:
         self.log = open_log(files, "/data/t-0", settings.log, now_ms=NOW)
         self.now_ms = NOW
         self.executor = ThreadPoolExecutor(1)
-        flusher = Flusher(lambda _: self.executor, self.clock)
+        flusher = Flusher(lambda _: self.executor, self.clock, strict_tasks())
         self.partition = Partition("t", b"\1" * 16, 0, self.log, settings.rules, flusher, Replicas())
         self.leader = self._leader() if followers else None
         self.partition.make_leader(1, 0, self.leader)

@@ -13,6 +13,7 @@ from ottla.broker.coordinators.peer_pool import PeerPool
 from ottla.broker.coordinators.transactions import TransactionCoordinator
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.coordinators.marker_sender import MarkerSender
     from ottla.broker.coordinators.marker_writer import MarkerWriter
     from ottla.broker.coordinators.produce_verification import ProduceVerification
@@ -41,6 +42,7 @@ class Coordinators:
         randomness: Randomness,
         producer_ids: ProducerIds,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
     ) -> None:
         self._config = config
         self._layers = layers
@@ -48,6 +50,7 @@ class Coordinators:
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._tasks = tasks
         self._verification: Verification | None = None
         self._marker_writer: MarkerWriter | None = None
         self.groups = GroupCoordinator(
@@ -58,6 +61,7 @@ class Coordinators:
             partitions=partitions,
             randomness=randomness,
             clock=clock,
+            tasks=tasks,
         )
         self.transactions = TransactionCoordinator(
             config,
@@ -66,6 +70,7 @@ class Coordinators:
             partitions=partitions,
             producer_ids=producer_ids,
             clock=clock,
+            tasks=tasks,
             make_marker_sender=self._make_marker_sender,
         )
 
@@ -82,6 +87,7 @@ class Coordinators:
                 transactions=self.transactions,
                 peers=self._new_peers(),
                 clock=self._clock,
+                tasks=self._tasks,
             )
         return self._verification
 
@@ -116,6 +122,7 @@ class Coordinators:
             writer=self.marker_writer,
             peers=self._new_peers(),
             clock=self._clock,
+            tasks=self._tasks,
         )
 
     def _new_peers(self) -> PeerPool:

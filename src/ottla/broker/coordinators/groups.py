@@ -19,6 +19,7 @@ from ottla.machines.outcome import Outcome, RequestContext
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.coordinators.replies import Refuse, Reply, Result
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata_cache import MetadataCache
@@ -60,6 +61,7 @@ class GroupCoordinator:
         partitions: PartitionTable,
         randomness: Randomness,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
     ) -> None:
         self._broker_config = config
         self._layers = layers
@@ -74,6 +76,7 @@ class GroupCoordinator:
             metadata=metadata,
             partitions=partitions,
             clock=clock,
+            tasks=tasks,
             make_machine=self._make_machine,
             encode=self._encode_record,
             write_timeout_ms=config.get_int("offsets.commit.timeout.ms"),

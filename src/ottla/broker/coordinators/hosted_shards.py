@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.background import BackgroundTasks, cancel
 from ottla.broker.coordinators.hosted_shard import ENDED, LOADING, HostedShard, Machine, ShardSettings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.hashing import java_hash_partition
@@ -37,6 +38,7 @@ class HostedShards:
         metadata: MetadataCache,
         partitions: PartitionTable,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
         make_machine: Callable[[Partition], Machine],
         encode: Encode,
         write_timeout_ms: int,
@@ -48,6 +50,7 @@ class HostedShards:
         self._identity = identity
         self._metadata = metadata
         self._partitions = partitions
+        self._tasks = tasks
         self._settings = ShardSettings(
             make_machine=make_machine,
             encode=encode,
@@ -84,9 +87,7 @@ class HostedShards:
             shard.end(ErrorCode.NOT_COORDINATOR)
         self._shards.clear()
         self._to_load.clear()
-        if self._loader is not None:
-            self._loader.cancel()
-            await asyncio.wait([self._loader])
+        await cancel(self._loader)
 
     def image_changed(self, delta: ImageDelta) -> None:
         """Follow a change of the metadata, after the partitions have followed."""
@@ -195,7 +196,7 @@ class HostedShards:
     def _load(self, shard: HostedShard) -> None:
         self._to_load[shard] = None
         if self._loader is None:
-            self._loader = asyncio.get_running_loop().create_task(self._load_all(), name="coordinator-load")
+            self._loader = self._tasks.run_to_end("coordinator-load", self._load_all)
 
     async def _load_all(self) -> None:
         """Load shards one at a time: a loaded shard serves while the others load."""
@@ -203,5 +204,9 @@ class HostedShards:
             shard = next(iter(self._to_load))
             del self._to_load[shard]
             if shard.state == LOADING:
-                await shard.load()
+                try:
+                    await shard.load()
+                except BaseException:
+                    self._to_load[shard] = None  # after the others
+                    raise
         self._loader = None

@@ -16,6 +16,7 @@ from ottla.transactions.marker_queue import NO_LEADER, MarkerQueue, MarkerReques
 from ottla.transactions.markers import Markers
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.coordinators.marker_writer import MarkerWriter
     from ottla.broker.coordinators.peer_pool import PeerPool
     from ottla.broker.identity import NodeIdentity
@@ -38,6 +39,7 @@ class MarkerSender:
         writer: MarkerWriter,
         peers: PeerPool,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
     ) -> None:
         self._on_written = on_written
         self._identity = identity
@@ -45,6 +47,7 @@ class MarkerSender:
         self._writer = writer
         self._peers = peers
         self._clock = clock
+        self._tasks = tasks
         self._queue = MarkerQueue(self._leader_of)
         self._loop = asyncio.get_running_loop()
         self._soon: asyncio.Handle | None = None
@@ -94,7 +97,7 @@ class MarkerSender:
     def _pump_soon(self) -> None:
         """Send once per iteration of the event loop: transactions that end together share requests."""
         if self._soon is None and not self._stopped:
-            self._soon = self._loop.call_soon(self._pump)
+            self._soon = self._loop.call_soon(self._tasks.guard, "txn-markers", self._pump, self._pump_soon)
 
     def _pump(self) -> None:
         self._soon = None
@@ -115,9 +118,9 @@ class MarkerSender:
 
     def _send(self, request: MarkerRequest) -> None:
         if request.broker_id != self._identity.node_id:
-            call = self._loop.create_task(self._call(request), name="txn-markers")
+            call = self._tasks.run_once("txn-markers", self._call(request))
             self._calls[call] = None
-            call.add_done_callback(self._called)
+            call.add_done_callback(self._calls.__delitem__)
             return
         answer = self._writer.write(request.message)
         if isinstance(answer, asyncio.Future):
@@ -137,11 +140,6 @@ class MarkerSender:
                 self._pump_soon()
         else:
             self._answered(request, answer)
-
-    def _called(self, call: asyncio.Task[None]) -> None:
-        del self._calls[call]
-        if not call.cancelled() and (error := call.exception()) is not None:
-            log.error("markers not written", exc_info=error)
 
     def _answered(self, request: MarkerRequest, answer: Any) -> None:
         if not self._stopped:

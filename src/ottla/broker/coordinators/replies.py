@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from ottla.broker.background import result_of
+
 Result = TypeVar("Result")
 # A reply, or a future of it where records must be committed first.
 Reply: TypeAlias = Result | asyncio.Future[Result]
@@ -37,8 +39,7 @@ def merge_replies(replies: Sequence[Any], merge: Callable[[list[Any]], Result]) 
 def in_background(work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
     """Return a future of the result: unlike a coroutine it does not hold back the connection's next
     requests."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Result] = loop.create_future()
+    result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def finished(task: asyncio.Task[Result]) -> None:
         if result.done():
@@ -51,5 +52,5 @@ def in_background(work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
         else:
             result.set_result(task.result())
 
-    loop.create_task(work).add_done_callback(finished)
+    result_of(work).add_done_callback(finished)
     return result

@@ -19,6 +19,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.versions import ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.coordinators.marker_sender import MarkerSender
     from ottla.broker.coordinators.replies import Refuse, Reply, Result
     from ottla.broker.identity import NodeIdentity
@@ -60,6 +61,7 @@ class TransactionCoordinator:
         partitions: PartitionTable,
         producer_ids: ProducerIds,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
         make_marker_sender: Callable[[Callable[[int, Markers], None]], MarkerSender],
     ) -> None:
         self._broker_config = config
@@ -78,6 +80,7 @@ class TransactionCoordinator:
             metadata=metadata,
             partitions=partitions,
             clock=clock,
+            tasks=tasks,
             make_machine=self._make_machine,
             encode=self._encode_record,
             write_timeout_ms=WRITE_TIMEOUT_MS,

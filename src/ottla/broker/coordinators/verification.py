@@ -25,6 +25,7 @@ from ottla.protocol.messages.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.coordinators.peer_pool import PeerPool
     from ottla.broker.coordinators.replies import Reply
     from ottla.broker.coordinators.transactions import TransactionCoordinator
@@ -56,12 +57,14 @@ class Verification:
         transactions: TransactionCoordinator,
         peers: PeerPool,
         clock: Callable[[], int],
+        tasks: BackgroundTasks,
     ) -> None:
         self._layers = layers
         self._identity = identity
         self._transactions = transactions
         self._peers = peers
         self._clock = clock
+        self._tasks = tasks
         self._backoff_ms_max = config.get_int("add.partitions.to.txn.retry.backoff.ms")
         self._retry_ms_max = config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
         self._waiting: dict[int, list[_Waiting]] = {}
@@ -126,14 +129,13 @@ class Verification:
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        loop = asyncio.get_running_loop()
         for node_id, verifications in waiting.items():
             if self._closed:
                 for transaction, answer in verifications:
                     answer.set_result(_all(transaction, ErrorCode.NETWORK_EXCEPTION))
                 continue
             for part in _requests_of(verifications):
-                call = loop.create_task(self._call(node_id, part), name="txn-verification")
+                call = self._tasks.run_once("txn-verification", self._call(node_id, part))
                 self._calls[call] = None
                 call.add_done_callback(self._calls.__delitem__)
 

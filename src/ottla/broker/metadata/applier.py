@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.controller.features import unsupported_features
 from ottla.quorum.errors import QuorumError
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.metadata.controller_host import ControllerHost
     from ottla.broker.metadata.publisher import MetadataPublisher
     from ottla.broker.metadata_cache import MetadataCache
@@ -33,12 +35,12 @@ class MetadataApplier:
         metadata: MetadataCache,
         publisher: MetadataPublisher,
         controllers: ControllerHost,
-        on_fatal: Callable[[BaseException], None],
+        tasks: BackgroundTasks,
     ) -> None:
         self._metadata = metadata
         self._publisher = publisher
         self._controllers = controllers
-        self._on_fatal = on_fatal
+        self._tasks = tasks
         self.applied_offset = 0  # everything below is applied
         self._committed_offset = 0
         self._is_live = False
@@ -52,12 +54,12 @@ class MetadataApplier:
     def start(self, raft_log: RaftLog) -> None:
         self._snapshot_pending = raft_log.latest_snapshot is not None
         self._work.set()
-        self._task = asyncio.get_running_loop().create_task(self._apply_all(raft_log), name="metadata")
+        self._task = self._tasks.keep_running(
+            "metadata", lambda: self._apply_all(raft_log), fatal=True, explained=(StorageError, QuorumError)
+        )
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await cancel(self._task)
 
     def go_live(self) -> None:
         """From now on the partitions of this node follow the applied metadata."""
@@ -103,22 +105,15 @@ class MetadataApplier:
     # -- applying
 
     async def _apply_all(self, raft_log: RaftLog) -> None:
-        try:
-            while True:
-                await self._work.wait()
-                self._work.clear()
-                while self._snapshot_pending or self.applied_offset < self._committed_offset:
-                    if self._snapshot_pending:
-                        await self._apply_snapshot(raft_log)
-                    else:
-                        await self._apply_some(raft_log)
-                self._controllers.caught_up(self.applied_offset)
-        except (StorageError, QuorumError) as error:
-            log.critical("metadata cannot be applied: %s", error)
-            self._on_fatal(error)
-        except Exception as error:
-            log.critical("metadata cannot be applied", exc_info=True)
-            self._on_fatal(error)
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._snapshot_pending or self.applied_offset < self._committed_offset:
+                if self._snapshot_pending:
+                    await self._apply_snapshot(raft_log)
+                else:
+                    await self._apply_some(raft_log)
+            self._controllers.caught_up(self.applied_offset)
 
     async def _apply_some(self, raft_log: RaftLog) -> None:
         """Apply a bounded number of batches; they are read before the log can change."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.background import result_of
 from ottla.broker.metadata.controller_loop import NotController
 from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
@@ -75,7 +76,7 @@ class ControllerChannel:
                     return await self._controllers.decide(message)
                 endpoint = self._controllers.leader_endpoint
                 if endpoint is not None and self._controllers.leader_id != self._identity.node_id:
-                    call = asyncio.ensure_future(self._call(endpoint, message, client, left_ms))
+                    call = result_of(self._call(endpoint, message, client, left_ms))
                     return await _unless(change, call)
             except (NotController, PeerLost):
                 pass

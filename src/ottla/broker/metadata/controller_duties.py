@@ -21,6 +21,7 @@ from ottla.controller.partitions.unclean_elections import decide_elect_unclean
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.metadata.controller_loop import Decide
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.net.request import ClientConnection
@@ -37,9 +38,16 @@ log = logging.getLogger("ottla.controller")
 class ControllerDuties:
     """The periodic duties of one active controller."""
 
-    def __init__(self, config: BrokerConfig, metadata: MetadataCache, controller: ControllerLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        controller: ControllerLoop,
+        tasks: BackgroundTasks,
+    ) -> None:
         self._metadata = metadata
         self._controller = controller
+        self._background = tasks
         self._grace_ms = config.get_int("broker.disconnect.grace.ms")
         self._session_check_ms = max(10, config.get_int("broker.session.timeout.ms") // CHECKS_PER_SESSION)
         self._balance_ms = 1000 * config.get_int("leader.imbalance.check.interval.seconds")
@@ -51,14 +59,14 @@ class ControllerDuties:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
+        keep_running = self._background.keep_running
         self._tasks = [
-            loop.create_task(self._watch_sessions(), name="sessions"),
-            loop.create_task(self._probe_silent(), name="probe"),
-            loop.create_task(self._elect_unclean(), name="unclean"),
+            keep_running("sessions", self._watch_sessions),
+            self._background.run_to_end("probe", self._probe_silent),
+            keep_running("unclean-elections", self._elect_unclean),
         ]
         if self._balances:
-            self._tasks.append(loop.create_task(self._balance(), name="balance"))
+            self._tasks.append(keep_running("balance-leaders", self._balance))
 
     def stop(self) -> None:
         for task in self._tasks:

@@ -17,6 +17,7 @@ from ottla.controller.features import bootstrap_records
 from ottla.machines.outcome import Outcome
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_duties import ControllerDuties
     from ottla.broker.metadata.controller_loop import Decide
@@ -43,6 +44,7 @@ class ControllerHost:
         randomness: Randomness,
         clock: Callable[[], int],
         decision_of: DecisionOf,
+        tasks: BackgroundTasks,
     ) -> None:
         self._config = config
         self._identity = identity
@@ -50,6 +52,7 @@ class ControllerHost:
         self._randomness = randomness
         self._clock = clock
         self._decision_of = decision_of
+        self._tasks = tasks
         self.leader_id = -1
         self.leader_endpoint: Endpoint | None = None
         self.active: ControllerLoop | None = None  # while it runs on this node
@@ -139,7 +142,7 @@ class ControllerHost:
             self._submit(lambda *_: Outcome(True, records=bootstrap_records()))
         self._submit(lambda context, *_: decide_settle_min_isr(context))
         log.info("controller: active in epoch=%d", self._epoch)
-        self._duties = ControllerDuties(self._config, self._metadata, self.active)
+        self._duties = ControllerDuties(self._config, self._metadata, self.active, self._tasks)
         self._duties.start()
         self._notify()
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
 from ottla.controller.partitions.directories import directory_of
 from ottla.protocol.errors import ErrorCode
@@ -23,6 +24,7 @@ from ottla.storage.errors import StorageError
 from ottla.storage.manager.managed_dir import ManagedDir
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.replicas.partition import Partition
@@ -36,10 +38,13 @@ log = logging.getLogger("ottla.directories")
 
 
 class DirectoryReports:
-    def __init__(self, identity: NodeIdentity, logs: LogManager, controller: ControllerChannel) -> None:
+    def __init__(
+        self, identity: NodeIdentity, logs: LogManager, controller: ControllerChannel, tasks: BackgroundTasks
+    ) -> None:
         self._identity = identity
         self._logs = logs
         self._controller = controller
+        self._tasks = tasks
         self._wanted: dict[tuple[bytes, int], bytes] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -55,12 +60,10 @@ class DirectoryReports:
             return
         self._wanted[key] = directory_id
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._report(), name="directories")
+            self._task = self._tasks.run_to_end("directories", self._report)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await cancel(self._task)
 
     async def _report(self) -> None:
         """Send reports until all are accepted; `hosted` drops entries that the metadata confirm."""

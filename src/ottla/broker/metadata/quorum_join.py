@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
 from ottla.broker.metadata.quorum_setup import controller_addresses
 from ottla.config.listeners import SECURITY_PROTOCOLS
@@ -15,6 +16,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.quorum_node import QuorumNode
@@ -41,6 +43,7 @@ class QuorumJoin:
         controller: ControllerChannel,
         quorum: QuorumNode,
         bound_ports: Callable[[], Mapping[str, int]],
+        tasks: BackgroundTasks,
     ) -> None:
         """`bound_ports`: the port of each controller listener, by listener name."""
         self._config = config
@@ -49,15 +52,14 @@ class QuorumJoin:
         self._controller = controller
         self._quorum = quorum
         self._bound_ports = bound_ports
+        self._tasks = tasks
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="quorum-join")
+        self._task = self._tasks.run_to_end("quorum-join", self._run)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await cancel(self._task)
 
     async def _run(self) -> None:
         await self._register()

@@ -15,6 +15,7 @@ from ottla.broker.metadata.raft_driver import RaftDriver, RaftListener
 from ottla.quorum.raft.machine import FOLLOWER, LEADER
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.metadata.applier import MetadataApplier
     from ottla.broker.metadata.controller_host import ControllerHost
     from ottla.broker.metadata_cache import MetadataCache
@@ -40,7 +41,7 @@ class QuorumNode(RaftListener):
         randomness: Randomness,
         clock: Callable[[], int],
         executor: Executor,
-        on_fatal: Callable[[BaseException], None],
+        tasks: BackgroundTasks,
     ) -> None:
         self._applier = applier
         self._controllers = controllers
@@ -48,7 +49,7 @@ class QuorumNode(RaftListener):
         self._randomness = randomness
         self._clock = clock
         self._executor = executor
-        self._on_fatal = on_fatal
+        self._tasks = tasks
         self._raft: RaftDriver | None = None
 
     @property
@@ -71,7 +72,7 @@ class QuorumNode(RaftListener):
             executor=self._executor,
             clock=self._clock,
             draw=self._randomness.draw,
-            on_fatal=self._on_fatal,
+            tasks=self._tasks,
         )
         raft.start()
         self._raft = raft

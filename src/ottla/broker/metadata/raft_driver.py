@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from typing import Any
 
+from ottla.broker.background import BackgroundTasks
 from ottla.broker.hosting.machine_log import NotLeader
 from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
@@ -31,6 +32,8 @@ log = logging.getLogger("ottla.raft")
 
 IDLE_WAKE_MS = 1000
 FULL_DISK_RETRY_MS = 200
+# Errors whose message says enough, without a traceback.
+EXPLAINED = (StorageError, QuorumError)
 
 
 class RaftListener:
@@ -57,7 +60,7 @@ class RaftDriver:
         executor: Executor,
         clock: Callable[[], int],
         draw: Callable[[int], int],
-        on_fatal: Callable[[BaseException], None],
+        tasks: BackgroundTasks,
     ) -> None:
         self.log = raft_log
         self._config = config
@@ -65,7 +68,7 @@ class RaftDriver:
         self._executor = executor
         self._clock = clock
         self._draw = draw
-        self._on_fatal = on_fatal
+        self._background = tasks
         self._events: deque[events.Event] = deque()
         self._wake = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -87,7 +90,8 @@ class RaftDriver:
         state = RaftState(self.log.quorum_state(alone=alone), voters)
         self.machine = RaftMachine(self._config, self.log, state, self._clock(), self._draw)
         self._post(events.Tick())
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="raft")
+        # A node that continues without its quorum would neither serve nor be replaced.
+        self._task = self._background.keep_running("raft", self._run, fatal=True, explained=EXPLAINED)
         self._flush()
 
     async def stop(self, *, hand_over_ms: int = 0) -> None:
@@ -155,24 +159,16 @@ class RaftDriver:
             self._post(events.RequestAbandoned(token))
 
     async def _run(self) -> None:
-        try:
-            while True:
-                while self._events:
-                    await self._step(self._events.popleft())
-                self._wake.clear()
-                wake_ms = self.machine.next_wake_ms
-                wait_ms = IDLE_WAKE_MS if wake_ms is None else wake_ms - self._clock()
-                if wait_ms > 0 and not self._events:
-                    await self._sleep(wait_ms)
-                if not self._events:
-                    self._events.append(events.Tick())
-        except (StorageError, QuorumError) as error:
-            log.critical("the metadata log failed: %s", error)
-            self._on_fatal(error)
-        except Exception as error:
-            # A node that continues without its quorum would neither serve nor be replaced.
-            log.critical("the metadata quorum failed", exc_info=True)
-            self._on_fatal(error)
+        while True:
+            while self._events:
+                await self._step(self._events.popleft())
+            self._wake.clear()
+            wake_ms = self.machine.next_wake_ms
+            wait_ms = IDLE_WAKE_MS if wake_ms is None else wake_ms - self._clock()
+            if wait_ms > 0 and not self._events:
+                await self._sleep(wait_ms)
+            if not self._events:
+                self._events.append(events.Tick())
 
     async def _sleep(self, wait_ms: int) -> None:
         """Wait for an event, at most that long. (asyncio.wait_for may lose a cancellation.)"""
@@ -226,8 +222,7 @@ class RaftDriver:
             job.exception()  # retrieved, so that it is not logged when there is no waiter after the stop
 
     def _send(self, effect: do.Send) -> None:
-        task = asyncio.get_running_loop().create_task(self._call(effect))
-        self._keep(task)
+        self._keep(self._background.run_once("raft-request", self._call(effect)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks[task] = None
@@ -295,8 +290,7 @@ class RaftDriver:
         """Flush what is appended, one flush at a time."""
         if not self._flushing and self.log.flushed_offset < self.log.end_offset:
             self._flushing = True
-            task = asyncio.get_running_loop().create_task(self._flush_all())
-            self._keep(task)
+            self._keep(self._background.run_once("raft-flush", self._flush_all()))
 
     async def _flush_all(self) -> None:
         try:
@@ -305,9 +299,8 @@ class RaftDriver:
                 await self._in_thread(job.run)
                 self.log.log.finish_flush(job, self._clock())
                 self._post(events.Flushed())
-        except StorageError as error:
-            log.critical("the metadata log cannot be flushed: %s", error)
-            self._on_fatal(error)
+        except Exception as error:
+            self._background.fatal("raft-flush", error, EXPLAINED)
         finally:
             self._flushing = False
 

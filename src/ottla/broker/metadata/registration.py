@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.broker.metadata.controller_channel import ControllerUnreachable
 from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.controller.features import SUPPORTED_FEATURES
@@ -22,6 +23,7 @@ from ottla.storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.controller_host import ControllerHost
@@ -41,6 +43,10 @@ _FINAL = frozenset(
 log = logging.getLogger("ottla.registration")
 
 
+class RegistrationFailed(RuntimeError):
+    """No controller has accepted this broker in time, or one has refused it for good."""
+
+
 class Registration:
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Registration:
         randomness: Randomness,
         clock: Callable[[], int],
         bound_ports: Callable[[], Mapping[str, int]],
+        tasks: BackgroundTasks,
     ) -> None:
         """`bound_ports`: the port of each broker listener, by listener name."""
         self._config = config
@@ -63,6 +70,7 @@ class Registration:
         self._controller = controller
         self._clock = clock
         self._bound_ports = bound_ports
+        self._tasks = tasks
         self._incarnation_id = randomness.uuid()
         self._interval_ms = config.get_int("broker.heartbeat.interval.ms")
         self._session_ms = config.get_int("broker.session.timeout.ms")
@@ -80,7 +88,7 @@ class Registration:
             try:
                 reply = await self._controller.ask(self._request(), timeout_ms=max(1, left_ms))
             except ControllerUnreachable as error:
-                raise RuntimeError(
+                raise RegistrationFailed(
                     f"this broker could not register: {error}; are the voters of controller.quorum.voters "
                     "running? (initial.broker.registration.timeout.ms)"
                 ) from error
@@ -89,7 +97,7 @@ class Registration:
                 self._identity.broker_epoch = reply.broker_epoch
                 return
             if code in _FINAL or left_ms <= 0:
-                raise RuntimeError(f"the controller refused this broker: {code.name}")
+                raise RegistrationFailed(f"the controller refused this broker: {code.name}")
             if code != refused_with:
                 log.info("registration refused for now: %s", code.name)
                 refused_with = code
@@ -104,7 +112,7 @@ class Registration:
             await asyncio.sleep(RETRY_MS / 1000)
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="heartbeats")
+        self._task = self._tasks.keep_running("heartbeats", self._run)
 
     # -- heartbeats
 
@@ -134,16 +142,18 @@ class Registration:
     async def _refused(self, code: ErrorCode) -> None:
         log.error("heartbeat refused: %s", code.name)
         if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-            await self.register()  # it was unregistered while it sent no heartbeats
-            self._due.set()
+            try:
+                await self.register()  # it was unregistered while it sent no heartbeats
+                self._due.set()
+            except RegistrationFailed as error:
+                # Clients may still use this broker: it stays, and the next heartbeat tries again.
+                log.error("not registered, tries again: %s", error)
 
     # -- shutdown
 
     async def leave(self) -> None:
         """Controlled shutdown: hand over leadership before a clean stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await cancel(self._task)
         deadline_ms = self._clock() + LEAVE_TIMEOUT_MS
         while (left_ms := deadline_ms - self._clock()) > 0:
             response = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)

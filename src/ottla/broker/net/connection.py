@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from ottla.broker.background import result_of
 from ottla.broker.net.promise import Promise
 from ottla.broker.net.receive_budget import ReceiveBudget
 from ottla.broker.net.receive_buffer import BadFrame, ReceiveBuffer
@@ -299,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
             if not isinstance(response, asyncio.Future | Promise):
                 assert asyncio.iscoroutine(response), response
                 self._exclusive = True
-                response = self._loop.create_task(response)
+                response = result_of(response)
             self._pending.append(_Pending(request, None, response))
             response.add_done_callback(self._response_ready)
         except DecodeError as error:

@@ -147,6 +147,9 @@ class Listener:
     def _sweep(self) -> None:
         """Close connections that are idle for too long, and release the buffers of the other idle ones."""
         loop = asyncio.get_running_loop()
+        period = min(SWEEP_SECONDS_MAX, max(0.05, self._limits.idle_seconds_max / 4))
+        # First of all: a failure below must not end the sweeps.
+        self._sweeper = loop.call_later(period, self._sweep)
         now = loop.time()
         for connection in list(self.connections):
             idle_seconds = now - connection.last_active
@@ -155,8 +158,6 @@ class Listener:
                 connection.close()
             elif idle_seconds > SHRINK_AFTER_SECONDS:
                 connection.shrink()
-        period = min(SWEEP_SECONDS_MAX, max(0.05, self._limits.idle_seconds_max / 4))
-        self._sweeper = loop.call_later(period, self._sweep)
 
 
 def _set_receive_buffer(fileno: int, buffer_bytes: int) -> None:

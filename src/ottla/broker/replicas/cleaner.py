@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.io_threads import IoThreads
     from ottla.broker.randomness import Randomness
     from ottla.broker.replicas.partition_table import PartitionTable
@@ -44,6 +45,7 @@ class Cleaner:
         randomness: Randomness,
         clock: Callable[[], int],
         io: IoThreads,
+        tasks: BackgroundTasks,
     ) -> None:
         self._config = config
         self._layers = layers
@@ -52,6 +54,7 @@ class Cleaner:
         self._randomness = randomness
         self._clock = clock
         self._io = io
+        self._tasks = tasks
         self._task: asyncio.Task[None] | None = None
         self._job: CleanJob | None = None
         self._pause: asyncio.Future[None] | None = None
@@ -61,7 +64,7 @@ class Cleaner:
 
     def start(self) -> None:
         if self._config.get_bool("log.cleaner.enable"):
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = self._tasks.run_to_end("cleaner", self._run)
 
     async def stop(self) -> None:
         """Wait for the running step: it owns files."""

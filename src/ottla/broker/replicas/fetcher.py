@@ -29,6 +29,7 @@ from ottla.storage.errors import DiskFull, OffsetOutOfRange, StorageError, Unexp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.replicas.fetch_counters import FetchCounters
     from ottla.broker.replicas.flusher import Flusher
@@ -56,12 +57,14 @@ class ReplicaFetcher:
         clock: Callable[[], int],
         quota: ReplicationQuota,
         counters: FetchCounters,
+        tasks: BackgroundTasks,
     ) -> None:
         self.leader_id = leader_id
         self._identity = identity
         self._flusher = flusher
         self._clock = clock
         self._counters = counters
+        self._tasks = tasks
         limits = FetchLimits(
             max_wait_ms=config.get_int("replica.fetch.wait.max.ms"),
             min_bytes=config.get_int("replica.fetch.min.bytes"),
@@ -148,7 +151,10 @@ class ReplicaFetcher:
     def poll_soon(self) -> None:
         """Check soon whether there is something to request."""
         if self._running and self._poll_due is None:
-            self._poll_due = asyncio.get_running_loop().call_soon(self._poll)
+            loop = asyncio.get_running_loop()
+            self._poll_due = loop.call_soon(
+                self._tasks.guard, f"replica-fetch-{self.leader_id}", self._poll, self._reconnect
+            )
 
     # -- requests
 
@@ -163,8 +169,7 @@ class ReplicaFetcher:
                 if now_ms < wake_at_ms:
                     self._wake_at(wake_at_ms, now_ms)
                 else:
-                    loop = asyncio.get_running_loop()
-                    self._connecting = loop.create_task(self._connect(self._address))
+                    self._connecting = self._tasks.run_once("replica-connect", self._connect(self._address))
             return
         self.plan.broker_epoch = self._identity.broker_epoch
         while (request := self.plan.next_request(now_ms)) is not None:
@@ -183,7 +188,13 @@ class ReplicaFetcher:
 
     def _timer_due(self) -> None:
         self._timer = None
-        self._poll()
+        self.poll_soon()
+
+    def _reconnect(self) -> None:
+        """Begin again with a new connection and a new session: a failed poll may have left half a request."""
+        if self._link is not None:
+            self._link.close()
+        self.poll_soon()
 
     async def _connect(self, address: tuple[str, int]) -> None:
         loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.replicas.fetch_counters import FetchCounters
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.replicas.fetcher import ReplicaFetcher
@@ -31,6 +32,7 @@ class ReplicaFetchers:
         flusher: Flusher,
         clock: Callable[[], int],
         quota: ReplicationQuota,
+        tasks: BackgroundTasks,
     ) -> None:
         self.counters = FetchCounters()
         self._config = config
@@ -39,6 +41,7 @@ class ReplicaFetchers:
         self._flusher = flusher
         self._clock = clock
         self._quota = quota
+        self._tasks = tasks
         name: str | None = config.get("inter.broker.listener.name")
         self._listener_name = name.upper() if name else None
         self._by_leader: dict[int, ReplicaFetcher] = {}
@@ -105,6 +108,7 @@ class ReplicaFetchers:
                 self._clock,
                 self._quota,
                 self.counters,
+                self._tasks,
             )
             if self._running:
                 self.locate(leader_id)

@@ -10,7 +10,6 @@ time, so a busy log cannot starve the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
 
 FLUSHES_MAX = 3
 BACKGROUND_FLUSHES_MAX = 1
@@ -20,21 +19,21 @@ class FlushQueue:
     def __init__(self) -> None:
         self.running = 0
         self._background_running = 0
-        self._urgent: dict[Hashable, asyncio.Future[bool]] = {}
-        self._background: dict[Hashable, asyncio.Future[bool]] = {}
+        self._urgent: dict[object, asyncio.Future[bool]] = {}
+        self._background: dict[object, asyncio.Future[bool]] = {}
 
     def __len__(self) -> int:
         """How many flushes wait for their turn."""
         return len(self._urgent) + len(self._background)
 
-    def turn(self, owner: Hashable, *, background: bool) -> asyncio.Future[bool]:
+    def turn(self, owner: object, *, background: bool) -> asyncio.Future[bool]:
         """Wait for a turn; the result is what `end` has to be given. One turn per owner at a time."""
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         (self._background if background else self._urgent)[owner] = waiting
         self._start_next()
         return waiting
 
-    def hurry(self, owner: Hashable) -> None:
+    def hurry(self, owner: object) -> None:
         """Somebody waits for this flush now."""
         waiting = self._background.pop(owner, None)
         if waiting is not None:
@@ -56,7 +55,7 @@ class FlushQueue:
             else:
                 return
 
-    def _start(self, queue: dict[Hashable, asyncio.Future[bool]], *, in_background: bool) -> None:
+    def _start(self, queue: dict[object, asyncio.Future[bool]], *, in_background: bool) -> None:
         waiting = queue.pop(next(iter(queue)))
         if not waiting.done():  # cancelled
             self.running += 1

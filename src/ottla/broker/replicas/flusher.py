@@ -14,6 +14,7 @@ from ottla.broker.replicas.flush_queue import FlushQueue
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from ottla.broker.background import BackgroundTasks
     from ottla.storage.log import PartitionLog
 
     class Flushable(Protocol):
@@ -38,10 +39,13 @@ RETRY_MS = 1000
 class Flusher:
     """Carries out `flush.messages` (acknowledged only when on disk) and `flush.ms` (in the background)."""
 
-    def __init__(self, executor_of: Callable[[str], Executor], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, executor_of: Callable[[str], Executor], clock: Callable[[], int], tasks: BackgroundTasks
+    ) -> None:
         """`executor_of`: the threads for the log directory with this path."""
         self._executor_of = executor_of
         self._clock = clock
+        self._tasks = tasks
         self._queues: dict[str, FlushQueue] = {}  # by the path of the log directory
         self._running: dict[Flushable, asyncio.Task[None]] = {}
         self._again: set[Flushable] = set()
@@ -69,8 +73,7 @@ class Flusher:
             if not background:
                 self._queue_of(partition).hurry(partition)
         else:
-            loop = asyncio.get_running_loop()
-            self._running[partition] = loop.create_task(self._run(partition, background))
+            self._running[partition] = self._tasks.run_once("flush", self._run(partition, background))
 
     def _queue_of(self, partition: Flushable) -> FlushQueue:
         path = partition.log.log_dir.path

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.protocol.errors import ErrorCode
 from ottla.replication.isr_change import IsrChange, alter_partition_request
 from ottla.replication.leader import RETRY_ISR_CHANGE
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, Protocol
 
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.replicas.partition import Partition
     from ottla.protocol.message import Message
@@ -40,10 +42,13 @@ _Proposal = tuple["LeaderState", IsrChange]
 
 
 class IsrChanges:
-    def __init__(self, identity: NodeIdentity, clock: Callable[[], int], ask: AskController) -> None:
+    def __init__(
+        self, identity: NodeIdentity, clock: Callable[[], int], ask: AskController, tasks: BackgroundTasks
+    ) -> None:
         self._identity = identity
         self._clock = clock
         self._ask = ask
+        self._tasks = tasks
         self._waiting: dict[Partition, _Proposal] = {}
         self._retry: dict[Partition, _Proposal] = {}
         self._retry_timer: asyncio.TimerHandle | None = None
@@ -60,10 +65,7 @@ class IsrChanges:
         self._stopped = True
         if self._retry_timer is not None:
             self._retry_timer.cancel()
-        task = self._task
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await cancel(self._task)
 
     def propose(self, partition: Partition) -> None:
         """Send the leader's pending change, if there still is one."""
@@ -77,20 +79,23 @@ class IsrChanges:
 
     def _send_soon(self) -> None:
         if self._waiting and self._task is None and not self._stopped:
-            self._task = asyncio.get_running_loop().create_task(self._send_all(), name="isr-changes")
+            self._task = self._tasks.run_to_end("isr-changes", self._send_all)
 
     async def _send_all(self) -> None:
-        try:
-            while self._waiting and not self._stopped:
-                batch = {}
-                for partition in list(self._waiting)[:PARTITIONS_MAX]:
-                    leader, change = self._waiting.pop(partition)
-                    if partition.leader is leader and leader.pending is change:
-                        batch[partition] = (leader, change)
-                if batch:
+        while self._waiting and not self._stopped:
+            batch = {}
+            for partition in list(self._waiting)[:PARTITIONS_MAX]:
+                leader, change = self._waiting.pop(partition)
+                if partition.leader is leader and leader.pending is change:
+                    batch[partition] = (leader, change)
+            if batch:
+                try:
                     await self._send(batch)
-        finally:
-            self._task = None
+                except BaseException:
+                    # A change that stays pending without a request would block all later ones.
+                    self._waiting = {**batch, **self._waiting}
+                    raise
+        self._task = None
 
     async def _send(self, batch: dict[Partition, _Proposal]) -> None:
         identity = self._identity

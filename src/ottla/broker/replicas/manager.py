@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ottla.broker.background import cancel
 from ottla.broker.replicas.fetchers import ReplicaFetchers
 from ottla.broker.replicas.isr_changes import IsrChanges
 from ottla.broker.replicas.throttles import ReplicationThrottles
@@ -17,6 +18,7 @@ from ottla.replication.follower import FollowerState
 from ottla.replication.leader import LeaderState
 
 if TYPE_CHECKING:
+    from ottla.broker.background import BackgroundTasks
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.replicas.flusher import Flusher
@@ -43,18 +45,20 @@ class ReplicaManager:
         flusher: Flusher,
         clock: Callable[[], int],
         ask_controller: AskController,
+        tasks: BackgroundTasks,
     ) -> None:
         self._config = config
         self._identity = identity
         self._metadata = metadata
         self._partitions = partitions
         self._flusher = flusher
+        self._tasks = tasks
         self._clock = clock
         self._lag_time_max_ms = config.get_int("replica.lag.time.max.ms")
         self._throttles = ReplicationThrottles(identity, layers)
-        self._isr_changes = IsrChanges(identity, clock, ask_controller)
+        self._isr_changes = IsrChanges(identity, clock, ask_controller, tasks)
         self._fetchers = ReplicaFetchers(
-            config, identity, metadata, flusher, clock, self._throttles.follower_quota
+            config, identity, metadata, flusher, clock, self._throttles.follower_quota, tasks
         )
         self._follower_fetches: FollowerFetchService | None = None
         self._leaders: dict[Partition, None] = {}  # those with followers
@@ -67,16 +71,14 @@ class ReplicaManager:
         self._throttles.rates_changed()
         self._isr_changes.start()
         self._fetchers.start()
-        self._ticker = asyncio.get_running_loop().create_task(self._tick(), name="replica-lag")
+        self._ticker = self._tasks.keep_running("replica-lag", self._tick)
 
     async def stop(self) -> None:
         """End fetches in both directions, before the logs are closed."""
         self._fetchers.stop()
         if self._follower_fetches is not None:
             self._follower_fetches.drop_all()
-        if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.wait([self._ticker])
+        await cancel(self._ticker)
         await self._isr_changes.stop()
 
     # -- figures
