@@ -37,7 +37,7 @@ THINK_S = (0.0, 0.03)
 INPUTS_MAX = 6
 IDLE_S = 0.1
 WATCH_LAG_S = 0.05  # a new coordinator may be observed this much later
-TXN_OFFSET_COMMIT_V1 = 4
+TXN_OFFSET_COMMIT_V1, TXN_OFFSET_COMMIT_V2 = 4, 5
 OFFSETS_WITHIN_S = (0.5, 5.0)
 
 
@@ -206,7 +206,7 @@ class TxnWorker(TxnWriter):
             producer_epoch=self.pair[1],
             topics=[TxnOffsetCommitRequestTopic(name=self.group.topic, partitions=[row])],
         )
-        at_most = TXN_OFFSET_COMMIT_V1 if self.version < V2 else None
+        at_most = TXN_OFFSET_COMMIT_V1 if self.version < V2 else TXN_OFFSET_COMMIT_V2
         invoked_ns = self.ledger.now_ns
         while self.world.loop.time() < until_s:
             try:

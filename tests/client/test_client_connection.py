@@ -39,7 +39,7 @@ def test_negotiates_the_newest_common_version(with_stub):
         answer = await connection.request(MetadataRequest(topics=None), MetadataResponse)
         assert answer.cluster_id == "stub"
         assert [(name, version) for name, version, _ in stub.requests] == [
-            ("ApiVersions", 4),
+            ("ApiVersions", 5),
             ("Metadata", 7),
         ]
         await connection.close()
@@ -47,7 +47,7 @@ def test_negotiates_the_newest_common_version(with_stub):
     with_stub(scenario)
 
 
-@pytest.mark.parametrize("highest", [0, 1, 2, 3])
+@pytest.mark.parametrize("highest", [0, 1, 2, 3, 4])
 def test_api_versions_is_retried_in_a_version_both_know(with_stub, highest):
     async def scenario(stub):
         stub.versions[18] = (0, highest)
@@ -73,7 +73,7 @@ def test_a_refused_api_versions_response_may_have_only_its_code(with_stub):
         stub.plans["ApiVersions"].append(refusal)
         blocking = await asyncio.to_thread(SyncConnection, "127.0.0.1", stub.port)
         blocking.close()
-        assert [version for _, version, _ in stub.requests] == [4, 0, 4, 0]
+        assert [version for _, version, _ in stub.requests] == [5, 0, 5, 0]
 
     with_stub(scenario)
 

@@ -9,6 +9,7 @@ import pytest
 from ottla.groups.history import TRIGGERS_MAX, RebalanceHistory, Trigger
 from ottla.machines.outcome import RequestContext
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from tests.support.groups.group_harness import GROUP, Harness, subscription
 
 
@@ -17,6 +18,14 @@ def delete(harness: Harness, *groups: str) -> list[int]:
     harness.take(outcome, "admin#0v2")
     reply: Any = outcome.reply
     return [result.error_code for result in reply.results]
+
+
+def reasons(harness: Harness, *groups: str) -> list[str | None]:
+    """What a client that knows version 3 is told."""
+    outcome = harness.shard.decide_delete_groups(groups, RequestContext(api_version=3), harness.now_ms)
+    assert outcome.reply is not None
+    response = DeleteGroupsResponse.decode(3, outcome.reply.encode(3))
+    return [each.error_message for each in response.results]
 
 
 def test_a_group_is_described_in_every_state() -> None:
@@ -95,6 +104,7 @@ def test_deleting_groups() -> None:
         ErrorCode.NONE,
     ]
     assert harness.fetch(group="simple") == {}
+    assert reasons(harness, "g", "no") == ["Group g has members.", "Group no not found."]
     harness.leave("a")
     assert delete(harness, "g") == [ErrorCode.NONE]
     assert harness.shard.list_groups() == []

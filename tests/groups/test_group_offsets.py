@@ -25,6 +25,7 @@ from ottla.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.protocol.versions import TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE
 from tests.support.groups.group_harness import GROUP, Harness
 
 T0 = ("t", 0)
@@ -43,16 +44,25 @@ def delete(harness: Harness, *partitions: tuple[str, int]) -> Any:
     return harness.ask("admin", "offset_delete", request)
 
 
-def commit_in_transaction(harness: Harness, producer_id: int, offset: int, **changes: Any) -> list[int]:
+def commit_in_transaction(
+    harness: Harness,
+    producer_id: int,
+    offset: int,
+    *,
+    version: int = 3,
+    topic_id: bytes | None = None,
+    **changes: Any,
+) -> list[int]:
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
+    if version >= TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE:
+        topic.topic_id = topic_id or harness.topics.topic_id("t") or b""
     request = TxnOffsetCommitRequest(
-        transactional_id="x",
-        group_id=GROUP,
-        producer_id=producer_id,
-        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
-        **changes,
+        transactional_id="x", group_id=GROUP, producer_id=producer_id, topics=[topic], **changes
     )
-    response = harness.ask("p", "txn_offset_commit", request, 3)
+    response = harness.ask("p", "txn_offset_commit", request, version)
+    if version >= TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE:
+        assert [row.topic_id for row in response.topics] == [topic.topic_id]
     return [each.error_code for topic in response.topics for each in topic.partitions]
 
 
@@ -288,22 +298,40 @@ def test_the_commit_that_was_written_last_counts() -> None:
     assert harness.fetch() == {T0: 10}
 
 
-def test_commit_permissions_in_a_transaction() -> None:
+@pytest.mark.parametrize("version", [3, 5, 6])
+def test_commit_permissions_in_a_transaction(version: int) -> None:
     harness = Harness()
-    assert commit_in_transaction(harness, 7, 1, generation_id=3) == [ErrorCode.ILLEGAL_GENERATION]
+
+    def commit(member: str = "", generation: int = -1) -> list[int]:
+        who = {"member_id": member, "generation_id_or_member_epoch": generation}
+        return commit_in_transaction(harness, 7, 1, version=version, **who)
+
+    missing = ErrorCode.ILLEGAL_GENERATION if version < 6 else ErrorCode.GROUP_ID_NOT_FOUND
+    assert commit(generation=3) == [missing]
     harness.stable("a", "b")
-    assert commit_in_transaction(harness, 7, 1) == [NONE]
-    good = {"generation_id": 1, "member_id": harness.ids["a"]}
-    assert commit_in_transaction(harness, 7, 1, **good) == [NONE]
-    assert commit_in_transaction(harness, 7, 1, **(good | {"generation_id": 2})) == [
-        ErrorCode.ILLEGAL_GENERATION
-    ]
-    assert commit_in_transaction(harness, 7, 1, **(good | {"member_id": "x"})) == [
-        ErrorCode.UNKNOWN_MEMBER_ID
-    ]
+    assert commit() == [NONE]
+    member = harness.ids["a"]
+    assert commit(member, 1) == [NONE]
+    assert commit(member, 2) == [ErrorCode.ILLEGAL_GENERATION]
+    assert commit("x", 1) == [ErrorCode.UNKNOWN_MEMBER_ID]
     harness.join("a")
     harness.join("b")
-    assert commit_in_transaction(harness, 7, 1, **(good | {"generation_id": 2})) == [NONE]
+    assert commit(member, 2) == [NONE]
+
+
+def test_commits_in_a_transaction_by_topic_id() -> None:
+    harness = Harness()
+    old_id = harness.topics.topic_id("t")
+    assert old_id is not None
+    assert commit_in_transaction(harness, 7, 1, version=6) == [NONE]
+    end_transaction(harness, 7, committed=True)
+    assert harness.fetch(T0) == {T0: 1}
+    harness.topics.drop("t")
+    harness.topics.set("t", 4)
+    # An offset of the old topic must not become one of the new topic.
+    codes = commit_in_transaction(harness, 7, 2, version=6, topic_id=old_id)
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert commit_in_transaction(harness, 7, 3, version=6) == [NONE]
 
 
 def test_a_deleted_offset_does_not_come_back_with_a_transaction() -> None:

@@ -137,7 +137,7 @@ def test_bad_response_header() -> None:
 
 
 def test_api_table() -> None:
-    assert len(API_BY_KEY) == 89
+    assert len(API_BY_KEY) == 91
     for key, api in API_BY_KEY.items():
         request, response = api.request_class(), api.response_class()
         assert request.API_KEY == response.API_KEY == key == api.key

@@ -70,9 +70,19 @@ class Admin:
                 self._commit.delete_all(outcome, group_id, now_ms)
                 for key, value in group.tombstones():
                     self.context.write(outcome, key, value, now_ms)
-            results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+            results.append(
+                DeletableGroupResult(
+                    group_id=group_id, error_code=code, error_message=_why_not_deleted(group_id, code)
+                )
+            )
         outcome.reply = DeleteGroupsResponse(results=results)
         return outcome
+
+
+def _why_not_deleted(group_id: str, code: ErrorCode) -> str | None:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"Group {group_id} not found."
+    return f"Group {group_id} has members." if code == ErrorCode.NON_EMPTY_GROUP else None
 
 
 def _described(member: ClassicMember, protocol_name: str | None) -> DescribedGroupMember:

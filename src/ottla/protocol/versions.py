@@ -40,6 +40,7 @@ LIST_GROUPS_STATES_SINCE = 4  # ListGroupsRequest.states_filter
 LIST_GROUPS_TYPES_SINCE = 5  # ListGroupsRequest.types_filter
 API_VERSIONS_CLIENT_SOFTWARE_SINCE = 3  # ApiVersionsRequest.client_software_name
 API_VERSIONS_FEATURE_LEVEL_ZERO_SINCE = 4  # supported features may have a minimum level of 0
+API_VERSIONS_NODE_CHECK_SINCE = 5  # ApiVersionsRequest.cluster_id
 DELETE_TOPICS_TOPIC_IDS_SINCE = 6  # DeleteTopicsRequest.topics
 INIT_PRODUCER_ID_PRODUCER_FENCED_SINCE = 4  # PRODUCER_FENCED may be returned
 INIT_PRODUCER_ID_TWO_PHASE_SINCE = 6  # InitProducerIdRequest.enable2_pc
@@ -51,6 +52,8 @@ TXN_OFFSET_COMMIT_MEMBER_SINCE = 3  # TxnOffsetCommitRequest.member_id
 TXN_OFFSET_COMMIT_TRANSACTION_ABORTABLE_SINCE = 4  # TRANSACTION_ABORTABLE may be returned
 # the first write of a transaction adds the partition to it (KIP-890)
 TXN_OFFSET_COMMIT_ADDS_PARTITIONS_SINCE = 5
+TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE = 6  # TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.topic_id
+TXN_OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE = 6  # GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH may be returned
 DESCRIBE_CONFIGS_DOCUMENTATION_SINCE = 3  # DescribeConfigsRequest.include_documentation
 ELECT_LEADERS_ERROR_CODE_SINCE = 1  # ElectLeadersResponse.error_code
 # AlterPartitionReassignmentsRequest.allow_replication_factor_change

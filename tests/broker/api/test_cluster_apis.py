@@ -195,9 +195,9 @@ def test_the_wrong_kind_of_endpoint_is_refused(listener: str, endpoint_type: int
     assert answer.brokers == []
 
 
-def versions_of(node: Node, listener: str, version: int = 4) -> Any:
-    message = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    handler = ApiVersions(node.metadata, node.quorum_node, two_phase_commit=False)
+def versions_of(node: Node, listener: str, version: int = 4, **expected: Any) -> Any:
+    message = ApiVersionsRequest(client_software_name="a", client_software_version="1", **expected)
+    handler = ApiVersions(node.identity, node.metadata, node.quorum_node, two_phase_commit=False)
     return respond(handler.handle, requested(listener, version), message)
 
 
@@ -205,10 +205,31 @@ def test_each_listener_advertises_its_own_apis() -> None:
     for listener, kind in ((CLIENT, "broker"), (CONTROLLER, "controller")):
         advertised = {each.api_key: each for each in versions_of(Node(), listener).api_keys}
         assert list(advertised) == list(served_versions(kind))
-        handler = ApiVersions(MetadataCache(), Node().quorum_node, two_phase_commit=False)
+        handler = ApiVersions(NodeIdentity(1), MetadataCache(), Node().quorum_node, two_phase_commit=False)
         unsupported = handler.handle(requested(listener, 0), None)
         assert [each.api_key for each in unsupported.api_keys] == list(advertised)
         assert unsupported.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("listener", [CLIENT, CONTROLLER])
+@pytest.mark.parametrize(
+    ("expected", "error"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"cluster_id": "c", "node_id": 1}, ErrorCode.NONE),
+        ({"cluster_id": "other", "node_id": 1}, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ({"cluster_id": "c", "node_id": 2}, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ({"cluster_id": "c"}, ErrorCode.INVALID_REQUEST),
+        ({"node_id": 1}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_clients_may_name_the_node_that_they_expect(
+    listener: str, expected: dict[str, Any], error: int
+) -> None:
+    answer = versions_of(Node(), listener, 5, **expected)
+    assert answer.error_code == error
+    assert bool(answer.api_keys) == (error == ErrorCode.NONE)
+    assert versions_of(Node(), listener, 4, **expected).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("kraft_version", [0, 1])

@@ -30,6 +30,11 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "timedelta_i64": lambda item: item * ONE_MS,
     "datetime_i64": lambda item: EPOCH + item * ONE_MS,
 }
+# Kafka 4.4 renamed these fields; kio has the old names.
+RENAMED = {
+    ("StreamsGroupHeartbeatResponse", "acceptable_recovery_lag"): "acceptable_recovery_lag_legacy",
+    ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",
+}
 ERROR_CODES = sorted(code.value for code in KioErrorCode)
 
 
@@ -62,7 +67,7 @@ def kio_encode(entity: Any, value: Any) -> bytes:
 
 
 def pairs(entity: Any, cls: type[Any], version: int) -> list[tuple[Field, Any]]:
-    """Pair our fields of this version with kio's: same order, same names except for units."""
+    """Pair our fields of this version with kio's: same order, same names except for units and renamed ones."""
     ours = [field for field in fields_of(cls) if field.is_in(version) and field.tag < OWN_TAGS_FROM]
     theirs = dataclasses.fields(entity)
     assert [field.name for field in ours] == [_renamed(cls, field) for field in theirs]
@@ -70,7 +75,7 @@ def pairs(entity: Any, cls: type[Any], version: int) -> list[tuple[Field, Any]]:
 
 
 def _renamed(cls: type[Any], theirs: Any) -> str:
-    name: str = theirs.name
+    name: str = RENAMED.get((cls.__name__, theirs.name), theirs.name)
     if name in cls.__slots__:
         return name
     for candidate in (f"{name}_ms", name.rstrip("_"), name.replace("k_raft", "kraft")):

@@ -20,7 +20,7 @@ from ottla.client.core.group_wire import partitions_by_topic
 from ottla.client.core.negotiation import Negotiated
 from ottla.client.core.retry import Backoff
 from ottla.client.core.steps import CallMany, Pause, Result, Steps
-from ottla.client.core.transaction_offsets import txn_offset_commit
+from ottla.client.core.transaction_offsets import NAMES_UNTIL, txn_offset_commit
 from ottla.client.core.transaction_types import TransactionInfo, info_of
 from ottla.client.errors import (
     BrokerError,
@@ -207,7 +207,7 @@ class TransactionApi:
         """Commit offsets of a group with the transaction; in version 1 the group must be added before."""
 
         def attempt(node_id: int) -> Steps[None]:
-            at_most = None if handle.is_second_version else TXN_OFFSET_COMMIT_ADDS_PARTITIONS_SINCE - 1
+            at_most = NAMES_UNTIL if handle.is_second_version else TXN_OFFSET_COMMIT_ADDS_PARTITIONS_SINCE - 1
             response = yield from self.cluster.ask_node(
                 node_id,
                 lambda peer: txn_offset_commit(

@@ -12,7 +12,10 @@ from ottla.client.core.group_wire import commit_topics
 from ottla.client.core.negotiation import Negotiated
 from ottla.protocol.message import Message
 from ottla.protocol.messages import txn_offset_commit_request
-from ottla.protocol.versions import TXN_OFFSET_COMMIT_MEMBER_SINCE
+from ottla.protocol.versions import TXN_OFFSET_COMMIT_MEMBER_SINCE, TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE
+
+# Topics have names, as in OffsetCommit: a producer need not know the topics that its input came from.
+NAMES_UNTIL = TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE - 1
 
 
 def txn_offset_commit(
@@ -48,7 +51,7 @@ def txn_offset_commit(
         ],
     )
     if peer.version_for(request.API_KEY, at_most) >= TXN_OFFSET_COMMIT_MEMBER_SINCE:
-        request.generation_id = identity.epoch
+        request.generation_id_or_member_epoch = identity.epoch
         request.member_id = identity.member_id
         request.group_instance_id = identity.instance_id
     return request

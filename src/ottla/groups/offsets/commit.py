@@ -30,6 +30,7 @@ from ottla.protocol.messages.offset_delete_response import (
 from ottla.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
@@ -37,7 +38,15 @@ from ottla.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.protocol.uuids import ZERO_UUID
-from ottla.protocol.versions import OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE, OFFSET_COMMIT_TOPIC_IDS_SINCE
+from ottla.protocol.versions import (
+    OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE,
+    OFFSET_COMMIT_TOPIC_IDS_SINCE,
+    TXN_OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE,
+    TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE,
+)
+
+# Producers of older versions know only ILLEGAL_GENERATION.
+NEWER_TXN_CODES = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
 
 
 class Commit:
@@ -60,7 +69,8 @@ class Commit:
         for topic in request.topics:
             answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
             response.topics.append(answer)
-            name, topic_id, topic_code = self._topic(topic, ctx)
+            by_id = ctx.api_version >= OFFSET_COMMIT_TOPIC_IDS_SINCE
+            name, topic_id, topic_code = self._topic(topic, by_id=by_id)
             for partition in topic.partitions:
                 code = topic_code or group_code or self._check_metadata(partition.committed_metadata)
                 if code == ErrorCode.NONE and group is not None:
@@ -92,9 +102,11 @@ class Commit:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
 
-    def _topic(self, topic: OffsetCommitRequestTopic, ctx: RequestContext) -> tuple[str, bytes, ErrorCode]:
+    def _topic(
+        self, topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, *, by_id: bool
+    ) -> tuple[str, bytes, ErrorCode]:
         """Return name and id of the topic, and the error."""
-        if ctx.api_version >= OFFSET_COMMIT_TOPIC_IDS_SINCE:
+        if by_id:
             topic_id = bytes(topic.topic_id)
             name = self.context.topics.topic_name(topic_id)
             if name is None:
@@ -142,16 +154,14 @@ class Commit:
         group_code = self._check_transactional(request, ctx)
         response = TxnOffsetCommitResponse()
         for topic in request.topics:
-            answer = TxnOffsetCommitResponseTopic(name=topic.name)
+            answer = TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
             response.topics.append(answer)
-            topic_id = self.context.topics.topic_id(topic.name)
-            topic_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_id is None else ErrorCode.NONE
+            by_id = ctx.api_version >= TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE
+            name, topic_id, topic_code = self._topic(topic, by_id=by_id)
             for partition in topic.partitions:
                 code = topic_code or group_code or self._check_metadata(partition.committed_metadata)
                 if code == ErrorCode.NONE:
-                    self._write_pending(
-                        outcome, request, topic.name, topic_id or ZERO_UUID, partition, now_ms
-                    )
+                    self._write_pending(outcome, request, name, topic_id, partition, now_ms)
                 answer.partitions.append(
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code
@@ -162,17 +172,16 @@ class Commit:
 
     def _check_transactional(self, request: TxnOffsetCommitRequest, ctx: RequestContext) -> ErrorCode:
         group = self.context.groups.get(request.group_id)
-        if group is None:
-            return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
-        code = group.check_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            ctx.api_version,
-            transactional=True,
-        )
-        # Producers do not handle the error codes of consumer groups.
-        return ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.STALE_MEMBER_EPOCH else code
+        generation = request.generation_id_or_member_epoch
+        if group is not None:
+            code = group.check_offset_commit(
+                request.member_id, request.group_instance_id, generation, ctx.api_version, transactional=True
+            )
+        else:
+            code = ErrorCode.NONE if generation < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        if ctx.api_version < TXN_OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE and code in NEWER_TXN_CODES:
+            return ErrorCode.ILLEGAL_GENERATION
+        return code
 
     def _write_pending(
         self,

@@ -8,8 +8,8 @@ from ottla.protocol.message import Message, Struct, UNSET
 class ApiVersionsResponse(Message):
     API_KEY = 18
     MIN_VERSION = 0
-    MAX_VERSION = 4
-    MAX_STABLE_VERSION = 4
+    MAX_VERSION = 5
+    MAX_STABLE_VERSION = 5
     FLEXIBLE_FROM = 3
     READERS = {}
     WRITERS = {}

@@ -8,8 +8,8 @@ from ottla.protocol.message import Message, UNSET
 class DeleteGroupsRequest(Message):
     API_KEY = 42
     MIN_VERSION = 0
-    MAX_VERSION = 2
-    MAX_STABLE_VERSION = 2
+    MAX_VERSION = 3
+    MAX_STABLE_VERSION = 3
     FLEXIBLE_FROM = 2
     READERS = {}
     WRITERS = {}

@@ -8,8 +8,8 @@ from ottla.protocol.message import Message, Struct, UNSET
 class DeleteGroupsResponse(Message):
     API_KEY = 42
     MIN_VERSION = 0
-    MAX_VERSION = 2
-    MAX_STABLE_VERSION = 2
+    MAX_VERSION = 3
+    MAX_STABLE_VERSION = 3
     FLEXIBLE_FROM = 2
     READERS = {}
     WRITERS = {}
@@ -25,12 +25,14 @@ class DeleteGroupsResponse(Message):
 
 
 class DeletableGroupResult(Struct):
-    __slots__ = ("group_id", "error_code")
+    __slots__ = ("group_id", "error_code", "error_message")
     SCHEMA = """
         group_id string 0+
         error_code int16 0+
+        error_message string 3+ null:3+ default:null ignorable
     """
 
-    def __init__(self, *, group_id: str = "", error_code: int = 0) -> None:
+    def __init__(self, *, group_id: str = "", error_code: int = 0, error_message: str | None = None) -> None:
         self.group_id = group_id
         self.error_code = error_code
+        self.error_message = error_message

@@ -8,8 +8,8 @@ from ottla.protocol.message import Message, Struct, UNSET
 class StreamsGroupDescribeResponse(Message):
     API_KEY = 89
     MIN_VERSION = 0
-    MAX_VERSION = 0
-    MAX_STABLE_VERSION = 0
+    MAX_VERSION = 1
+    MAX_STABLE_VERSION = 1
     FLEXIBLE_FROM = 0
     READERS = {}
     WRITERS = {}
@@ -27,7 +27,8 @@ class StreamsGroupDescribeResponse(Message):
 class DescribedGroup(Struct):
     __slots__ = (
         "error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch",
-        "topology", "members", "authorized_operations",
+        "topology", "members", "authorized_operations", "topology_description", "topology_description_status",
+        "assignor_name",
     )
     SCHEMA = """
         error_code int16 0+
@@ -39,12 +40,17 @@ class DescribedGroup(Struct):
         topology Topology 0+ null:0+ default:null
         members []Member 0+
         authorized_operations int32 0+ default:-2147483648
+        topology_description TopologyDescription 1+ null:1+ default:null
+        topology_description_status int8 1+
+        assignor_name string 1+ null:1+ default:null ignorable
     """
 
     def __init__(self, *,
         error_code: int = 0, error_message: str | None = None, group_id: str = "", group_state: str = "",
         group_epoch: int = 0, assignment_epoch: int = 0, topology: Topology | None = None,
         members: list[Member] = UNSET, authorized_operations: int = -2147483648,
+        topology_description: TopologyDescription | None = None, topology_description_status: int = 0,
+        assignor_name: str | None = None,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -55,6 +61,9 @@ class DescribedGroup(Struct):
         self.topology = topology
         self.members: list[Member] = [] if members is UNSET else members
         self.authorized_operations = authorized_operations
+        self.topology_description = topology_description
+        self.topology_description_status = topology_description_status
+        self.assignor_name = assignor_name
 
 
 class Topology(Struct):
@@ -226,3 +235,67 @@ class TaskIds(Struct):
     def __init__(self, *, subtopology_id: str = "", partitions: list[int] = UNSET) -> None:
         self.subtopology_id = subtopology_id
         self.partitions: list[int] = [] if partitions is UNSET else partitions
+
+
+class TopologyDescription(Struct):
+    __slots__ = ("subtopologies", "global_stores")
+    SCHEMA = """
+        subtopologies []TopologyDescriptionSubtopology 1+
+        global_stores []TopologyDescriptionGlobalStore 1+
+    """
+
+    def __init__(self, *,
+        subtopologies: list[TopologyDescriptionSubtopology] = UNSET,
+        global_stores: list[TopologyDescriptionGlobalStore] = UNSET,
+    ) -> None:
+        self.subtopologies: list[TopologyDescriptionSubtopology] = [] if subtopologies is UNSET else subtopologies
+        self.global_stores: list[TopologyDescriptionGlobalStore] = [] if global_stores is UNSET else global_stores
+
+
+class TopologyDescriptionSubtopology(Struct):
+    __slots__ = ("subtopology_id", "nodes")
+    SCHEMA = """
+        subtopology_id string 1+
+        nodes []TopologyDescriptionNode 1+
+    """
+
+    def __init__(self, *, subtopology_id: str = "", nodes: list[TopologyDescriptionNode] = UNSET) -> None:
+        self.subtopology_id = subtopology_id
+        self.nodes: list[TopologyDescriptionNode] = [] if nodes is UNSET else nodes
+
+
+class TopologyDescriptionNode(Struct):
+    __slots__ = ("name", "node_type", "source_topics", "sink_topic", "stores", "successors")
+    SCHEMA = """
+        name string 1+
+        node_type int8 1+
+        source_topics []string 1+
+        sink_topic string 1+ null:1+ default:null
+        stores []string 1+
+        successors []string 1+
+    """
+
+    def __init__(self, *,
+        name: str = "", node_type: int = 0, source_topics: list[str] = UNSET, sink_topic: str | None = None,
+        stores: list[str] = UNSET, successors: list[str] = UNSET,
+    ) -> None:
+        self.name = name
+        self.node_type = node_type
+        self.source_topics: list[str] = [] if source_topics is UNSET else source_topics
+        self.sink_topic = sink_topic
+        self.stores: list[str] = [] if stores is UNSET else stores
+        self.successors: list[str] = [] if successors is UNSET else successors
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    __slots__ = ("source", "processor")
+    SCHEMA = """
+        source TopologyDescriptionNode 1+
+        processor TopologyDescriptionNode 1+
+    """
+
+    def __init__(self, *,
+        source: TopologyDescriptionNode = UNSET, processor: TopologyDescriptionNode = UNSET,
+    ) -> None:
+        self.source: TopologyDescriptionNode = TopologyDescriptionNode() if source is UNSET else source
+        self.processor: TopologyDescriptionNode = TopologyDescriptionNode() if processor is UNSET else processor

@@ -8,8 +8,8 @@ from ottla.protocol.message import Message, Struct, UNSET
 class StreamsGroupHeartbeatRequest(Message):
     API_KEY = 88
     MIN_VERSION = 0
-    MAX_VERSION = 0
-    MAX_STABLE_VERSION = 0
+    MAX_VERSION = 1
+    MAX_STABLE_VERSION = 1
     FLEXIBLE_FROM = 0
     READERS = {}
     WRITERS = {}

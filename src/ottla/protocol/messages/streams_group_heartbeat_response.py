@@ -8,16 +8,16 @@ from ottla.protocol.message import Message, Struct, UNSET
 class StreamsGroupHeartbeatResponse(Message):
     API_KEY = 88
     MIN_VERSION = 0
-    MAX_VERSION = 0
-    MAX_STABLE_VERSION = 0
+    MAX_VERSION = 1
+    MAX_STABLE_VERSION = 1
     FLEXIBLE_FROM = 0
     READERS = {}
     WRITERS = {}
     __slots__ = (
         "throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch",
-        "heartbeat_interval_ms", "acceptable_recovery_lag", "task_offset_interval_ms", "status",
-        "active_tasks", "standby_tasks", "warmup_tasks", "endpoint_information_epoch",
-        "partitions_by_user_endpoint",
+        "heartbeat_interval_ms", "acceptable_recovery_lag_legacy", "task_offset_interval_ms",
+        "acceptable_recovery_lag", "status", "active_tasks", "standby_tasks", "warmup_tasks",
+        "topology_description_required", "endpoint_information_epoch", "partitions_by_user_endpoint",
     )
     SCHEMA = """
         throttle_time_ms int32 0+
@@ -26,22 +26,25 @@ class StreamsGroupHeartbeatResponse(Message):
         member_id string 0+
         member_epoch int32 0+
         heartbeat_interval_ms int32 0+
-        acceptable_recovery_lag int32 0+
+        acceptable_recovery_lag_legacy int32 0
         task_offset_interval_ms int32 0+
+        acceptable_recovery_lag int64 1+ default:-1 ignorable
         status []Status 0+ null:0+
         active_tasks []TaskIds 0+ null:0+ default:null
         standby_tasks []TaskIds 0+ null:0+ default:null
         warmup_tasks []TaskIds 0+ null:0+ default:null
+        topology_description_required bool 1+
         endpoint_information_epoch int32 0+
         partitions_by_user_endpoint []EndpointToPartitions 0+ null:0+ default:null
     """
 
     def __init__(self, *,
         throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = None, member_id: str = "",
-        member_epoch: int = 0, heartbeat_interval_ms: int = 0, acceptable_recovery_lag: int = 0,
-        task_offset_interval_ms: int = 0, status: list[Status] | None = UNSET,
-        active_tasks: list[TaskIds] | None = None, standby_tasks: list[TaskIds] | None = None,
-        warmup_tasks: list[TaskIds] | None = None, endpoint_information_epoch: int = 0,
+        member_epoch: int = 0, heartbeat_interval_ms: int = 0, acceptable_recovery_lag_legacy: int = 0,
+        task_offset_interval_ms: int = 0, acceptable_recovery_lag: int = -1,
+        status: list[Status] | None = UNSET, active_tasks: list[TaskIds] | None = None,
+        standby_tasks: list[TaskIds] | None = None, warmup_tasks: list[TaskIds] | None = None,
+        topology_description_required: bool = False, endpoint_information_epoch: int = 0,
         partitions_by_user_endpoint: list[EndpointToPartitions] | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
@@ -50,12 +53,14 @@ class StreamsGroupHeartbeatResponse(Message):
         self.member_id = member_id
         self.member_epoch = member_epoch
         self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.acceptable_recovery_lag = acceptable_recovery_lag
+        self.acceptable_recovery_lag_legacy = acceptable_recovery_lag_legacy
         self.task_offset_interval_ms = task_offset_interval_ms
+        self.acceptable_recovery_lag = acceptable_recovery_lag
         self.status: list[Status] | None = [] if status is UNSET else status
         self.active_tasks = active_tasks
         self.standby_tasks = standby_tasks
         self.warmup_tasks = warmup_tasks
+        self.topology_description_required = topology_description_required
         self.endpoint_information_epoch = endpoint_information_epoch
         self.partitions_by_user_endpoint = partitions_by_user_endpoint
 

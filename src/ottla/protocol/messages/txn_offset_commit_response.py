@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.protocol.message import Message, Struct, UNSET
+from ottla.protocol.message import Message, Struct, UNSET, ZERO_UUID
 
 
 class TxnOffsetCommitResponse(Message):
     API_KEY = 28
     MIN_VERSION = 0
-    MAX_VERSION = 5
-    MAX_STABLE_VERSION = 5
+    MAX_VERSION = 6
+    MAX_STABLE_VERSION = 6
     FLEXIBLE_FROM = 3
     READERS = {}
     WRITERS = {}
@@ -27,14 +27,19 @@ class TxnOffsetCommitResponse(Message):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    __slots__ = ("name", "partitions")
+    __slots__ = ("name", "topic_id", "partitions")
     SCHEMA = """
-        name string 0+
+        name string 0-5 ignorable
+        topic_id uuid 6+ ignorable
         partitions []TxnOffsetCommitResponsePartition 0+
     """
 
-    def __init__(self, *, name: str = "", partitions: list[TxnOffsetCommitResponsePartition] = UNSET) -> None:
+    def __init__(self, *,
+        name: str = "", topic_id: bytes = ZERO_UUID,
+        partitions: list[TxnOffsetCommitResponsePartition] = UNSET,
+    ) -> None:
         self.name = name
+        self.topic_id = topic_id
         self.partitions: list[TxnOffsetCommitResponsePartition] = [] if partitions is UNSET else partitions
 
 

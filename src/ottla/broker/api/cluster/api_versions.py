@@ -20,22 +20,28 @@ from ottla.protocol.messages.api_versions_response import (
 from ottla.protocol.versions import (
     API_VERSIONS_CLIENT_SOFTWARE_SINCE,
     API_VERSIONS_FEATURE_LEVEL_ZERO_SINCE,
+    API_VERSIONS_NODE_CHECK_SINCE,
 )
 from ottla.quorum.raft.config import KRAFT_VERSION_MAX
 
 if TYPE_CHECKING:
     from ottla.broker.api.declaration import Handler
     from ottla.broker.api.parts import ApiParts
+    from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata.quorum_node import QuorumNode
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.net.request import Request
 
 KRAFT_VERSION = "kraft.version"
+NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
 class ApiVersions:
-    def __init__(self, metadata: MetadataCache, quorum: QuorumNode, *, two_phase_commit: bool) -> None:
+    def __init__(
+        self, identity: NodeIdentity, metadata: MetadataCache, quorum: QuorumNode, *, two_phase_commit: bool
+    ) -> None:
+        self._identity = identity
         self._metadata = metadata
         self._quorum = quorum
         self._two_phase_commit = two_phase_commit
@@ -51,10 +57,22 @@ class ApiVersions:
         name, version = message.client_software_name, message.client_software_version
         if not _SOFTWARE.match(name) or not _SOFTWARE.match(version):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        code = self._check_node(message) if request.version >= API_VERSIONS_NODE_CHECK_SINCE else None
+        if code:
+            return ApiVersionsResponse(error_code=code)
         request.connection.client_software = f"{name} {version}"
         response = ApiVersionsResponse(api_keys=versions)
         self._add_features(response, request.version)
         return response
+
+    def _check_node(self, message: ApiVersionsRequest) -> ErrorCode:
+        """The client may say which node of which cluster it expects at this address (KIP-1242)."""
+        if (message.cluster_id is None) != (message.node_id == NO_NODE):
+            return ErrorCode.INVALID_REQUEST
+        expected = (message.cluster_id, message.node_id)
+        if message.cluster_id is not None and expected != (self._identity.cluster_id, self._identity.node_id):
+            return ErrorCode.REBOOTSTRAP_REQUIRED
+        return ErrorCode.NONE
 
     def _add_features(self, response: ApiVersionsResponse, version: int) -> None:
         """The features of the metadata, and `kraft.version`, which the quorum keeps itself."""
@@ -89,7 +107,7 @@ def advertised_versions(listener: str, *, two_phase_commit: bool) -> list[ApiVer
 
 def create(parts: ApiParts) -> Handler:
     two_phase_commit = parts.config.get_bool("transaction.two.phase.commit.enable")
-    return ApiVersions(parts.metadata, parts.quorum, two_phase_commit=two_phase_commit).handle
+    return ApiVersions(parts.identity, parts.metadata, parts.quorum, two_phase_commit=two_phase_commit).handle
 
 
 API = ApiDeclaration(ApiKey.API_VERSIONS, create)

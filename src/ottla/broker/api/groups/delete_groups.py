@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def refuse(message: DeleteGroupsRequest, code: int, reason: str) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=group_id, error_code=code) for group_id in message.groups_names
+            DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason or None)
+            for group_id in message.groups_names
         ]
     )
 
@@ -37,7 +38,7 @@ def create(parts: ApiParts) -> Handler:
             if group_id:
                 responses.append(groups.delete_group(group_id, request_context(request), refuse_one))
             else:
-                responses.append(refuse_one(ErrorCode.INVALID_GROUP_ID))
+                responses.append(refuse_one(ErrorCode.INVALID_GROUP_ID, "The group id is empty."))
         return merge_replies(
             responses,
             lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part.results]),
@@ -46,8 +47,9 @@ def create(parts: ApiParts) -> Handler:
     return handle
 
 
-def _refused(group_id: str, code: int) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group_id, error_code=code)])
+def _refused(group_id: str, code: int, reason: str | None = None) -> DeleteGroupsResponse:
+    result = DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason)
+    return DeleteGroupsResponse(results=[result])
 
 
 API = ApiDeclaration(ApiKey.DELETE_GROUPS, create, refuse=refuse)

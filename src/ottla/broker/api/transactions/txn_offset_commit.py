@@ -27,6 +27,7 @@ def refuse(message: TxnOffsetCommitRequest, code: int, reason: str = "") -> TxnO
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code

@@ -1,0 +1,28 @@
+"""UnregisterControllerResponse, written by tools/generate_protocol.py: do not edit."""
+
+from __future__ import annotations
+
+from ottla.protocol.message import Message
+
+
+class UnregisterControllerResponse(Message):
+    API_KEY = 94
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    MAX_STABLE_VERSION = 0
+    FLEXIBLE_FROM = 0
+    READERS = {}
+    WRITERS = {}
+    __slots__ = ("throttle_time_ms", "error_code", "error_message")
+    SCHEMA = """
+        throttle_time_ms int32 0+
+        error_code int16 0+
+        error_message string 0+ null:0+
+    """
+
+    def __init__(self, *,
+        throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = "",
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
