@@ -99,3 +99,49 @@ def test_responses_after_a_step_that_closes_the_connection_are_ignored(
         asyncio.run(scenario())
     assert len(received) == 1
     assert not caplog.records
+
+
+async def call_and_receive(data: bytes) -> PeerLost:
+    """Send two requests to a peer that sends these bytes; return the error of the first."""
+    async with responding_with(data) as port:
+        peer = Peer("127.0.0.1", port, "test")
+        connection = await peer.connect()
+        calls = [connection.call(ApiVersionsRequest(), VERSION, ApiVersionsResponse) for _ in range(2)]
+        errors = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+        assert all(isinstance(error, PeerLost) for error in errors), errors
+        assert connection.closed
+        return cast(PeerLost, errors[0])
+
+
+UNEXPECTED_ID = response_frame(7)
+TRUNCATED_BODY = struct.pack(">iih", 6, 0, 0)
+TRUNCATED_HEADER = struct.pack(">ih", 2, 0)
+
+
+@pytest.mark.parametrize("data", [UNEXPECTED_ID, TRUNCATED_BODY, TRUNCATED_HEADER])
+def test_a_response_that_cannot_be_decoded_fails_its_call_at_once(data: bytes) -> None:
+    error = asyncio.run(call_and_receive(data))
+    assert not error.disconnected, "this side has closed the connection; the peer is alive"
+
+
+@pytest.mark.parametrize("steps_before", [0, 1])
+def test_a_failure_while_a_response_is_processed_closes_the_connection(steps_before: int) -> None:
+    """Otherwise nothing would be read from it again, and its requests would wait forever."""
+
+    async def scenario() -> None:
+        async with responding_with(response_frame(0) + response_frame(1)) as port:
+            lost: asyncio.Future[PeerConnection] = asyncio.get_running_loop().create_future()
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: PeerConnection("test", lost.set_result), "127.0.0.1", port
+            )
+
+            def on_response(response: ApiVersionsResponse) -> Iterator[None]:
+                for _ in range(steps_before):
+                    yield
+                raise RuntimeError("a defect of the receiver")
+
+            for _ in range(2):
+                connection.send(ApiVersionsRequest(), ApiVersionsResponse, on_response, version=VERSION)
+            assert await asyncio.wait_for(lost, 5) is connection
+
+    asyncio.run(scenario())

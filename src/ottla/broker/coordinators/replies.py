@@ -16,20 +16,31 @@ Refuse: TypeAlias = Callable[[int], Result]
 
 
 def merge_replies(replies: Sequence[Any], merge: Callable[[list[Any]], Result]) -> Reply[Result]:
-    """Combine several replies; return a future if one of them is a future."""
+    """Combine several replies; return a future if one of them is a future. It fails with the first of them
+    that fails."""
     futures = [each for each in replies if isinstance(each, asyncio.Future)]
     if not futures:
         return merge(list(replies))
     merged: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     left = len(futures)
 
-    def one_done(_: asyncio.Future[Any]) -> None:
+    def one_done(done: asyncio.Future[Any]) -> None:
         nonlocal left
         left -= 1
-        if left == 0 and not merged.done():
-            merged.set_result(
-                merge([each.result() if isinstance(each, asyncio.Future) else each for each in replies])
-            )
+        error = None if done.cancelled() else done.exception()
+        if merged.done():
+            return  # a part has failed, or the client has disconnected
+        if done.cancelled():
+            merged.cancel()
+        elif error is not None:
+            merged.set_exception(error)
+        elif left == 0:
+            try:
+                merged.set_result(
+                    merge([each.result() if isinstance(each, asyncio.Future) else each for each in replies])
+                )
+            except Exception as failure:
+                merged.set_exception(failure)
 
     for future in futures:
         future.add_done_callback(one_done)

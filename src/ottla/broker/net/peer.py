@@ -105,7 +105,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end()
+        self._end(disconnected=True)
 
     # -- requests
 
@@ -153,7 +153,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         if not self.closed:
-            self._end()
+            self._end(disconnected=False)
             if self._transport is not None:
                 self._transport.abort()
 
@@ -180,23 +180,31 @@ class PeerConnection(asyncio.BufferedProtocol):
         except (BadFrame, DecodeError) as error:
             log.warning("response not understood, connection closed: %s", error)
             self.close()
+        except Exception:
+            # Nothing would be read from the connection again, and its requests would wait forever.
+            log.exception("response not processed, connection closed")
+            self.close()
 
     def _receive(self, frame: memoryview) -> Iterator[None] | None:
         if not self._calls:
             raise DecodeError("a response without a request")
-        call = self._calls.popleft()
+        call = self._calls[0]  # until it is decoded: `close` fails the calls that are left
         # A future's waiter runs after the buffer is read into again: it gets bytes of its own.
         data = frame if call.future is None else bytes(frame)
         correlation_id, pos = read_response_header(call.api_key, call.version, data)
         if correlation_id != call.correlation_id:
             raise DecodeError(f"response {correlation_id} where {call.correlation_id} was expected")
+        if call.future is None:
+            response, _ = call.response_class.read(call.version, data, pos)
+        else:
+            response = call.response_class.decode(call.version, data, pos)
+        self._calls.popleft()
         self.responses += 1
         if call.future is None:
             assert call.on_response is not None
-            response, _ = call.response_class.read(call.version, data, pos)
             return call.on_response(response)
         if not call.future.done():
-            call.future.set_result(call.response_class.decode(call.version, data, pos))
+            call.future.set_result(response)
         return None
 
     def _set_reading(self, wanted: bool) -> None:
@@ -207,7 +215,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _end(self) -> None:
+    def _end(self, *, disconnected: bool) -> None:
         if self.closed:
             return
         self.closed = True
@@ -215,7 +223,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         calls, self._calls = self._calls, deque()
         for call in calls:
             if call.future is not None and not call.future.done():
-                error = PeerLost("the connection ended before the response", disconnected=True)
+                error = PeerLost("the connection ended before the response", disconnected=disconnected)
                 call.future.set_exception(error)
         if self._on_lost is not None:
             self._on_lost(self)
