@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.broker.background import BackgroundTasks, cancel
 from ottla.broker.coordinators.hosted_shard import ENDED, LOADING, HostedShard, Machine, ShardSettings
+from ottla.machines.outcome import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.hashing import java_hash_partition
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinators.replies import Refuse, Reply, Result
     from ottla.broker.coordinators.shard_log import Encode
     from ottla.broker.identity import NodeIdentity
     from ottla.broker.metadata_cache import MetadataCache
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.controller.image.parts import ImageDelta
+    from ottla.machines.outcome import RequestContext
+
+Shard = TypeVar("Shard", bound=Machine)  # the machine, such as GroupShard
 
 START_AFTER_MS = 100
 REBUILD_AFTER_MS = 1000  # after a failure
@@ -29,7 +34,7 @@ KEYS_CACHED_MAX = 100_000
 ALL_SHARDS = -1
 
 
-class HostedShards:
+class HostedShards(Generic[Shard]):
     def __init__(
         self,
         topic: str,
@@ -101,6 +106,42 @@ class HostedShards:
             if any(topic_id == topic.topic_id for topic_id, _ in delta.partitions_created):
                 self._indexes.clear()
             self._update(delta.partitions[topic.topic_id])
+
+    # -- requests
+
+    def submit(
+        self,
+        key: str,
+        decide: Callable[[Shard, int], Outcome],
+        refuse: Refuse[Result],
+        context: RequestContext | None = None,
+        *,
+        writes: bool = True,
+    ) -> Reply[Result]:
+        """Return the reply of a key's shard, or a future of it. `refuse` builds the response that reports an
+        error of the coordinator itself: not available, loading, moved."""
+        shard = self.of_key(key)
+        if isinstance(shard, ErrorCode):
+            return refuse(shard)
+        return shard.submit(decide, refuse, context, writes=writes)
+
+    def read(self, key: str, view: Callable[[Shard, int], Result], refuse: Refuse[Result]) -> Reply[Result]:
+        """Return the result of `view` (shard, time) once all state it has read is committed."""
+        return self.submit(key, lambda shard, now_ms: Outcome(view(shard, now_ms)), refuse, writes=False)
+
+    def read_all(self, view: Callable[[Shard, int], Result]) -> list[Reply[Result | None]] | ErrorCode:
+        """`read` for every shard of this broker, None if it ends first; the error if one is still loading."""
+        replies: list[Reply[Result | None]] = []
+        for shard in self.all():
+            if shard.state == LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if shard.machine is not None:
+                replies.append(
+                    shard.submit(
+                        lambda machine, now_ms: Outcome(view(machine, now_ms)), lambda _: None, writes=False
+                    )
+                )
+        return replies
 
     # -- look-up
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.replies import Reply
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.replicas.partition_table import PartitionTable
+    from ottla.groups.shard import GroupShard
 
 # Later requests on the connection wait for this response: the coordinator retries what takes longer.
 COMMIT_TIMEOUT_MS = 5000
@@ -36,7 +37,7 @@ class MarkerWriter:
     """`group_shards` must know of the markers in their partitions."""
 
     def __init__(
-        self, partitions: PartitionTable, group_shards: HostedShards, clock: Callable[[], int]
+        self, partitions: PartitionTable, group_shards: HostedShards[GroupShard], clock: Callable[[], int]
     ) -> None:
         self._partitions = partitions
         self._group_shards = group_shards

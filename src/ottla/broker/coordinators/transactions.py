@@ -1,7 +1,8 @@
-"""The transaction coordinator: one method per request, which returns the reply or a future of it.
+"""The transaction coordinator: the shards of __transaction_state that this broker leads, and what they need.
 
-`refuse` builds the response that reports an error of the coordinator itself: not available, loading, moved.
-The machine, `ottla.transactions`, is imported when the first transaction needs it.
+Besides hosting the shards it gives them unused producer ids, sends their markers, and lets requests wait
+until the markers of the previous transaction are written. The machine, `ottla.transactions`, is imported
+when the first transaction needs it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.hosted_shard import LOADING, HostedShard, Machine
+from ottla.broker.coordinators.hosted_shard import HostedShard
 from ottla.broker.coordinators.hosted_shards import HostedShards
 from ottla.broker.coordinators.replies import in_background
 from ottla.broker.metadata.topic_creator import TRANSACTION_TOPIC
@@ -29,14 +30,8 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.partition_table import PartitionTable
     from ottla.config.load import BrokerConfig
     from ottla.controller.image.parts import ImageDelta
-    from ottla.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-    from ottla.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
     from ottla.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
     from ottla.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResult
-    from ottla.protocol.messages.end_txn_request import EndTxnRequest
-    from ottla.protocol.messages.end_txn_response import EndTxnResponse
-    from ottla.protocol.messages.init_producer_id_request import InitProducerIdRequest
-    from ottla.protocol.messages.init_producer_id_response import InitProducerIdResponse
     from ottla.transactions.config import TransactionsConfig
     from ottla.transactions.markers import Markers
     from ottla.transactions.shard import TransactionShard
@@ -47,6 +42,10 @@ NO_ID = -1
 
 # Machine, time, an unused producer id or NO_ID.
 Decide = Callable[["TransactionShard", int, int], Outcome]
+
+
+def _has_concurrent_code(reply: Any) -> bool:
+    return bool(reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 class TransactionCoordinator:
@@ -74,7 +73,7 @@ class TransactionCoordinator:
         self._marker_sender: MarkerSender | None = None
         # Requests that wait until the markers of the previous transaction of their id are written.
         self._waiting_for_markers: dict[str, list[asyncio.Future[None]]] = {}
-        self.shards = HostedShards(
+        self.shards: HostedShards[TransactionShard] = HostedShards(
             TRANSACTION_TOPIC,
             identity=identity,
             metadata=metadata,
@@ -101,7 +100,7 @@ class TransactionCoordinator:
 
     # -- machines
 
-    def _make_machine(self, partition: Partition) -> Machine:
+    def _make_machine(self, partition: Partition) -> TransactionShard:
         from ottla.transactions.config import TransactionsConfig
         from ottla.transactions.shard import TransactionShard
 
@@ -144,19 +143,26 @@ class TransactionCoordinator:
 
     # -- requests
 
-    def init_producer_id(
-        self, request: InitProducerIdRequest, context: RequestContext, refuse: Refuse[InitProducerIdResponse]
-    ) -> Reply[InitProducerIdResponse]:
-        """Initialize a transactional producer; others need no coordinator."""
-        assert request.transactional_id is not None
-        return self._submit(
-            request.transactional_id,
-            lambda machine, now_ms, fresh_id: machine.decide_init_producer_id(
-                request, context, now_ms, fresh_id
-            ),
-            refuse,
-            is_concurrent=_has_concurrent_code,
-        )
+    def submit(
+        self,
+        transactional_id: str,
+        decide: Decide,
+        refuse: Refuse[Result],
+        is_concurrent: Callable[[Any], bool] | None = _has_concurrent_code,
+    ) -> Reply[Result]:
+        """Return the reply to a request about one id, a future of it, or a coroutine. `refuse` builds the
+        response that reports an error of the coordinator itself: not available, loading, moved.
+
+        With `is_concurrent`, which recognizes CONCURRENT_TRANSACTIONS, a request that comes too early waits a
+        moment for the markers of the previous transaction: clients would retry after longer pauses.
+        """
+        reply, is_early = self._decide(transactional_id, decide, refuse, is_concurrent, NO_ID)
+        if reply is None:
+            reply = self._with_fresh_id(transactional_id, decide, refuse)
+        elif is_early:
+            reply = in_background(self._after_markers(transactional_id, reply, decide, refuse))
+        result: Reply[Result] = reply
+        return result
 
     def add_partitions(
         self, transaction: AddPartitionsToTxnTransaction, context: RequestContext
@@ -167,11 +173,11 @@ class TransactionCoordinator:
         refused = {} if transaction.verify_only else self._unknown_partitions(transaction)
         # Brokers retry by themselves, and their other requests wait for this response.
         waits = context.api_version < ADD_PARTITIONS_TO_TXN_BATCHES_SINCE
-        return self._submit(
+        return self.submit(
             transaction.transactional_id,
             lambda machine, now_ms, _: machine.decide_add_partitions(transaction, context, now_ms, refused),
             lambda code: result_of(transaction, ErrorCode(code)),
-            is_concurrent=is_concurrent if waits else None,
+            is_concurrent if waits else None,
         )
 
     def _unknown_partitions(
@@ -184,73 +190,6 @@ class TransactionCoordinator:
             for index in topic.partitions
             if topic.name not in topics or index not in topics[topic.name].partitions
         }
-
-    def add_offsets(
-        self,
-        request: AddOffsetsToTxnRequest,
-        context: RequestContext,
-        offsets_partition: tuple[str, int],
-        refuse: Refuse[AddOffsetsToTxnResponse],
-    ) -> Reply[AddOffsetsToTxnResponse]:
-        """Add the partition of a group's offsets to a transaction."""
-        return self._submit(
-            request.transactional_id,
-            lambda machine, now_ms, _: machine.decide_add_offsets(
-                request, context, now_ms, offsets_partition
-            ),
-            refuse,
-            is_concurrent=_has_concurrent_code,
-        )
-
-    def end_txn(
-        self, request: EndTxnRequest, context: RequestContext, refuse: Refuse[EndTxnResponse]
-    ) -> Reply[EndTxnResponse]:
-        return self._submit(
-            request.transactional_id,
-            lambda machine, now_ms, fresh_id: machine.decide_end_txn(request, context, now_ms, fresh_id),
-            refuse,
-            is_concurrent=_has_concurrent_code,
-        )
-
-    def read(
-        self, transactional_id: str, view: Callable[[TransactionShard], Any], refuse: Refuse[Any]
-    ) -> Any:
-        """Return the result of `view` for an id's shard, once all state it has read is committed."""
-        shard = self.shards.of_key(transactional_id)
-        if isinstance(shard, ErrorCode):
-            return refuse(shard)
-        return _read(shard, lambda machine, _: view(machine), refuse)
-
-    def read_all(self, view: Callable[[TransactionShard, int], Any]) -> list[Any] | ErrorCode:
-        """`read` for every shard of this broker; the error if one is still loading."""
-        replies: list[Any] = []
-        for shard in self.shards.all():
-            if shard.state == LOADING:
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            if shard.machine is not None:
-                replies.append(_read(shard, view, lambda code: None))
-        return replies
-
-    def _submit(
-        self,
-        transactional_id: str,
-        decide: Decide,
-        refuse: Refuse[Result],
-        *,
-        is_concurrent: Callable[[Any], bool] | None = None,
-    ) -> Reply[Result]:
-        """Return the reply to a request about one id, a future of it, or a coroutine.
-
-        With `is_concurrent`, which recognizes CONCURRENT_TRANSACTIONS, a request that comes too early waits a
-        moment for the markers of the previous transaction: clients would retry after longer pauses.
-        """
-        reply, is_early = self._decide(transactional_id, decide, refuse, is_concurrent, NO_ID)
-        if reply is None:
-            reply = self._with_fresh_id(transactional_id, decide, refuse)
-        elif is_early:
-            reply = in_background(self._after_markers(transactional_id, reply, decide, refuse))
-        result: Reply[Result] = reply
-        return result
 
     def _decide(
         self,
@@ -314,13 +253,5 @@ class TransactionCoordinator:
                 if not waiting:
                     del self._waiting_for_markers[transactional_id]
         else:
-            reply = self._submit(transactional_id, decide, refuse)
+            reply = self.submit(transactional_id, decide, refuse, None)
         return await reply if isinstance(reply, asyncio.Future) or asyncio.iscoroutine(reply) else reply
-
-
-def _has_concurrent_code(reply: Any) -> bool:
-    return bool(reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS)
-
-
-def _read(shard: HostedShard, view: Callable[[TransactionShard, int], Any], refuse: Refuse[Any]) -> Any:
-    return shard.submit(lambda machine, now_ms: Outcome(view(machine, now_ms)), refuse, writes=False)

@@ -32,7 +32,7 @@ def create(parts: ApiParts) -> Handler:
         if not groups.has_consumer_protocol:
             return refuse(message, ErrorCode.UNSUPPORTED_VERSION)
         return describe_groups(
-            groups,
+            groups.shards,
             message,
             message.group_ids,
             lambda shard, group_id: shard.describe_consumer_group(group_id),

@@ -27,8 +27,13 @@ def create(parts: ApiParts) -> Handler:
             return refuse_whole(message, ErrorCode.UNSUPPORTED_VERSION, DISABLED)
         if not message.group_id:
             return refuse_whole(message, ErrorCode.INVALID_REQUEST, "the group id is empty")
-        return groups.consumer_group_heartbeat(
-            message, request_context(request), lambda code: refuse_whole(message, code)
+        context = request_context(request)
+        return groups.shards.submit(
+            message.group_id,
+            lambda shard, now_ms: shard.decide_consumer_group_heartbeat(message, context, now_ms),
+            lambda code: refuse_whole(message, code),
+            context,
+            writes=False,
         )
 
     return handle

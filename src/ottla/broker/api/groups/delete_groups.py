@@ -29,16 +29,22 @@ def refuse(message: DeleteGroupsRequest, code: int, reason: str) -> DeleteGroups
 
 
 def create(parts: ApiParts) -> Handler:
-    groups = parts.groups
+    shards = parts.groups.shards
 
     def handle(request: Request, message: DeleteGroupsRequest) -> Any:
-        responses: list[Any] = []
-        for group_id in dict.fromkeys(message.groups_names):
+        context = request_context(request)
+
+        def delete(group_id: str) -> Any:
             refuse_one = partial(_refused, group_id)
-            if group_id:
-                responses.append(groups.delete_group(group_id, request_context(request), refuse_one))
-            else:
-                responses.append(refuse_one(ErrorCode.INVALID_GROUP_ID, "The group id is empty."))
+            if not group_id:
+                return refuse_one(ErrorCode.INVALID_GROUP_ID, "The group id is empty.")
+            return shards.submit(
+                group_id,
+                lambda shard, now_ms: shard.decide_delete_groups([group_id], context, now_ms),
+                refuse_one,
+            )
+
+        responses = [delete(group_id) for group_id in dict.fromkeys(message.groups_names)]
         return merge_replies(
             responses,
             lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part.results]),

@@ -27,7 +27,7 @@ def create(parts: ApiParts) -> Handler:
 
     def handle(request: Request, message: DescribeGroupsRequest) -> Any:
         return describe_groups(
-            groups,
+            groups.shards,
             message,
             message.groups,
             lambda shard, group_id: shard.describe_group(group_id, request.version),

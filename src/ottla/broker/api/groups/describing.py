@@ -13,13 +13,13 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators.groups import GroupCoordinator
+    from ottla.broker.coordinators.hosted_shards import HostedShards
     from ottla.groups.history import Rebalance
     from ottla.groups.shard import GroupShard
 
 
 def describe_groups(
-    coordinator: GroupCoordinator,
+    shards: HostedShards[GroupShard],
     message: Any,
     group_ids: Iterable[str],
     view: Callable[[GroupShard, str], Any],
@@ -28,7 +28,7 @@ def describe_groups(
 ) -> Any:
     """The response or its future. `view` describes one group; `wire` is the module of the response."""
 
-    def describe(group_id: str, shard: GroupShard) -> Any:
+    def describe(group_id: str, shard: GroupShard, now_ms: int) -> Any:
         described = view(shard, group_id)
         if message.include_rebalances:
             described.rebalances = [_rebalance(wire, each) for each in shard.rebalances(group_id)]
@@ -45,7 +45,7 @@ def describe_groups(
         return respond(groups)
 
     replies = [
-        coordinator.read(group_id, partial(describe, group_id), partial(refuse, group_id))
+        shards.read(group_id, partial(describe, group_id), partial(refuse, group_id))
         for group_id in dict.fromkeys(group_ids)
     ]
     return merge_replies(replies, merge)

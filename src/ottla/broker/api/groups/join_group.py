@@ -5,34 +5,15 @@ The response may take minutes: later requests of the connection are handled, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.api.request_context import request_context
+from ottla.broker.api.groups.group_api import group_api
+from ottla.groups.shard import GroupShard
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group_request import JoinGroupRequest
 from ottla.protocol.messages.join_group_response import JoinGroupResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.api.declaration import Handler
-    from ottla.broker.api.parts import ApiParts
-    from ottla.broker.net.request import Request
-    from ottla.protocol.messages.join_group_request import JoinGroupRequest
 
 
 def refuse(message: JoinGroupRequest, code: int, reason: str) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=message.member_id)
 
 
-def create(parts: ApiParts) -> Handler:
-    groups = parts.groups
-
-    def handle(request: Request, message: JoinGroupRequest) -> Any:
-        if not message.group_id:
-            return refuse(message, ErrorCode.INVALID_GROUP_ID, "")
-        return groups.join_group(message, request_context(request), lambda code: refuse(message, code, ""))
-
-    return handle
-
-
-API = ApiDeclaration(ApiKey.JOIN_GROUP, create, refuse=refuse)
+API = group_api(ApiKey.JOIN_GROUP, GroupShard.decide_join_group, refuse=refuse)

@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from ottla.broker.api.declaration import ApiDeclaration
-from ottla.broker.api.refusal import refuse_whole
-from ottla.broker.api.request_context import request_context
+from ottla.broker.api.groups.group_api import group_api
+from ottla.groups.shard import GroupShard
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from ottla.broker.api.declaration import Handler
-    from ottla.broker.api.parts import ApiParts
-    from ottla.broker.net.request import Request
-    from ottla.protocol.messages.leave_group_request import LeaveGroupRequest
-
-
-def create(parts: ApiParts) -> Handler:
-    groups = parts.groups
-
-    def handle(request: Request, message: LeaveGroupRequest) -> Any:
-        if not message.group_id:
-            return refuse_whole(message, ErrorCode.INVALID_GROUP_ID, "")
-        return groups.leave_group(message, request_context(request), lambda code: refuse_whole(message, code))
-
-    return handle
-
-
-API = ApiDeclaration(ApiKey.LEAVE_GROUP, create, refuse=refuse_whole)
+API = group_api(ApiKey.LEAVE_GROUP, GroupShard.decide_leave_group)

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def create(parts: ApiParts) -> Handler:
-    groups = parts.groups
+    shards = parts.groups.shards
 
     def handle(request: Request, message: ListGroupsRequest) -> Any:
-        lists = groups.read_all(lambda shard: shard.list_groups(message.states_filter, message.types_filter))
+        lists = shards.read_all(
+            lambda shard, _: shard.list_groups(message.states_filter, message.types_filter)
+        )
         if isinstance(lists, ErrorCode):
             return ListGroupsResponse(error_code=lists)
         return merge_replies(lists, _merged)

@@ -40,10 +40,16 @@ def refuse(message: OffsetCommitRequest, code: int, reason: str) -> OffsetCommit
 
 
 def create(parts: ApiParts) -> Handler:
-    groups = parts.groups
+    shards = parts.groups.shards
 
     def handle(request: Request, message: OffsetCommitRequest) -> Any:
-        return groups.offset_commit(message, request_context(request), lambda code: refuse(message, code, ""))
+        context = request_context(request)
+        return shards.submit(
+            message.group_id,
+            lambda shard, now_ms: shard.decide_offset_commit(message, context, now_ms),
+            lambda code: refuse(message, code, ""),
+            context,
+        )
 
     return handle
 

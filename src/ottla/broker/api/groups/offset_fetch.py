@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def create(parts: ApiParts) -> Handler:
-    coordinator = parts.groups
+    shards = parts.groups.shards
 
     def handle(request: Request, message: OffsetFetchRequest) -> Any:
         version, require_stable = request.version, message.require_stable
@@ -29,11 +29,11 @@ def create(parts: ApiParts) -> Handler:
         def refuse(group: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
             return refused_fetch(group, ErrorCode(code), version)
 
-        def fetch(group: OffsetFetchRequestGroup, shard: GroupShard) -> OffsetFetchResponseGroup:
+        def fetch(group: OffsetFetchRequestGroup, shard: GroupShard, now_ms: int) -> OffsetFetchResponseGroup:
             return shard.fetch_offsets(group, require_stable, version)
 
         results = [
-            coordinator.read(group.group_id, partial(fetch, group), partial(refuse, group))
+            shards.read(group.group_id, partial(fetch, group), partial(refuse, group))
             for group in groups_of(message, version)
         ]
         return merge_replies(results, lambda groups: response_of(groups, version))

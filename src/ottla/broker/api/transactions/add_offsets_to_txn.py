@@ -45,10 +45,10 @@ class AddOffsetsToTxn:
         return await response if isinstance(response, asyncio.Future) else response
 
     def _add(self, request: Request, message: AddOffsetsToTxnRequest, index: int) -> Any:
-        return self._transactions.add_offsets(
-            message,
-            request_context(request),
-            (GROUP_TOPIC, index),
+        context = request_context(request)
+        return self._transactions.submit(
+            message.transactional_id,
+            lambda shard, now_ms, _: shard.decide_add_offsets(message, context, now_ms, (GROUP_TOPIC, index)),
             lambda code: refuse_whole(message, code),
         )
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def create(parts: ApiParts) -> Handler:
-    transactions = parts.transactions
+    shards = parts.transactions.shards
 
     def handle(request: Request, message: DescribeTransactionsRequest) -> Any:
         states = [
-            transactions.read(each, partial(_describe, each), partial(_refused, each))
+            shards.read(each, partial(_describe, each), partial(_refused, each))
             for each in dict.fromkeys(message.transactional_ids)
         ]
         return merge_replies(states, lambda found: DescribeTransactionsResponse(transaction_states=found))
@@ -34,7 +34,7 @@ def create(parts: ApiParts) -> Handler:
     return handle
 
 
-def _describe(transactional_id: str, shard: TransactionShard) -> TransactionState:
+def _describe(transactional_id: str, shard: TransactionShard, now_ms: int) -> TransactionState:
     return shard.describe_transaction(transactional_id)
 
 

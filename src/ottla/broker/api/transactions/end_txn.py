@@ -20,8 +20,11 @@ def create(parts: ApiParts) -> Handler:
     transactions = parts.transactions
 
     def handle(request: Request, message: EndTxnRequest) -> Any:
-        return transactions.end_txn(
-            message, request_context(request), lambda code: refuse_whole(message, code)
+        context = request_context(request)
+        return transactions.submit(
+            message.transactional_id,
+            lambda shard, now_ms, fresh_id: shard.decide_end_txn(message, context, now_ms, fresh_id),
+            lambda code: refuse_whole(message, code),
         )
 
     return handle

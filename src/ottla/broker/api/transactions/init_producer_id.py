@@ -28,7 +28,14 @@ class InitProducerId:
         if message.transactional_id is not None:
             if not message.transactional_id:
                 return _refused(ErrorCode.INVALID_REQUEST)
-            return self._transactions.init_producer_id(message, request_context(request), _refused)
+            context = request_context(request)
+            return self._transactions.submit(
+                message.transactional_id,
+                lambda shard, now_ms, fresh_id: shard.decide_init_producer_id(
+                    message, context, now_ms, fresh_id
+                ),
+                _refused,
+            )
         producer_id = self._producer_ids.next()
         if producer_id is None:
             return self._allocate_then_respond()

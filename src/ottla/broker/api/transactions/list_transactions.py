@@ -24,7 +24,7 @@ _SYNTAX = frozenset(r".*+?()[]{}|\^$")
 
 
 def create(parts: ApiParts) -> Handler:
-    transactions = parts.transactions
+    shards = parts.transactions.shards
 
     def handle(request: Request, message: ListTransactionsRequest) -> Any:
         from ottla.groups.consumer.pattern_syntax import PatternError
@@ -54,7 +54,7 @@ def create(parts: ApiParts) -> Handler:
                 ],
             )
 
-        lists = transactions.read_all(view)
+        lists = shards.read_all(view)
         if isinstance(lists, ErrorCode):
             return ListTransactionsResponse(error_code=lists)
         return merge_replies(lists, merge)
