@@ -8,12 +8,11 @@ from typing import NamedTuple, TypeVar, cast
 
 from ottla.client.core.frame_receiver import FrameReceiver
 from ottla.client.core.negotiation import (
-    API_VERSIONS_KEY,
     CORRELATION_ID_MAX,
+    NEWEST_API_VERSIONS,
     RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
-    version_to_retry,
     versions_request,
 )
 from ottla.client.errors import (
@@ -120,15 +119,10 @@ class Connection(Negotiated, asyncio.BufferedProtocol):
             await self._gone.wait()
 
     async def _negotiate(self, timeout_ms: float) -> None:
-        version = API_BY_KEY[API_VERSIONS_KEY].max_version
-        answer = await self._ask_versions(version, timeout_ms)
-        supported = version_to_retry(answer, version)
-        if supported is not None:
-            answer = await self._ask_versions(supported, timeout_ms)
-        self.take_versions(answer)
-
-    async def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
-        return cast(ApiVersionsResponse, await self._exchange(versions_request(), version, timeout_ms))
+        version: int | None = NEWEST_API_VERSIONS
+        while version is not None:
+            answer = await self._exchange(versions_request(), version, timeout_ms)
+            version = self.take_versions(cast(ApiVersionsResponse, answer), version)
 
     async def _exchange(self, message: Message, version: int, timeout_ms: float) -> Message:
         correlation_id = self._write(message, version)

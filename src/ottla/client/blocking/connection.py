@@ -16,12 +16,11 @@ from typing import NamedTuple, TypeVar, cast
 
 from ottla.client.clock import deadline_in
 from ottla.client.core.negotiation import (
-    API_VERSIONS_KEY,
     CORRELATION_ID_MAX,
+    NEWEST_API_VERSIONS,
     RESPONSE_BYTES_MAX,
     Negotiated,
     decode_answer,
-    version_to_retry,
     versions_request,
 )
 from ottla.client.core.retry import Deadline
@@ -158,20 +157,15 @@ class SyncConnection(Negotiated):
         self._fail(ConnectionFailedError(f"{self.address}: the connection was closed"))
 
     def _negotiate(self, timeout_ms: float) -> None:
-        version = API_BY_KEY[API_VERSIONS_KEY].max_version
-        answer = self._ask_versions(version, timeout_ms)
-        supported = version_to_retry(answer, version)
-        if supported is not None:
-            answer = self._ask_versions(supported, timeout_ms)
+        version: int | None = NEWEST_API_VERSIONS
         try:
-            self.take_versions(answer)
+            while version is not None:
+                self._write(versions_request(), version, timeout_ms)
+                answer = self._read(self._awaited[0], None)
+                version = self.take_versions(cast(ApiVersionsResponse, answer), version)
         except ClientError as error:
             self._fail(error)
             raise
-
-    def _ask_versions(self, version: int, timeout_ms: float) -> ApiVersionsResponse:
-        self._write(versions_request(), version, timeout_ms)
-        return cast(ApiVersionsResponse, self._read(self._awaited[0], None))
 
     def _write(self, message: Message, version: int, timeout_ms: float, *, unanswered: bool = False) -> None:
         if self._closed_by is not None:

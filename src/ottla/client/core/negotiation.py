@@ -16,6 +16,7 @@ API_VERSIONS_KEY = ApiVersionsRequest.API_KEY
 CORRELATION_ID_BYTES = 4
 CORRELATION_ID_MAX = 2**31 - 1
 RESPONSE_BYTES_MAX = 512 * 1024 * 1024
+NEWEST_API_VERSIONS = API_BY_KEY[API_VERSIONS_KEY].max_version
 
 
 class Negotiated:
@@ -51,23 +52,22 @@ class Negotiated:
             )
         return version
 
-    def take_versions(self, answer: ApiVersionsResponse) -> None:
-        """Take over ApiVersions. Raises BrokerError."""
+    def take_versions(self, answer: ApiVersionsResponse, sent_version: int) -> int | None:
+        """Take over the response to ApiVersions; return the version to retry it in, None if that is not
+        needed. Raises BrokerError."""
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = [row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS_KEY]
+            version = max([0, *offered])
+            if version < sent_version:
+                return version
         raise_for(answer.error_code, detail=f"{self.address} refused ApiVersions")
         self.broker_versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+        return None
 
 
 def versions_request() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__)
-
-
-def version_to_retry(answer: ApiVersionsResponse, sent: int) -> int | None:
-    """The version of ApiVersions that the broker supports; None if the response is final."""
-    if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
-        return None
-    offered = [row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS_KEY]
-    return min(sent, offered[0]) if offered else 0
 
 
 def decode_answer(api: Api, version: int, frame: Buffer) -> Message:
