@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from ottla.cli.broker.serve import UsageError
+from ottla.cli.broker.arguments import UsageError
 from ottla.cli.cluster.commands import build_parser, check_ports, checked_settings, main, write_properties
 from ottla.cli.cluster.directory import ClusterDir, ClusterDirError
 from ottla.cli.cluster.events import Events, how_it_ended

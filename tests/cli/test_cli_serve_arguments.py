@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
-from ottla.cli.broker.serve import UsageError, build_parser, overrides_of, parse_settings, split_address
+from ottla.cli.broker.arguments import UsageError, parse_settings
+from ottla.cli.broker.serve import build_parser, overrides_of, split_address
 from ottla.cli.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cli.broker.arguments import UsageError, add_broker_options, parse_settings
+
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
@@ -24,7 +26,6 @@ EXIT_USAGE = 2
 
 DEFAULT_DATA = "ottla-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
-LOG_LEVELS = ("debug", "info", "warning", "error")
 ORPHAN_STOP_S = 30.0
 
 EPILOG = """\
@@ -64,41 +65,16 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"address to listen on, port 0 for any (default: listeners of --config, else {DEFAULT_LISTEN})",
     )
     parser.add_argument("--config", metavar="FILE", help="a Kafka properties file")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        dest="settings",
-        action="append",
-        default=[],
-        help="set a Kafka property; may be repeated, takes precedence over --config",
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=LOG_LEVELS,
-        type=str.lower,
-        default="info",
-        help="log level: %(choices)s (default: info)",
-        metavar="LEVEL",
+    add_broker_options(
+        parser,
+        settings_help="set a Kafka property; may be repeated, takes precedence over --config",
+        log_level_help="log level",
     )
     # For supervisors and tests: the broker stops when its parent dies.
     parser.add_argument("--stop-on-stdin-eof", action="store_true", help=argparse.SUPPRESS)
     # For tests: distinguishes the nodes of a cluster by the source address of their connections.
     parser.add_argument("--connect-from", metavar="ADDRESS", help=argparse.SUPPRESS)
     return parser
-
-
-class UsageError(ValueError):
-    """Invalid arguments: exit code 2."""
-
-
-def parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    parsed = {}
-    for setting in settings:
-        key, separator, value = setting.partition("=")
-        if not separator or not key.strip():
-            raise UsageError(f"--set {setting!r}: expected KEY=VALUE, e.g. --set num.partitions=3")
-        parsed[key.strip()] = value.strip()
-    return parsed
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from ottla.cli.broker.serve import LOG_LEVELS, UsageError, parse_settings
+from ottla.cli.broker.arguments import UsageError, add_broker_options, parse_settings
 from ottla.cli.cluster.directory import ClusterDir
 from ottla.cli.cluster.events import Events
 from ottla.cli.cluster.supervisor import EXIT_FAILED, EXIT_USAGE, Supervisor, serve_command
@@ -93,21 +93,10 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"port of broker 0 (default: {DEFAULT_BASE_PORT})",
     )
     parser.add_argument("--no-restart", action="store_true", help="do not restart brokers that die")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        dest="settings",
-        action="append",
-        default=[],
-        help="set a Kafka property of every broker; may be repeated",
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=LOG_LEVELS,
-        type=str.lower,
-        default="info",
-        help="log level of the brokers: %(choices)s (default: info)",
-        metavar="LEVEL",
+    add_broker_options(
+        parser,
+        settings_help="set a Kafka property of every broker; may be repeated",
+        log_level_help="log level of the brokers",
     )
     parser.add_argument("--json", action="store_true", help="print events as JSON, one object per line")
     return parser
