@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.storage.checkpoints import PARTITION_METADATA
+from ottla.storage.errors import StorageError
 from ottla.storage.files import Files, SyncHandle
 from ottla.storage.log.flush_job import FlushJob
 from ottla.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS_FILE
@@ -81,13 +82,19 @@ class Durability:
     def truncating(self, offset: int) -> None:
         """Lower the recovery point before a truncation.
 
-        The checkpoint must not declare durable what will be rewritten after the truncation point.
+        The checkpoint must not declare durable what will be rewritten after the truncation point. If it
+        cannot be written, the recovery point stays as it was: a retry has to write the checkpoint again.
         """
         self._generation += 1
-        if offset < self.recovery_point:
+        before = self.recovery_point
+        if offset < before:
             self.recovery_point = offset
             if self._log_dir.on_recovery_point_lowered is not None:
-                self._log_dir.on_recovery_point_lowered(self._log_dir)
+                try:
+                    self._log_dir.on_recovery_point_lowered(self._log_dir)
+                except StorageError:
+                    self.recovery_point = before
+                    raise
 
     def truncated(self, log_end_offset: int) -> None:
         self.recovery_point = min(self.recovery_point, log_end_offset)

@@ -116,6 +116,10 @@ class Segment:
             self._txn_index = TxnIndex(self._files, self.path(TXN_INDEX_SUFFIX), self.base_offset)
         return self._txn_index
 
+    def load_indexes(self) -> None:
+        if self._offset_index is None or self._time_index is None:
+            self._load_indexes()
+
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         offsets = OffsetIndex(self._files, self.path(INDEX_SUFFIX), self.base_offset)
         times = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
@@ -148,8 +152,7 @@ class Segment:
             self.index_batch(position, header, interval_bytes)
         if self._max_timestamp >= 0:
             times.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        offsets.write_out()
-        times.write_out()
+        self._write_indexes_if_room()
         return offsets, times
 
     def reset_indexes(self, in_memory: bool = False) -> None:
@@ -265,7 +268,7 @@ class Segment:
             self._write_indexes_if_room()
 
     def _write_indexes_if_room(self) -> None:
-        """The batch is in the log already, so a full disk must not fail its append."""
+        """The batch is in the log already, so a full disk must not fail its append, nor a read."""
         try:
             self.offset_index.write_out()
             self.time_index.write_out()

@@ -79,6 +79,7 @@ class SegmentList:
         index = self.floor(offset)
         segment = self._list[index]
         found = segment.find(offset)
+        segment.load_indexes()  # their rebuilding may fail: before anything is removed
         for later in self.drop_after(index):
             later.remove()
         if found is not None:
@@ -90,9 +91,14 @@ class SegmentList:
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Remove all segments, and create an empty one that begins at `offset`."""
-        for segment in self._list:
-            segment.remove()
-        segment = Segment.create(self._files, self.directory, offset, now_ms)
+        # Created first: if that fails on a full disk, the log is unchanged.
+        segment = None
+        if offset not in self._bases:
+            segment = Segment.create(self._files, self.directory, offset, now_ms)
+        for old in self._list:
+            old.remove()
+        if segment is None:
+            segment = Segment.create(self._files, self.directory, offset, now_ms)
         self._list = [segment]
         self._bases = [offset]
         self.active = segment

@@ -1,0 +1,96 @@
+"""A disk that is full: nothing is lost, and what frees space goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.records.build import build_batch
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.storage.errors import DiskFull
+from ottla.storage.log_config import LogConfig
+from ottla.storage.manager.log_manager import LogManager
+from ottla.testing.files import FaultyFiles
+
+NOW = 1_000_000
+TOPIC_ID = bytes(15) + b"\1"
+
+
+def new_files() -> FaultyFiles:
+    files = FaultyFiles()
+    files.mkdir("/data")
+    files.sync_dir("")
+    return files
+
+
+def opened(files: FaultyFiles, **config: object) -> LogManager:
+    manager = LogManager(files, ["/data"]).open()
+    settings = LogConfig({name.replace("_", "."): value for name, value in config.items()})
+    manager.load(lambda topic: settings, NOW)
+    manager.open_or_create("t", 0, TOPIC_ID, settings, NOW, is_new=True)
+    return manager
+
+
+def batch(size: int = 40, timestamp: int = NOW) -> bytearray:
+    return build_batch([(timestamp, None, bytes(size), ())])
+
+
+def test_a_truncation_retried_after_a_full_disk_lowers_the_recovery_point_on_disk_too() -> None:
+    files = new_files()
+    manager = opened(files)
+    log = manager.logs["t", 0]
+    for _ in range(10):
+        log.append_internal(batch(), 0, NOW)
+    log.flush(NOW)
+    manager.checkpoint().run()
+    files.room_bytes = 0
+    with pytest.raises(DiskFull):
+        log.truncate_to(4)
+    assert log.log_end_offset == log.recovery_point == 10  # nothing was truncated
+    files.room_bytes = None
+    assert log.truncate_to(4)
+    assert log.log_end_offset == log.recovery_point == 4
+    assert read_offsets(files, "/data", RECOVERY_POINTS)["t", 0] == 4
+    # A power cut loses what the new leader's batches were appended with, and must not look like damage.
+    log.append_internal(batch(), 1, NOW)
+    files.crash()
+    manager = LogManager(files, ["/data"]).open()
+    manager.load(lambda topic: LogConfig(), NOW)
+    assert not manager.corrupt
+    assert manager.logs["t", 0].log_end_offset == 4
+
+
+def test_a_restart_of_the_log_that_finds_no_room_changes_nothing() -> None:
+    files = new_files()
+    manager = opened(files)
+    log = manager.logs["t", 0]
+    for _ in range(3):
+        log.append_internal(batch(), 0, NOW)
+    log.flush(NOW)
+    files.room_bytes = -1  # not even for a name
+    with pytest.raises(DiskFull):
+        log.truncate_fully_and_start_at(50)
+    assert len(log.read(0, 1 << 20)) == log.size_bytes
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 3, 3)
+    files.room_bytes = None
+    log.truncate_fully_and_start_at(50)
+    assert log.append_internal(batch(), 1, NOW).first_offset == 50
+
+
+def test_missing_indexes_are_rebuilt_in_memory_for_readers_and_for_a_truncation() -> None:
+    files = new_files()
+    manager = opened(files, segment_bytes=4000, index_interval_bytes=100)
+    log = manager.logs["t", 0]
+    for _ in range(120):
+        log.append_internal(batch(), 0, NOW)
+    manager.close(NOW)
+    for path in [path for path in files.nodes if path.endswith("index")]:
+        files.remove(path)
+    manager = LogManager(files, ["/data"]).open()
+    manager.load(lambda topic: LogConfig({"segment.bytes": 4000, "index.interval.bytes": 100}), NOW)
+    log = manager.logs["t", 0]
+    files.room_bytes = 0
+    assert len(log.read(1, 1))
+    files.room_bytes = 20  # for the checkpoint of the recovery points, not for indexes
+    assert log.truncate_to(log.segments[1].base_offset)
+    files.room_bytes = None
+    assert log.append_internal(batch(), 1, NOW).first_offset == log.log_end_offset - 1
