@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.records.batch import RecordsError
 from ottla.records.build import build_batch
+from ottla.records.validate import AppendRules, CheckedRecords, check_produce
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.storage.errors import DiskFull
 from ottla.storage.log_config import LogConfig
@@ -94,3 +96,53 @@ def test_missing_indexes_are_rebuilt_in_memory_for_readers_and_for_a_truncation(
     assert log.truncate_to(log.segments[1].base_offset)
     files.room_bytes = None
     assert log.append_internal(batch(), 1, NOW).first_offset == log.log_end_offset - 1
+
+
+def produced(sequence: int, producer_id: int = 5, **fields: object) -> CheckedRecords:
+    data = build_batch(
+        [(NOW, None, b"v", ())],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        **fields,  # type: ignore[arg-type]
+    )
+    return check_produce(data, AppendRules(), NOW)
+
+
+def test_a_refused_group_costs_no_reload_of_the_producer_state() -> None:
+    files = new_files()
+    log = opened(files).logs["t", 0]
+    for sequence in range(100):
+        log.append_as_leader(produced(sequence), 0, NOW)
+    state = log.producer_state
+    entry = state.entries[5]
+    before = (list(entry.batches), entry.last_timestamp, entry.last_data_offset, state.map_end_offset)
+    group = [produced(100), produced(101), produced(0, producer_id=6), produced(102)]
+    files.room_bytes = 0
+    reads = files.reads
+    for _ in range(3):
+        with pytest.raises(DiskFull):
+            log.append_group(group, 0, NOW)
+    assert files.reads == reads
+    assert log.producer_state is state and list(state.entries) == [5]
+    assert before == (list(entry.batches), entry.last_timestamp, entry.last_data_offset, state.map_end_offset)
+    assert log.last_stable_offset(100) == 100
+    files.room_bytes = None
+    results = log.append_group(group, 0, NOW)
+    assert [result.first_offset for result in results] == [100, 101, 102, 103]
+    assert log.append_as_leader(produced(102), 0, NOW).duplicate
+    assert state.entries[6].last_offset == 102
+
+
+def test_a_batch_that_does_not_continue_the_one_before_it_in_the_group_ends_the_group() -> None:
+    log = opened(new_files()).logs["t", 0]
+    repeated, gap = [produced(0), produced(1), produced(1)], [produced(2), produced(4)]
+    assert len(log.append_group(repeated, 0, NOW)) == 2
+    assert log.append_group(repeated[2:], 0, NOW)[0].duplicate
+    assert len(log.append_group(gap, 0, NOW)) == 1
+    with pytest.raises(RecordsError):
+        log.append_group(gap[1:], 0, NOW)
+    plain_after_transactional = [produced(3, transactional=True), produced(4)]
+    assert len(log.append_group(plain_after_transactional, 0, NOW)) == 1
+    with pytest.raises(RecordsError, match="non-transactional"):
+        log.append_group(plain_after_transactional[1:], 0, NOW)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.records.batch import (
     LENGTH_PREFIX_BYTES,
+    BatchHeader,
     CorruptBatch,
     RecordsError,
     crc_ok,
@@ -22,7 +23,7 @@ from ottla.storage.log.durability import Durability
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
-from ottla.storage.producers.batches import Headers, check_producers, update_producers
+from ottla.storage.producers.batches import Headers, check_producers, continues, update_producers
 from ottla.storage.producers.log_producers import LogProducers
 from ottla.storage.producers.state import ProducerState
 from ottla.storage.segments.segment import RELATIVE_OFFSET_MAX, Appended, Segment
@@ -91,19 +92,19 @@ def _append_together(
         log.require_usable()
     state = log.producers.state or log.producer_state
     first_offset = log.log_end_offset
-    results, buffers, batches, end_offset = _prepare_group(state, group, first_offset, leader_epoch)
+    results, buffers, batches, produced, end_offset = _prepare_group(state, group, first_offset, leader_epoch)
     if not buffers:
         return results
     try:
         log.segments.active.append(buffers, batches, log.config.index_interval_bytes)
     except StorageError as error:
-        # Restore the buffers, so that the caller may retry; the producer state is reloaded from the log.
         for buffer in buffers:
-            stamp(buffer, 0, 0, leader_epoch)
-        log.producers.state = None
+            stamp(buffer, 0, 0, leader_epoch)  # restore the buffers: the caller may retry
         if isinstance(error, DiskFull | CorruptLog):
             raise
         raise log.log_dir.fail(error) from error
+    for header, offset in produced:
+        state.update(header, offset)
     log.log_end_offset = state.map_end_offset = end_offset
     log.durability.changed = True
     if leader_epoch != log.leader_epochs.latest_epoch and leader_epoch >= 0:
@@ -117,13 +118,15 @@ class _PreparedGroup(NamedTuple):
     results: list[AppendResult]
     buffers: list[bytearray | memoryview]
     batches: list[Appended]
+    produced: list[tuple[BatchHeader, int]]  # batches of producers, with their first offset
     end_offset: int
 
 
 def _prepare_group(
     state: ProducerState, group: Sequence[CheckedRecords], first_offset: int, leader_epoch: int
 ) -> _PreparedGroup:
-    """Assign offsets to the batches of a group, and update the producer state with them.
+    """Assign offsets to the batches of a group. The producer state is read, and changed after the write:
+    nothing has to be undone if the disk is full.
 
     Stops before the first batch that the producer state rejects; if that is the first of the group, its
     RecordsError is raised. A duplicate gets the result of the original batch and is not written.
@@ -131,29 +134,37 @@ def _prepare_group(
     results: list[AppendResult] = []
     buffers: list[bytearray | memoryview] = []
     batches: list[Appended] = []
+    produced: list[tuple[BatchHeader, int]] = []
+    earlier: dict[int, BatchHeader] = {}  # of this group, by producer id
     offset = first_offset
     for checked in group:
         buffer, header = checked.buffer, checked.header
         if header.producer_id >= 0:
-            try:
-                duplicate = state.check(header)
-            except RecordsError:
-                if not results:
-                    raise
-                break
-            if duplicate is not None:
-                append_time_ms = duplicate.timestamp if checked.log_append_time_ms >= 0 else -1
-                found = AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
-                results.append(found)
-                continue
-            state.update(header, offset)  # the producer's next batch is checked against this one
+            before = earlier.get(header.producer_id)
+            if before is None:
+                try:
+                    duplicate = state.check(header)
+                except RecordsError:
+                    if not results:
+                        raise
+                    break
+                if duplicate is not None:
+                    append_time_ms = duplicate.timestamp if checked.log_append_time_ms >= 0 else -1
+                    results.append(
+                        AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
+                    )
+                    continue
+            elif not continues(before, header):
+                break  # only the state after this group can tell what the batch is
+            earlier[header.producer_id] = header
+            produced.append((header, offset))
         last_offset = offset + header.last_offset_delta
         stamp(buffer, 0, offset, leader_epoch)
         buffers.append(buffer)
         batches.append(Appended(len(buffer), last_offset, header.max_timestamp))
         results.append(AppendResult(offset, last_offset, checked.log_append_time_ms, False))
         offset = last_offset + 1
-    return _PreparedGroup(results, buffers, batches, offset)
+    return _PreparedGroup(results, buffers, batches, produced, offset)
 
 
 # -- records of this process, and replicated batches

@@ -37,6 +37,16 @@ def check_producers(state: ProducerState, buffer: Bytes, headers: Headers) -> Ke
     return None
 
 
+def continues(before: BatchHeader, header: BatchHeader) -> bool:
+    """Whether a batch is certain to be valid after `before`, another batch of its producer that is."""
+    return (
+        header.producer_epoch == before.producer_epoch
+        and header.base_sequence == increment_sequence(before.base_sequence, before.last_offset_delta + 1)
+        and before.base_sequence >= 0
+        and header.is_transactional == before.is_transactional
+    )
+
+
 def _check_sequence_continues(before: BatchHeader, header: BatchHeader) -> None:
     """Check that the second of two batches of a producer in one append continues its sequence."""
     expected = increment_sequence(before.last_sequence, 1)
