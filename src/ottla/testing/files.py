@@ -5,6 +5,7 @@
     files.crash(rng)                     a power cut; reopen all files afterwards
     files.flip_bit(path, position)       bit rot
     files.fail_under("/data")            every access below fails with an I/O error
+    files.bad_sectors[path] = position   reads of this byte fail with an I/O error
     files.room_bytes = 0                 the disk is full
 
 The model is pessimistic: data is durable only after a sync, names only after a sync of their directory. A
@@ -95,6 +96,8 @@ class FaultyFile(File):
     def read(self, position: int, nbytes: int) -> bytes:
         node = self._existing()
         self._files.reads += 1
+        if position <= self._files.bad_sectors.get(self.path, -1) < position + nbytes:
+            raise StorageError(self.path, "Input/output error")
         return bytes(node.data[position : position + nbytes])
 
     def truncate(self, nbytes: int) -> None:
@@ -147,6 +150,7 @@ class FaultyFiles(Files):
         "_durable_names",
         "_failing",
         "_failing_syncs",
+        "bad_sectors",
         "dirs",
         "handles",
         "locks",
@@ -162,6 +166,7 @@ class FaultyFiles(Files):
         self.locks: set[str] = set()
         self.handles: list[FaultySyncHandle] = []
         self.room_bytes: int | None = None
+        self.bad_sectors: dict[str, int] = {}
         self.now_ms = 0
         self.reads = 0
         self._durable_names: dict[str, _Node] = {}
@@ -242,6 +247,7 @@ class FaultyFiles(Files):
     def heal(self) -> None:
         self._failing.clear()
         self._failing_syncs.clear()
+        self.bad_sectors.clear()
         self.room_bytes = None
 
     def check(self, path: str, *, syncing: bool = False) -> None:

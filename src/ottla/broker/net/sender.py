@@ -135,13 +135,20 @@ class SocketSender:
     def _send_region(self, region: FileRegion) -> tuple[int, int]:
         """Return how many bytes were offered to the socket, and how many it accepted."""
         count = min(len(region), SENDFILE_MAX_BYTES)
-        sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position, count)
+        fileno = region.fileno()
+        try:
+            sent = os.sendfile(self._socket.fileno(), fileno, region.position, count)
+        except OSError as error:
+            if error.errno not in _WOULD_BLOCK and not isinstance(error, ConnectionError):
+                region.failed()
+            raise
         if sent == 0:
-            raise OSError(errno.EIO, f"{region!r}: the file was truncated while it was sent")
+            region.failed()
+            raise region.too_short(0)
         if sent == len(region):
             self._queue.popleft()
         else:
-            self._queue[0] = _rest_of(region, sent)
+            self._queue[0] = region.after(sent)
         return count, sent
 
     def _send_gathered(self) -> tuple[int, int]:
@@ -214,8 +221,8 @@ class TransportSender:
             part = queue.popleft()
             if isinstance(part, FileRegion):
                 if len(part) > SENDFILE_MIN_BYTES:
-                    queue.appendleft(_rest_of(part, SENDFILE_MIN_BYTES))
-                    part = FileRegion(part.file, part.position, SENDFILE_MIN_BYTES)
+                    queue.appendleft(part.after(SENDFILE_MIN_BYTES))
+                    part = part.first(SENDFILE_MIN_BYTES)
                 try:
                     part = part.read()
                 except StorageError:  # the announced bytes cannot be sent: close the connection
@@ -230,9 +237,6 @@ def _joined(parts: list[Part]) -> bytes:
 
 
 def _lost(error: StorageError) -> OSError:
-    """The file was removed while a slow client read it: the client reconnects and retries."""
+    """The file was removed or truncated while a slow client read it, or the disk failed. The announced bytes
+    cannot be sent: the connection is closed, and the client reconnects and retries."""
     return OSError(errno.EIO, str(error))
-
-
-def _rest_of(region: FileRegion, sent_bytes: int) -> FileRegion:
-    return FileRegion(region.file, region.position + sent_bytes, region.nbytes - sent_bytes)

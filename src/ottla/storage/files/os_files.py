@@ -134,9 +134,19 @@ class OsFile(File):
             fd = self._open(os.O_RDWR)
         self.used = True
         try:
-            return os.pread(fd, nbytes, position)
+            data = os.pread(fd, nbytes, position)
+            return data if len(data) == nbytes else self._read_rest(fd, position, nbytes, data)
         except OSError as error:
             raise storage_error(self.path, error) from error
+
+    def _read_rest(self, fd: int, position: int, nbytes: int, data: bytes) -> bytes:
+        """Continue a short read: before a bad sector it does not end at the end of the file."""
+        while data and len(data) < nbytes:
+            more = os.pread(fd, nbytes - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
 
     def truncate(self, nbytes: int) -> None:
         fd = self._fd if self._fd >= 0 else self._open(os.O_RDWR | os.O_CREAT)

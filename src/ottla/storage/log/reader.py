@@ -53,7 +53,7 @@ class LogReader:
             checked_end = segment.check(position, end)
             if checked_end == end and end < segment.size + (segment is segments.active):
                 self._remember(next_offset, segment, end)
-            return FileRegion(segment.log, position, checked_end - position, next_offset)
+            return FileRegion(segment.log, position, checked_end - position, next_offset, segment=segment)
         return EMPTY_REGION
 
     def _position_of(self, upper_offset: int, segment: Segment) -> int:

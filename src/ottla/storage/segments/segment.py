@@ -387,6 +387,11 @@ class Segment:
         self._unchecked_bytes = 0
         self._checked = None
 
+    def distrust(self) -> None:
+        """Verify all bytes again before they are served: some of them could not be read."""
+        self._unchecked_bytes = self.size
+        self._checked = None
+
     # -- shortening, moving, removing ------------------------------------------------------------------------
 
     def truncate_at(self, position: int, offset: int) -> None:
