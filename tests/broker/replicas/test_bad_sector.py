@@ -1,4 +1,4 @@
-"""A sector of the leader's log cannot be read while a follower fetches it: only what is on that disk suffers."""
+"""A bad sector in the leader's log while a follower fetches it: only what is on that disk suffers."""
 
 from __future__ import annotations
 
