@@ -41,6 +41,7 @@ from ottla.broker.net.receive_budget import ReceiveBudget
 from ottla.broker.periodic_tasks import PeriodicTasks
 from ottla.broker.randomness import Randomness
 from ottla.broker.replicas.cleaner import Cleaner
+from ottla.broker.replicas.directory_watch import DirectoryWatch
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.log_maintenance import LogMaintenance
 from ottla.broker.replicas.manager import ReplicaManager
@@ -51,6 +52,7 @@ from ottla.config.load import BrokerConfig
 from ottla.config.topic_config import ConfigLayers
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.manager.log_manager import METADATA_TOPIC, LogManager
+from ottla.storage.manager.managed_dir import ManagedDir
 
 log = logging.getLogger("ottla.broker")
 
@@ -84,7 +86,7 @@ class Node:
         self._files = files or OsFiles()
         self.io = IoThreads(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)), make_executor)
         self.logs = LogManager(self._files, config.log_dirs)
-        self.flusher = Flusher(lambda log_dir: self.io.of(log_dir).flush, clock, self.tasks)
+        self.flusher = Flusher(self.io, clock, self.tasks)
         self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
         self.controllers = ControllerHost(
             config, self.identity, self.metadata, self.randomness, clock, decision_of, self.tasks
@@ -244,6 +246,16 @@ class Node:
             ],
             self.tasks,
         )
+        self.directory_watch = DirectoryWatch(
+            self.logs,
+            self._files,
+            self.io,
+            self.config.get_int("log.dir.stall.timeout.ms"),
+            self.tasks,
+            is_reported=self.registration.is_reported_offline,
+            on_resumed=self._directory_resumed,
+        )
+        self.logs.on_offline = self._directory_offline
         self.cleaner = Cleaner(
             self.config,
             self.layers,
@@ -258,6 +270,14 @@ class Node:
     def _shrink_idle(self) -> None:
         self.listeners.shrink_idle()
         self.controller_listeners.shrink_idle()
+
+    def _directory_offline(self, log_dir: ManagedDir) -> None:
+        self.registration.directories_changed()
+        self.replicas.directory_offline(log_dir)
+
+    def _directory_resumed(self, log_dir: ManagedDir) -> None:
+        self.registration.directories_changed()
+        self.lifecycle.directory_resumed(log_dir)
 
     # -- addresses
 
@@ -287,6 +307,7 @@ class Node:
                 self.applier.go_live()
             self.periodic_tasks.start()
             if self.config.is_broker:
+                self.directory_watch.start()
                 self.cleaner.start()
         except BaseException:
             await self._abandon()
@@ -305,6 +326,7 @@ class Node:
         self.identity.cluster_id = claim_directories(self.logs, config, self.randomness.uuid)
         raft_log, directory_id = open_raft_log(self.logs, self._files, config, self.clock())
         self.logs.logs[METADATA_TOPIC, 0] = raft_log.log
+        raft_log.log.outlasts_stalls = True
         await self.controller_listeners.bind()
         await self.listeners.bind()
         settings = raft_config(
@@ -353,6 +375,7 @@ class Node:
         self.controller.close()
         await self.controller_listeners.stop()
         await self.flusher.drain()
+        await self.directory_watch.stop()
         await asyncio.get_running_loop().run_in_executor(self.io.node, self._close_logs)
         self.io.shutdown()
         log.info("stopped: node=%d", self.identity.node_id)

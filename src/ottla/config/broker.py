@@ -87,6 +87,7 @@ _LOG = """
 log.dir                                      string   ottla-data not-empty      ro           | Log directory, if log.dirs is not set.
 log.dirs                                     list     null       not-empty      ro           | Log directories.
 log.dir.failure.timeout.ms                   long     30000      >=1            ro   ignored | Time after which a broker stops if it cannot report a failed log directory.
+log.dir.stall.timeout.ms                     long     10000      >=0            ro           | Time after which a log directory whose disk does not answer is reported as offline, until it answers again; 0 for never; not a Kafka property.
 log.segment.bytes                            int      1073741824 >=1048576      all          | Default of segment.bytes.
 log.roll.ms                                  long     null       >=1            all          | Default of segment.ms.
 log.roll.hours                               int      168        >=1            ro           | Default of segment.ms, in hours.

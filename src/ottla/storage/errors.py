@@ -21,7 +21,12 @@ class DiskFull(StorageError):
 
 
 class StorageOffline(StorageError):
-    """The log directory is offline; its partitions are not served until the process is restarted."""
+    """The log directory is offline; its partitions are not served until the process is restarted,
+    or until a disk that does not answer answers again."""
+
+
+class DirectoryStalled(StorageError):
+    """The disk of a log directory does not answer. Nothing is lost, and it is used again once it answers."""
 
 
 class CorruptLog(StorageError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
-from ottla.storage.errors import CorruptLog, DiskFull, StorageError, StorageOffline
+from ottla.storage.errors import CorruptLog, DirectoryStalled, DiskFull, StorageError, StorageOffline
 from ottla.storage.logger import logger
 
 
 class LogDir:
-    """`error` is None while the directory is online; after the first failure nothing in it is accessed
-    again."""
+    """`error` is None while the directory is online. After a failure nothing in it is accessed again; while
+    it is stalled, nothing that could block the event loop."""
 
     __slots__ = ("error", "on_offline", "on_recovery_point_lowered", "path")
 
@@ -23,12 +23,29 @@ class LogDir:
 
     def fail(self, error: StorageError) -> StorageOffline:
         """Take the directory offline; return the exception to raise."""
-        if self.error is None:
+        if self.error is None or self.is_stalled:
             self.error = error
             logger.error("log directory %s is offline: %s", self.path, error)
             if self.on_offline is not None:
                 self.on_offline(self)
         return StorageOffline(self.path, f"log directory is offline: {self.error}")
+
+    @property
+    def is_stalled(self) -> bool:
+        """Offline only until the disk answers again."""
+        return isinstance(self.error, DirectoryStalled)
+
+    def stall(self, reason: str) -> None:
+        """Take the directory offline until `resume`: its disk does not answer."""
+        if self.error is None:
+            self.error = DirectoryStalled(self.path, reason)
+            if self.on_offline is not None:
+                self.on_offline(self)
+
+    def resume(self) -> None:
+        """The disk answers again."""
+        if self.is_stalled:
+            self.error = None
 
     def offline_error(self) -> StorageOffline:
         return StorageOffline(self.path, f"log directory is offline: {self.error}")

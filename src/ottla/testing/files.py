@@ -17,11 +17,13 @@ generator always leave the same state.
 from __future__ import annotations
 
 import random
+import threading
 
 from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
 from ottla.storage.files import Bytes, File, Files, Lock, SyncHandle
 
 SECTOR_BYTES = 512
+HANG_SECONDS_MAX = 60
 
 
 class _Node:
@@ -101,6 +103,7 @@ class FaultyFile(File):
         return bytes(node.data[position : position + nbytes])
 
     def truncate(self, nbytes: int) -> None:
+        self._files.wait_for_disk(self.path)
         self._files.check(self.path)
         node = self._files.make(self.path)
         self._files.give_room(len(node.data) - nbytes)
@@ -150,6 +153,7 @@ class FaultyFiles(Files):
         "_durable_names",
         "_failing",
         "_failing_syncs",
+        "_hanging",
         "bad_sectors",
         "dirs",
         "handles",
@@ -173,6 +177,7 @@ class FaultyFiles(Files):
         self._durable_dirs: set[str] = {"", "/"}
         self._failing: list[str] = []
         self._failing_syncs: list[str] = []
+        self._hanging: dict[str, threading.Event] = {}
 
     # -- faults ----------------------------------------------------------------------------------------------
 
@@ -244,13 +249,32 @@ class FaultyFiles(Files):
     def fail_under(self, path: str, *, only_syncs: bool = False) -> None:
         (self._failing_syncs if only_syncs else self._failing).append(path)
 
+    def hang_under(self, path: str) -> None:
+        """Let everything that waits for the disk hang, until `answer`: syncs, and changes of names and sizes.
+        Appends and reads use the page cache."""
+        self._hanging[path] = threading.Event()
+
+    def answer(self) -> None:
+        """Complete what hangs."""
+        hanging, self._hanging = self._hanging, {}
+        for event in hanging.values():
+            event.set()
+
+    def wait_for_disk(self, path: str) -> None:
+        for prefix, event in list(self._hanging.items()):
+            if path.startswith(prefix):
+                event.wait(HANG_SECONDS_MAX)
+
     def heal(self) -> None:
+        self.answer()
         self._failing.clear()
         self._failing_syncs.clear()
         self.bad_sectors.clear()
         self.room_bytes = None
 
     def check(self, path: str, *, syncing: bool = False) -> None:
+        if syncing and self._hanging:
+            self.wait_for_disk(path)
         failing = self._failing + self._failing_syncs if syncing else self._failing
         if any(path.startswith(prefix) for prefix in failing):
             raise StorageError(path, "Input/output error")
@@ -304,6 +328,7 @@ class FaultyFiles(Files):
         self.nodes[path].modified_ms = modified_ms
 
     def listdir(self, path: str) -> list[str]:
+        self.wait_for_disk(path)
         self.check(path)
         if path not in self.dirs:
             raise StorageError(path, "No such file or directory")
@@ -321,6 +346,7 @@ class FaultyFiles(Files):
             path = path.rpartition("/")[0]
 
     def rename(self, path: str, new_path: str) -> None:
+        self.wait_for_disk(path)
         self.check(path)
         if path in self.dirs:
             self._rename_dir(path, new_path)
@@ -340,12 +366,15 @@ class FaultyFiles(Files):
                 dirs.add(new_path + name[len(path) :])
 
     def remove(self, path: str) -> None:
+        if path in self.nodes:
+            self.wait_for_disk(path)
         self.check(path)
         node = self.nodes.pop(path, None)
         if node is not None:
             self.give_room(len(node.data))
 
     def rmtree(self, path: str) -> None:
+        self.wait_for_disk(path)
         self.check(path)
         for name in [name for name in self.nodes if name.startswith(path + "/")]:
             self.remove(name)

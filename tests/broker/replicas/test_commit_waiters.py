@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.io_threads import IoThreads
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
@@ -39,7 +40,7 @@ def with_leader(directory: Path, scenario: Callable[[Partition, LeaderState], Aw
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values({}))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
         executor = ThreadPoolExecutor(1)
-        flusher = Flusher(lambda _: executor, lambda: NOW, strict_tasks())
+        flusher = Flusher(IoThreads([str(directory)], lambda *_: executor), lambda: NOW, strict_tasks())
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, NoEvents())
         state = PartitionImage()
         state.leader, state.replicas, state.isr = 1, (1, 2, 3), (1, 2)

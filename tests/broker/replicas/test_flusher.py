@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.io_threads import IoThreads
 from ottla.broker.replicas.flush_queue import BACKGROUND_FLUSHES_MAX, FLUSHES_MAX
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
@@ -44,6 +45,12 @@ class SlowDisk(ThreadPoolExecutor):
         return super().submit(gated)
 
 
+def threads_of(disks: dict[str, SlowDisk]) -> IoThreads:
+    """Flushes of each directory run on its disk."""
+    flushing = {f"flush-{number}": disk for number, disk in enumerate(disks.values())}
+    return IoThreads(disks, lambda name, threads: flushing.get(name) or ThreadPoolExecutor(1))
+
+
 def batch() -> memoryview:
     return memoryview(build_batch([(NOW, None, b"value", ())]))
 
@@ -55,7 +62,7 @@ def run_with_partition(
         disk = SlowDisk()
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
         log = open_log(OsFiles(), f"{directory}/t-0", settings.log, now_ms=NOW)
-        flusher = Flusher(lambda _: disk, lambda: NOW, strict_tasks())
+        flusher = Flusher(threads_of({str(directory): disk}), lambda: NOW, strict_tasks())
         events: Any = None  # used by replicated partitions only
         partition = Partition("t", b"\1" * 16, 0, log, settings.rules, flusher, events)
         partition.make_leader(1, 0, None)
@@ -158,7 +165,7 @@ class Group:
     def __init__(self, root: object, directories: int, partitions: int, overrides: dict[str, str]) -> None:
         self.disks = {f"{root}/disk-{number}": SlowDisk(4) for number in range(directories)}
         settings = TopicSettings(ConfigLayers(broker_config({})).topic_values(overrides))
-        self.flusher = Flusher(self.disks.__getitem__, lambda: NOW, strict_tasks())
+        self.flusher = Flusher(threads_of(self.disks), lambda: NOW, strict_tasks())
         self.partitions: dict[str, list[Partition]] = {path: [] for path in self.disks}
         events: Any = None
         for path, hosted in self.partitions.items():

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ottla.broker.coordinators.hosted_shard import ACTIVE, HostedShard, ShardSettings
+from ottla.broker.io_threads import IoThreads
 from ottla.broker.replicas.flusher import Flusher
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.topic_settings import TopicSettings
@@ -104,7 +105,7 @@ class Harness:
         self.log = open_log(files, "/data/t-0", settings.log, now_ms=NOW)
         self.now_ms = NOW
         self.executor = ThreadPoolExecutor(1)
-        flusher = Flusher(lambda _: self.executor, self.clock, strict_tasks())
+        flusher = Flusher(IoThreads(["/data"], lambda *_: self.executor), self.clock, strict_tasks())
         self.partition = Partition("t", b"\1" * 16, 0, self.log, settings.rules, flusher, Replicas())
         self.leader = self._leader() if followers else None
         self.partition.make_leader(1, 0, self.leader)

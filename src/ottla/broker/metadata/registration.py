@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.config.load import BrokerConfig
     from ottla.controller.image.parts import ImageDelta
     from ottla.storage.manager.log_manager import LogManager
+    from ottla.storage.manager.managed_dir import ManagedDir
 
 RETRY_MS = 50
 LEAVE_TIMEOUT_MS = 5000
@@ -122,6 +123,25 @@ class Registration:
         if any(each in brokers and brokers[each].in_controlled_shutdown for each in sorted(delta.brokers)):
             self._due.set()
 
+    def directories_changed(self) -> None:
+        """A log directory went offline or came back: the controller is told at once."""
+        self._due.set()
+
+    def is_reported_offline(self, log_dir: ManagedDir) -> bool:
+        """Whether the metadata show that this broker cannot use the directory."""
+        broker = self._metadata.image.brokers.get(self._identity.node_id)
+        known = () if broker is None or broker.fenced else broker.log_dirs
+        return log_dir.meta is None or log_dir.meta.directory_id not in known
+
+    def _is_directory_back(self) -> bool:
+        """Whether a directory is online that the metadata do not list: only a registration adds one."""
+        broker = self._metadata.image.brokers.get(self._identity.node_id)
+        if broker is None or broker.fenced:
+            return False
+        return any(
+            each.meta and each.meta.directory_id not in broker.log_dirs for each in self._logs.live_dirs()
+        )
+
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         change: asyncio.Future[None] | None = None
@@ -135,9 +155,17 @@ class Registration:
             finally:
                 timer.cancel()
             self._due.clear()
+            if self._is_directory_back():
+                await self._register_again()
             response = await self._heartbeat(timeout_ms=self._session_ms)
             if response is not None and response.error_code:
                 await self._refused(ErrorCode(response.error_code))
+
+    async def _register_again(self) -> None:
+        try:
+            await self.register()
+        except RegistrationFailed as error:
+            log.error("directories not registered, tries again: %s", error)
 
     async def _refused(self, code: ErrorCode) -> None:
         log.error("heartbeat refused: %s", code.name)
@@ -196,6 +224,7 @@ class Registration:
     def _request(self) -> BrokerRegistrationRequest:
         config = self._config
         ports = self._bound_ports()
+        directories = self._logs.live_dirs() or self._logs.dirs
         listeners = [
             Listener(
                 name=endpoint.name,
@@ -216,5 +245,5 @@ class Registration:
             ],
             rack=config.get("broker.rack"),
             previous_broker_epoch=self._previous_epoch(),
-            log_dirs=[log_dir.meta.directory_id for log_dir in self._logs.dirs if log_dir.meta is not None],
+            log_dirs=[each.meta.directory_id for each in directories if each.meta is not None],
         )

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.storage.errors import CorruptLog, DiskFull, StorageError
 from ottla.storage.manager.log_manager import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor
 
     from ottla.broker.background import BackgroundTasks
     from ottla.broker.io_threads import IoThreads
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from ottla.storage.manager.log_manager import LogManager
 
 log = logging.getLogger("ottla.cleaner")
+
+Result = TypeVar("Result")
 
 PAUSE_MS_MIN = 10
 BUFFER_BYTES_MAX = 2**31 - 1
@@ -164,7 +165,7 @@ class Cleaner:
             return False
         finally:
             self._job = partition_log.cleaning = None
-            await asyncio.get_running_loop().run_in_executor(self._threads_of(partition_log), job.discard)
+            await self._in_thread(partition_log, job.discard)
         if partition_log.cleaned_offset != job.end_offset:
             partition_log.cleaned_offset = job.end_offset
         log.info(
@@ -184,9 +185,8 @@ class Cleaner:
         from ottla.storage.segments.swap import CleanedGroup
 
         loop = asyncio.get_running_loop()
-        threads = self._threads_of(partition_log)
         began_s, moved_bytes = loop.time(), 0
-        while (step := await loop.run_in_executor(threads, job.step)) is not DONE:
+        while (step := await self._in_thread(partition_log, job.step)) is not DONE:
             if isinstance(step, CleanedGroup):
                 if not partition_log.replace_segments(step, self._clock()):
                     job.abort()
@@ -196,8 +196,9 @@ class Cleaner:
             if due_s > loop.time() - began_s:
                 await self._sleep(1000 * (due_s - (loop.time() - began_s)))
 
-    def _threads_of(self, partition_log: PartitionLog) -> Executor:
-        return self._io.of(partition_log.log_dir.path).background
+    def _in_thread(self, partition_log: PartitionLog, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        threads = self._io.of(partition_log.log_dir.path)
+        return threads.run(threads.background, work)
 
     def _failed(self, partition_log: PartitionLog, error: StorageError) -> None:
         name = _name(partition_log)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.flush_queue import FlushQueue
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ottla.broker.background import BackgroundTasks
+    from ottla.broker.io_threads import IoThreads
     from ottla.storage.log import PartitionLog
 
     class Flushable(Protocol):
@@ -39,11 +39,8 @@ RETRY_MS = 1000
 class Flusher:
     """Carries out `flush.messages` (acknowledged only when on disk) and `flush.ms` (in the background)."""
 
-    def __init__(
-        self, executor_of: Callable[[str], Executor], clock: Callable[[], int], tasks: BackgroundTasks
-    ) -> None:
-        """`executor_of`: the threads for the log directory with this path."""
-        self._executor_of = executor_of
+    def __init__(self, io: IoThreads, clock: Callable[[], int], tasks: BackgroundTasks) -> None:
+        self._io = io
         self._clock = clock
         self._tasks = tasks
         self._queues: dict[str, FlushQueue] = {}  # by the path of the log directory
@@ -124,8 +121,8 @@ class Flusher:
             self._again.discard(partition)
             # Now, and not when it was queued: the job holds descriptors, and covers all appends until now.
             job = partition.log.begin_flush()
-            executor = self._executor_of(partition.log.log_dir.path)
-            await asyncio.get_running_loop().run_in_executor(executor, job.run)
+            threads = self._io.of(partition.log.log_dir.path)
+            await threads.run(threads.flush, job.run)
         finally:
             queue.end(in_background)
         partition.log.finish_flush(job, self._clock())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -85,7 +84,8 @@ class LogMaintenance:
             self._checkpointed[log_dir] = positions
 
     async def _in_background(self, log_dir: ManagedDir, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._io.of(log_dir.path).background, work)
+        threads = self._io.of(log_dir.path)
+        await threads.run(threads.background, work)
 
     def flush_closed_segments(self) -> None:
         """Flush segments that were closed since the last run, so that recovery stays short."""

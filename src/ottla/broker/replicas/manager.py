@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.config.load import BrokerConfig
     from ottla.config.topic_config import ConfigLayers
     from ottla.controller.image.parts import PartitionImage
+    from ottla.storage.log_dir import LogDir
 
 TICKS_PER_BATCH = 200  # leaders checked before the event loop continues
 
@@ -185,11 +186,36 @@ class ReplicaManager:
         else:
             follower.new_leader(state.leader, state.leader_epoch, in_isr)
         partition.make_follower(state.leader, state.leader_epoch, follower)
-        self._fetchers.follow(partition, self._throttles.limits_follower(partition))
+        self._fetch(partition)
+
+    def _fetch(self, partition: Partition) -> None:
+        """Copy a partition, or continue with its changed state, unless its log directory is offline: a fetch
+        would tell the leader that this replica can take part."""
+        if partition.log.log_dir.error is None:
+            self._fetchers.follow(partition, self._throttles.limits_follower(partition))
 
     def follower_may_fetch(self, partition: Partition) -> None:
         """Continue to fetch: the flush that the follower waited for is done."""
         self._fetchers.touch(partition)
+
+    def directory_offline(self, log_dir: LogDir) -> None:
+        """End the fetches for replicas in a log directory that failed or stalled."""
+        for partition in self._partitions:
+            if partition.log.log_dir is log_dir and partition.follower is not None:
+                self._fetchers.unfollow(partition)
+
+    def directory_resumed(self, log_dir: LogDir) -> None:
+        """Continue with the replicas of a log directory whose disk answers again."""
+        now_ms = self._clock()
+        for partition in self._partitions:
+            plog, follower = partition.log, partition.follower
+            if plog.log_dir is not log_dir:
+                continue
+            if follower is not None:
+                follower.question_lost(now_ms)
+                self._fetch(partition)
+            if plog.unflushed_messages >= plog.config.flush_messages:
+                self._flusher.flush(partition)
 
     # -- leading
 
@@ -250,7 +276,7 @@ class ReplicaManager:
         for partition in partitions:
             partition.configure(settings, now_ms)
             if partition.follower is not None:
-                self._fetchers.follow(partition, self._throttles.limits_follower(partition))
+                self._fetch(partition)
 
     def topic_deleted(self, topic: str) -> None:
         self._throttles.topic_deleted(topic)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.controller.image.parts import ImageDelta, PartitionImage, TopicImage
     from ottla.storage.log import PartitionLog
     from ottla.storage.manager.log_manager import LogManager
+    from ottla.storage.manager.managed_dir import ManagedDir
 
 log = logging.getLogger("ottla.metadata")
 
@@ -51,7 +52,7 @@ class PartitionLifecycle:
         self._randomness = randomness
         self._clock = clock
         self._on_hosted = on_hosted
-        self._pending: dict[tuple[bytes, int], None] = {}  # new partitions for which the disk was full
+        self._pending: dict[tuple[bytes, int], None] = {}  # new partitions for which no disk had room
 
     # -- start-up
 
@@ -125,13 +126,21 @@ class PartitionLifecycle:
                 yield
 
     def retry_pending_partitions(self) -> None:
-        """Retry new partitions for which the disk was full."""
+        """Retry new partitions for which the disk was full, or did not answer."""
         pending, self._pending = self._pending, {}
         for topic_id, index in pending:
             topic = self._metadata.image.topics_by_id.get(topic_id)
             if topic is not None and index in topic.partitions:
                 state = topic.partitions[index]
                 self._host(topic, index, state, self.settings_of(topic.name), is_new=True)
+
+    def directory_resumed(self, log_dir: ManagedDir) -> None:
+        """Continue with the partitions of a log directory whose disk answers again."""
+        try:
+            self._logs.resumed(log_dir)
+        except StorageError as error:
+            log.error("logs not deleted: path=%s error=%s", log_dir.path, error)
+        self._replicas.directory_resumed(log_dir)
 
     def _host(
         self,
@@ -178,7 +187,7 @@ class PartitionLifecycle:
                 topic.name, index, topic.topic_id, settings.log, self._clock(), is_new=is_new
             )
         except StorageError as error:
-            if is_new and isinstance(error, DiskFull):
+            if is_new and (isinstance(error, DiskFull) or any(each.is_stalled for each in self._logs.dirs)):
                 self._pending[topic.topic_id, index] = None
             log.error("partition is offline: partition=%s-%d error=%s", topic.name, index, error)
             return None

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ottla.controller.context import Context
-from ottla.controller.partitions.broker_changes import broker_leaves, broker_restarts_uncleanly
+from ottla.controller.partitions.broker_changes import (
+    broker_leaves,
+    broker_restarts_uncleanly,
+    directories_return,
+)
 from ottla.controller.partitions.change import Changes
 from ottla.controller.partitions.directories import DIRECTORY_IDS_RESERVED
 from ottla.controller.refusal import Refusal
@@ -40,7 +44,8 @@ def decide_register_broker(
         record.broker_epoch = existing.epoch
         record.fenced = existing.fenced
         record.in_controlled_shutdown = existing.in_controlled_shutdown
-        changes: Changes = ([], [])
+        returned = frozenset(request.log_dirs) - frozenset(existing.log_dirs)
+        changes: Changes = directories_return(context, broker_id, returned) if returned else ([], [])
     elif existing is not None and request.previous_broker_epoch == existing.epoch:
         changes = broker_leaves(context, broker_id, keep_single=True)
     else:

@@ -17,7 +17,7 @@ from ottla.controller.image.cluster import ClusterImage
 from ottla.controller.image.parts import NO_LEADER, TopicImage
 from ottla.controller.image.queries import all_partitions
 from ottla.controller.partitions.change import Changes, PartitionChange
-from ottla.controller.partitions.directories import DIRECTORY_UNASSIGNED
+from ottla.controller.partitions.directories import DIRECTORY_UNASSIGNED, directory_of
 from ottla.controller.partitions.rules import PartitionRules
 from ottla.protocol.message import Message
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -65,6 +65,19 @@ def directories_leave(context: Context, broker_id: int, partitions: list[tuple[T
         partition = topic.partitions[number]
         if broker_id in partition.isr or partition.leader == broker_id:
             records += _without(rules, topic, number, broker_id)
+    return records, rules.unclean_elections
+
+
+def directories_return(context: Context, broker_id: int, directories: frozenset[bytes]) -> Changes:
+    """The broker can use its replicas in these directories again: elections in the partitions that waited for
+    one of them."""
+    rules = PartitionRules(context, returning=directories)
+    records: list[Message] = []
+    for topic, number, partition in all_partitions(context.image):
+        if partition.leader == NO_LEADER and directory_of(partition, broker_id) in directories:
+            record = PartitionChange(rules, topic, number).build()
+            if record is not None:
+                records.append(record)
     return records, rules.unclean_elections
 
 

@@ -20,8 +20,9 @@ UNCLEAN = "unclean.leader.election.enable"
 
 class PartitionRules:
     """For one decision. A decision runs ahead of its own records, so it says which broker they change:
-    `leaving` is never chosen, `arriving` counts as active, and the log of a broker in `unclean_restart`
-    may have lost its end. `changed` are resources whose configuration it gives other values."""
+    `leaving` is never chosen, `arriving` counts as active, `returning` are directories that are online again,
+    and the log of a broker in `unclean_restart` may have lost its end. `changed` are resources whose
+    configuration it gives other values."""
 
     __slots__ = (
         "_defaults",
@@ -31,6 +32,7 @@ class PartitionRules:
         "elr_on",
         "image",
         "leaving",
+        "returning",
         "unclean_elections",
         "unclean_restart",
     )
@@ -41,6 +43,7 @@ class PartitionRules:
         *,
         leaving: int | None = None,
         arriving: int | None = None,
+        returning: frozenset[bytes] = frozenset(),
         unclean_restart: int | None = None,
         changed: Configs | None = None,
     ) -> None:
@@ -48,6 +51,7 @@ class PartitionRules:
         self.image = context.image
         self.leaving = leaving
         self.arriving = arriving
+        self.returning = returning
         self.unclean_restart = unclean_restart
         self.changed = changed or {}
         self.elr_on = context.image.features.get(ELR_VERSION, 0) >= 1
@@ -84,4 +88,6 @@ class PartitionRules:
         broker = self.image.brokers.get(broker_id)
         if broker is None or not (broker.active or broker_id == self.arriving):
             return False
-        return is_online(broker, directory_of(partition, broker_id) if directory is None else directory)
+        if directory is None:
+            directory = directory_of(partition, broker_id)
+        return directory in self.returning or is_online(broker, directory)

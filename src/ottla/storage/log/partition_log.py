@@ -66,6 +66,7 @@ class PartitionLog:
         "log_dir",
         "log_end_offset",
         "log_start_offset",
+        "outlasts_stalls",
         "partition",
         "producers",
         "removals",
@@ -107,6 +108,8 @@ class PartitionLog:
         self.closed = False
         self.cleaned_offset = cleaned_offset  # everything below was compacted
         self.cleaning: RunningClean | None = None
+        # The metadata log: it waits for its disk, because no other directory could take over.
+        self.outlasts_stalls = False
 
     # -- identity and state
 
@@ -160,7 +163,7 @@ class PartitionLog:
 
     def require_usable(self) -> None:
         """Raise StorageOffline if the log directory is offline or the log closed."""
-        if self.log_dir.error is not None:
+        if self.log_dir.error is not None and not (self.outlasts_stalls and self.log_dir.is_stalled):
             raise self.log_dir.offline_error()
         if self.closed:
             raise StorageOffline(self.directory, "the log is closed")

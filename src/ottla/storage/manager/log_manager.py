@@ -43,7 +43,16 @@ _SYNC_SINGLY_MAX = 64
 class LogManager:
     """Belongs to one thread, as its logs do."""
 
-    __slots__ = ("_checkpoints", "_due_removals", "_files", "corrupt", "dirs", "logs", "on_offline")
+    __slots__ = (
+        "_checkpoints",
+        "_due_removals",
+        "_files",
+        "_postponed",
+        "corrupt",
+        "dirs",
+        "logs",
+        "on_offline",
+    )
 
     def __init__(self, files: Files, paths: Iterable[str]) -> None:
         self._files = files
@@ -53,6 +62,7 @@ class LogManager:
         self._checkpoints = CheckpointWriter(files, self.logs, self.corrupt)
         self.on_offline: Callable[[ManagedDir], None] | None = None
         self._due_removals: list[tuple[int, ManagedDir, str]] = []
+        self._postponed: list[tuple[int, PartitionLog, str]] = []  # deletions in directories that are stalled
         self.dirs = [ManagedDir(path) for path in paths]
         assert self.dirs, "no log directory"
 
@@ -242,12 +252,24 @@ class LogManager:
         log_dir = log.log_dir
         assert isinstance(log_dir, ManagedDir)
         log_dir.partition_count -= 1
+        path = f"{log_dir.path}/{deleted_directory_name(topic, partition, unique_hex)}"
+        due_ms = now_ms + log.config.file_delete_delay_ms
         if log_dir.error is None:
-            path = f"{log_dir.path}/{deleted_directory_name(topic, partition, unique_hex)}"
             log.rename_directory(path)
-            self._due_removals.append((now_ms + log.config.file_delete_delay_ms, log_dir, path))
+            self._due_removals.append((due_ms, log_dir, path))
+        elif log_dir.is_stalled:
+            log.abandon()
+            self._postponed.append((due_ms, log, path))
         log_dir.forget((topic, partition))
         return True
+
+    def resumed(self, log_dir: ManagedDir) -> None:
+        """Carry out what was postponed while the disk did not answer."""
+        here = [entry for entry in self._postponed if entry[1].log_dir is log_dir]
+        self._postponed = [entry for entry in self._postponed if entry not in here]
+        for due_ms, log, path in here:
+            log.rename_directory(path)
+            self._due_removals.append((due_ms, log_dir, path))
 
     def _delete_corrupt(self, key: TopicPartition, unique_hex: str, now_ms: int) -> bool:
         if self.corrupt.pop(key, None) is None:
@@ -300,13 +322,15 @@ class LogManager:
     def begin_removals(self, log_dir: ManagedDir, now_ms: int) -> RemovalJob:
         """Collect the files and directories whose delete delay has passed, as a job for any thread."""
         due: list[str] = []
+        if log_dir.error is not None:
+            return RemovalJob(self._files, log_dir, due)
         for log in [log for log in self.logs.values() if log.removals and log.log_dir is log_dir]:
             due += log.take_due_removals(now_ms)
         here = [entry for entry in self._due_removals if entry[1] is log_dir and entry[0] <= now_ms]
         if here:
             due += [path for _, _, path in here]
             self._due_removals = [entry for entry in self._due_removals if entry not in here]
-        return RemovalJob(self._files, log_dir, [] if log_dir.error is not None else due)
+        return RemovalJob(self._files, log_dir, due)
 
     def finish_removals(self, job: RemovalJob) -> None:
         for error in job.failures:
