@@ -131,6 +131,12 @@ def test_a_port_in_use_is_reported():
     assert members[1].controller_port == members[1].client_port + CONTROLLER_PORT_GAP
 
 
+def test_two_phase_commit_is_enabled_unless_it_is_set():
+    name = "transaction.two.phase.commit.enable"
+    assert checked_settings(build_parser().parse_args([]))[name] == "true"
+    assert checked_settings(build_parser().parse_args(["--set", f"{name}=false"]))[name] == "false"
+
+
 def test_properties_files_match_the_plan(tmp_path):
     path = tmp_path / "broker-0" / "server.properties"
     given = {"a": "x\\y", "b": "1=2, #3", "c": ""}

@@ -29,6 +29,8 @@ from ottla.launch.local_cluster import (
 DEFAULT_BROKERS = 3
 DEFAULT_DATA = "ottla-cluster-data"
 DEFAULT_BASE_PORT = 9092
+# The exactly-once sinks of Spark need it: without it a transaction may time out before its batch is decided.
+DEFAULTS = {"transaction.two.phase.commit.enable": "true"}
 
 DESCRIPTION = """\
 Run a replicated cluster on this machine: N `ottla serve` processes that are started together, restarted when
@@ -44,6 +46,9 @@ replication:
   By default topics, including internal ones, have 3 replicas and min.insync.replicas=2 (with 2 brokers: 2 and
   1). With N >= 3 the cluster tolerates the loss of one broker: writes with acks=all continue, and no data is
   lost. Change the defaults with e.g. --set default.replication.factor=1.
+transactions:
+  Two-phase commit is enabled (transaction.two.phase.commit.enable=true): exactly-once sinks of Spark need
+  it.
 files:
   DIR/cluster.json, DIR/broker-i/data, DIR/broker-i/broker.log, DIR/broker-i/server.properties.
   The same DIR restarts the same cluster, on any base port. The number of brokers may increase as long as the
@@ -103,7 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def checked_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the settings of --set. Raises UsageError for invalid arguments."""
+    """Return the defaults and the settings of --set. Raises UsageError for invalid arguments."""
     if not 1 <= arguments.brokers <= BROKERS_MAX:
         raise UsageError(f"--brokers {arguments.brokers}: expected 1 to {BROKERS_MAX}")
     port_max = 65535 - CONTROLLER_PORT_GAP - arguments.brokers + 1
@@ -112,7 +117,7 @@ def checked_settings(arguments: argparse.Namespace) -> dict[str, str]:
             f"--base-port {arguments.base_port}: expected 1 to {port_max}, because the controller "
             f"ports are {CONTROLLER_PORT_GAP} higher"
         )
-    settings = parse_settings(arguments.settings)
+    settings = {**DEFAULTS, **parse_settings(arguments.settings)}
     for key in settings:
         if key in PLANNED:
             raise UsageError(
