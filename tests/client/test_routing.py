@@ -14,8 +14,11 @@ from ottla.client import (
 )
 from ottla.client.core.coordinators import GROUP, Coordinators
 from ottla.client.core.offsets import list_offsets
+from ottla.client.core.transaction_api import TransactionApi
+from ottla.client.core.transaction_status import describe_all
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (
+    describe_transactions_response,
     metadata_response,
     offset_commit_response,
     offset_fetch_response,
@@ -269,6 +272,45 @@ def test_coordinators_of_many_keys(shell, with_stub):
         stub.requests.clear()
         assert await shell.run(stub.bootstrap, steps) == [1, 1, 1, 2, 1]
         assert len(stub.asked("FindCoordinator")) == 5
+
+    with_stub(scenario)
+
+
+def test_transactions_are_described_with_a_request_per_coordinator(shell, with_stub):
+    wire = describe_transactions_response
+    refusals = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+    def describe(request):
+        codes = dict.fromkeys(request.transactional_ids, 0) | {"gone": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
+        if refusals and "x1" in request.transactional_ids:
+            codes["x1"] = refusals.pop()
+        rows = [
+            wire.TransactionState(
+                transactional_id=name, transaction_state="Ongoing", producer_id=5, error_code=codes[name]
+            )
+            for name in request.transactional_ids
+        ]
+        return wire.DescribeTransactionsResponse(transaction_states=rows)
+
+    async def scenario(stub):
+        other = StubBroker(2)
+        other.join(stub)
+        await other.start()
+        stub.coordinators["x2"] = 2
+        stub.handlers["DescribeTransactions"] = other.handlers["DescribeTransactions"] = describe
+        names = ["x1", "x2", "x3", "gone"]
+        found = await shell.run(stub.bootstrap, lambda core: describe_all(TransactionApi(core), names))
+        assert {name: info and (info.producer_id, info.coordinator) for name, info in found.items()} == {
+            "x1": (5, 1),
+            "x2": (5, 2),
+            "x3": (5, 1),
+            "gone": None,
+        }
+        asked = [request.transactional_ids for request in stub.asked("DescribeTransactions")]
+        assert asked == [["x1", "x3", "gone"], ["x1"], ["x1"]]
+        refusals[:] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+        with pytest.raises(BrokerError, match="x1"):
+            await shell.run(stub.bootstrap, lambda core: describe_all(TransactionApi(core), ["x1"]))
 
     with_stub(scenario)
 

@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 from ottla.client import ArrowWriter, shared_cluster
 from pyspark_ottla.sink.exactly_once.batch_commit import BatchAttempt, BatchCommitter, end_job
 from pyspark_ottla.sink.exactly_once.marker import transaction_prefix
-from pyspark_ottla.sink.exactly_once.task_writer import PreparedTransaction, TaskId, write_in_transaction
+from pyspark_ottla.sink.exactly_once.task_id import TaskId
+from pyspark_ottla.sink.exactly_once.task_writer import PreparedTransaction, write_in_transaction
 from pyspark_ottla.sink.options import EXACTLY_ONCE, SinkOptions
 from pyspark_ottla.task_context import current_task, freeze_imports
 
@@ -54,8 +55,7 @@ def batch_attempt(messages: Messages, batch: int | None = None) -> BatchAttempt 
     assert all(message.task.key == task.key for message in prepared), "tasks of several queries in one batch"
     assert batch is None or batch == task.batch, f"tasks of batch {task.batch} in batch {batch}"
     handles = [message.handle for message in prepared if message.handle is not None]
-    retried = any(message.task.attempt for message in prepared)
-    return BatchAttempt(task.key, task.run, task.batch, handles, retried)
+    return BatchAttempt(task.key, task.run, task.batch, handles)
 
 
 def stream_task_id() -> TaskId:

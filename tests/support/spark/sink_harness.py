@@ -14,7 +14,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from ottla.client import SyncTransactions, read_arrow, shared_cluster
 from ottla.testing import Cluster
 from pyspark_ottla.sink import writers
-from pyspark_ottla.sink.exactly_once import commit_log, task_writer
+from pyspark_ottla.sink.exactly_once import commit_log, task_writer, transactional_ids
+from pyspark_ottla.sink.exactly_once.task_id import TaskId
 from tests.support.waiting import wait_until
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -45,7 +46,7 @@ class SinkHarness:
         }
         self.query = str(uuid.uuid4())
         self.run = ""
-        self.task_id: task_writer.TaskId | None = None
+        self.task_id: TaskId | None = None
         monkeypatch.setattr(writers, "stream_task_id", lambda: self.task_id)
         self.start()
 
@@ -57,15 +58,14 @@ class SinkHarness:
     def forget(self) -> None:
         commit_log._marker_writers.clear()
         task_writer._last_batches.clear()
-        task_writer._slots.clear()
-        task_writer._worker_pid = -1
+        transactional_ids._workers.clear()
 
     def writer(self) -> writers.OttlaStreamWriter:
         return writers.OttlaStreamWriter(self.options, SCHEMA)
 
     def task(self, batch: int, partition: int, numbers: Iterable[int], attempt: int = 0) -> Any:
         """Run one attempt of a task. Returns its pickled and unpickled message."""
-        self.task_id = task_writer.TaskId(self.query, self.run, batch, partition, attempt)
+        self.task_id = TaskId(self.query, self.run, batch, partition, attempt)
         return pickle.loads(pickle.dumps(self.writer().write(iter(rows(numbers)))))
 
     def tasks(self, batch: int, numbers: range, parallelism: int = 2) -> list[Any]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from ottla.client.blocking.cluster import SyncCluster
 from ottla.client.core.cluster import TopicPartition
 from ottla.client.core.transaction_api import TIMEOUT_MS, Ends, TransactionApi, TransactionHandle
+from ottla.client.core.transaction_status import describe_all
 from ottla.client.core.transaction_types import TransactionInfo
 from ottla.client.errors import BrokerError
 
@@ -67,7 +68,7 @@ class SyncTransactions:
 
     def describe(self, transactional_ids: Sequence[str]) -> dict[str, TransactionInfo]:
         """The coordinators' states of these ids; unknown ids are left out."""
-        found = {name: self.cluster.run(self.api.describe(name)) for name in transactional_ids}
+        found = self.cluster.run(describe_all(self.api, transactional_ids))
         return {name: info for name, info in found.items() if info is not None}
 
 

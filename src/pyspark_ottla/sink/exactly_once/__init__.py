@@ -3,7 +3,7 @@
 | step | where | action |
 | --- | --- | --- |
 | 1 | task | writes its rows in a transaction, leaves it open and returns its handle |
-| 2 | driver | appends a marker (query, batch, handles) to the commit topic: the commit point |
+| 2 | driver | checks the time left; appends a marker (query, batch, handles): the commit point |
 | 3 | driver | commits the transactions in the marker, aborts those of other attempts |
 | 4 | driver | appends the marker again, flagged as done |
 
@@ -12,8 +12,11 @@ marker is not done its transactions are committed first, which is idempotent. Be
 it fences all other drivers of the query with a new producer epoch. Two drivers of one query can therefore not
 both commit, and delayed appends of the fenced driver are refused.
 
-Transactional ids are `ottla-spark/<query>/<run>/<worker>/<slot>`: no two attempts use the same id at one
-time. The workers of a run reuse their ids for later batches, so that coordinators need not keep one for every
-task. Ids of the first batch that a worker sees are not reused: another driver may have listed them as
-leftovers of the same batch.
+Before a batch is decided the driver checks that transactions with a time-out will last until they are
+committed; otherwise it aborts all of them, and the batch is repeated. It also lists the open transactions of
+the query, and aborts those of other attempts after the commit.
+
+Transactional ids are `ottla-spark/<query>/<run>/<worker>/<number>`: no two attempts use the same id at one
+time. The workers of a run reuse ids whose last transaction was committed, so that coordinators need not keep
+one for every task (`transactional_ids.py`).
 """

@@ -11,10 +11,12 @@ from ottla.client import SyncTransactions, TransactionHandle, shared_cluster
 from ottla.client.errors import BrokerError, ClientError
 from pyspark_ottla.sink.exactly_once.commit_log import CommitLog, FencedError, MarkerWriter, marker_writer
 from pyspark_ottla.sink.exactly_once.marker import Marker, not_in_marker, transaction_prefix
+from pyspark_ottla.sink.exactly_once.time_left import BatchExpiredError, check_time_left
 from pyspark_ottla.sink.options import SinkOptions
 
 TRIES_MAX = 5
-# The driver is not notified of speculative attempts that lost, so it lists open transactions periodically.
+# How often a driver looks for leftover transactions in batches without rows. Attempts that run while their
+# batch is committed may leave some.
 SWEEP_INTERVAL_S = 10.0
 
 Result = TypeVar("Result")
@@ -33,14 +35,14 @@ class CheckpointBehindError(RuntimeError):
 class BatchAttempt:
     """The transactions that the tasks of one batch have prepared, in one run of a query."""
 
-    def __init__(
-        self, key: str, run: str, batch: int, handles: Sequence[TransactionHandle], retried: bool = False
-    ) -> None:
+    def __init__(self, key: str, run: str, batch: int, handles: Sequence[TransactionHandle]) -> None:
         self.key = key
         self.run = run
         self.batch = batch
         self.handles = tuple(handles)
-        self.retried = retried
+
+    def __str__(self) -> str:
+        return f"query {self.key}: batch {self.batch}"
 
 
 class BatchCommitter:
@@ -55,11 +57,18 @@ class BatchCommitter:
     def commit(self, attempt: BatchAttempt) -> bool:
         """Commit a batch. Returns False if an earlier attempt of it was committed already."""
         markers = self._marker_writer(attempt.key)
-        return _retry_when_fenced(lambda: self._commit(markers, attempt))
+        fenced = 0
 
-    def _commit(self, markers: MarkerWriter, attempt: BatchAttempt) -> bool:
-        is_idle = not attempt.handles and markers.swept_run == attempt.run
-        if is_idle:
+        def act() -> bool:
+            nonlocal fenced
+            fenced += 1
+            # The driver that fenced this one may have aborted its transactions, those without a time-out too.
+            return self._commit(markers, attempt, was_fenced=fenced > 1)
+
+        return _retry_when_fenced(act)
+
+    def _commit(self, markers: MarkerWriter, attempt: BatchAttempt, *, was_fenced: bool) -> bool:
+        if not attempt.handles and not self._is_sweep_due(markers, attempt):
             return True  # an empty batch needs no marker
         marker = markers.marker()
         check_order(self.options, attempt.key, marker, attempt.batch)
@@ -75,11 +84,18 @@ class BatchCommitter:
         # one, also if another driver runs the query.
         leftovers = self._leftovers(markers, attempt)
         if attempt.handles:
+            try:
+                check_time_left(self.transactions, attempt.handles, str(attempt), kept=was_fenced)
+            except BatchExpiredError:
+                markers.check_not_fenced()  # another driver may have aborted them, and committed the batch
+                raise
             marker = Marker(attempt.batch, attempt.handles)
             markers.append(marker)
             self.roll_forward(attempt.key, marker)
             markers.append(marker._replace(done=True))
-        self._abort_leftovers(leftovers)
+        elif leftovers:
+            markers.check_not_fenced()
+        self._abort_leftovers(leftovers, markers)
         return True
 
     def roll_forward(self, key: str, marker: Marker) -> None:
@@ -123,32 +139,35 @@ class BatchCommitter:
 
     # Leftovers.
 
+    def _is_sweep_due(self, markers: MarkerWriter, attempt: BatchAttempt) -> bool:
+        elapsed_s = time.monotonic() - markers.swept_at_s
+        return markers.swept_run != attempt.run or elapsed_s > SWEEP_INTERVAL_S
+
     def _leftovers(self, markers: MarkerWriter, attempt: BatchAttempt) -> list[str]:
-        """List open transactions of failed or speculative attempts, if that is due."""
-        now_s = time.monotonic()
-        due = (
-            attempt.retried
-            or markers.swept_run != attempt.run
-            or now_s - markers.swept_at_s > SWEEP_INTERVAL_S
-        )
-        if not due:
-            return []
+        """List open transactions of failed or speculative attempts.
+
+        In every batch with rows, because there may be none after it for long, and readers would wait: Spark
+        does not notify the driver of a speculative attempt that lost.
+        """
         try:
             found = self.transactions.open_ids(transaction_prefix(attempt.key), all_brokers=False)
         except ClientError as error:
             logger.warning("query %s: cannot list leftover transactions: %s", attempt.key, error)
+            markers.swept_run = None
             return []
-        markers.swept_run, markers.swept_at_s = attempt.run, now_s
+        markers.swept_run, markers.swept_at_s = attempt.run, time.monotonic()
         own = dict.fromkeys(handle.transactional_id for handle in attempt.handles)
         return [name for name in found if name not in own]
 
-    def _abort_leftovers(self, names: Sequence[str]) -> None:
+    def _abort_leftovers(self, names: Sequence[str], markers: MarkerWriter | None = None) -> None:
         for name in names:
             try:
                 self.transactions.fence(name)
             except ClientError as error:
-                # A later batch tries again; no marker will ever name the transaction.
+                # The next batch tries again; no marker will ever name the transaction.
                 logger.warning("cannot abort the transaction of %s: %s", name, error)
+                if markers is not None:
+                    markers.swept_run = None
 
     def _marker_writer(self, key: str) -> MarkerWriter:
         return marker_writer(self.options.cluster, self.options.commit_topic, key)
@@ -178,6 +197,8 @@ def end_job(options: SinkOptions, handles: Sequence[TransactionHandle], prefix: 
     """End the transactions of a batch job without txnAppId: it is never repeated, so it needs no marker."""
     transactions = SyncTransactions(shared_cluster(options.cluster))
     leftovers = transactions.open_ids(prefix, all_brokers=False)
+    if commit:
+        check_time_left(transactions, handles, "the job")
     refused = [
         result
         for result in transactions.end(handles, commit=commit).values()

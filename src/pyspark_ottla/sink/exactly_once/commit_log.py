@@ -174,6 +174,11 @@ class MarkerWriter:
         self._append(self._writer, self.key, marker.encode())
         self._marker = marker
 
+    def check_not_fenced(self) -> None:
+        """Raise FencedError if another driver has fenced this one."""
+        assert self._writer is not None, "marker() is called before check_not_fenced()"
+        self._append(self._writer, f"{self.key}#taken", b"%d" % time.time())
+
     def _append(self, writer: ArrowWriter, key: str, value: bytes) -> None:
         rows = {"key": [key.encode()], "value": [value], "partition": pa.array([PARTITION], pa.int32())}
         try:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import uuid
+import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.client import ArrowWriter, ClusterOptions, TransactionHandle, shared_cluster
+from ottla.client import ArrowWriter, ClusterOptions, SyncTransactions, TransactionHandle, shared_cluster
 from pyspark_ottla.sink.exactly_once.batch_commit import BatchCommitter, check_order, last_marker
-from pyspark_ottla.sink.exactly_once.marker import transaction_prefix
+from pyspark_ottla.sink.exactly_once.task_id import TaskId
+from pyspark_ottla.sink.exactly_once.transactional_ids import worker_ids
 from pyspark_ottla.sink.options import SinkOptions
 from pyspark_ottla.task_context import freeze_imports
 
 LAST_BATCHES_MAX = 1000
-
-
-class TaskId(NamedTuple):
-    """An attempt of a task of a batch. `key` identifies the query, `run` one start of it."""
-
-    key: str
-    run: str
-    batch: int
-    partition: int = 0
-    attempt: int = 0
 
 
 class PreparedTransaction(WriterCommitMessage):
@@ -51,24 +39,24 @@ def write_in_transaction(
         for _ in batches:
             pass  # Spark requires that all rows are consumed
         return PreparedTransaction(task, None, 0, 0)
-    handle = None
+    batches = iter(batches)
+    first = next((rows for rows in batches if rows.num_rows), None)
+    if first is None:
+        return PreparedTransaction(task, None, 0, 0)
+    cluster = shared_cluster(options.cluster)
     with ArrowWriter(
-        shared_cluster(options.cluster),
+        cluster,
         options.topic,
-        transactional_id=next_transactional_id(task),
+        transactional_id=worker_ids().next_id(SyncTransactions(cluster), task),
         transaction_timeout_ms=options.transaction_timeout_ms,
         dead_letter_topic=options.dead_letter_topic,
         **options.writer._asdict(),
     ) as writer:
-        has_begun = False
-        for rows in batches:
-            if not has_begun and rows.num_rows:
-                writer.begin()
-                has_begun = True
+        writer.begin()
+        for rows in itertools.chain([first], batches):
             writer.write(options.records(rows))
-        if has_begun:
-            # Without a marker no restarted driver would end the transaction after a crash: it must time out.
-            handle = writer.prepare(waits=with_marker)
+        # Without a marker no restarted driver would end the transaction after a crash: it must time out.
+        handle = writer.prepare(waits=with_marker)
     return PreparedTransaction(task, handle, writer.written.records, writer.dead_letters)
 
 
@@ -92,29 +80,3 @@ def _is_committed(options: SinkOptions, task: TaskId) -> bool:
             _last_batches.clear()
         _last_batches[key] = last
     return last >= task.batch
-
-
-# Transactional ids.
-
-_lock = threading.Lock()
-_worker = ""
-_worker_pid = -1
-# By query: its current run and batch, the first batch that this worker saw in the run, the ids in use.
-_slots: dict[str, tuple[str, int, int, int]] = {}
-
-
-def next_transactional_id(task: TaskId) -> str:
-    """Return an id that no other attempt of the batch uses; see the package docstring about reuse."""
-    global _worker, _worker_pid
-    with _lock:
-        if _worker_pid != os.getpid():
-            _worker, _worker_pid = uuid.uuid4().hex[:12], os.getpid()
-            _slots.clear()
-        run, batch, first, used = _slots.get(task.key, ("", -1, -1, 0))
-        if run != task.run:
-            run, batch, first, used = task.run, task.batch, task.batch, 0
-        elif batch != task.batch:
-            batch, used = task.batch, 0
-        _slots[task.key] = (run, batch, first, used + 1)
-        when = "first" if batch == first else "later"
-        return f"{transaction_prefix(task.key, task.run)}{_worker}/{when}-{used}"
