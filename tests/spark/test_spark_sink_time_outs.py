@@ -14,6 +14,7 @@ from ottla.testing import Cluster
 from pyspark_ottla.sink import writers
 from pyspark_ottla.sink.exactly_once import batch_commit, commit_log, time_left
 from pyspark_ottla.sink.exactly_once.commit_log import CommitLog
+from pyspark_ottla.sink.exactly_once.marker import Marker
 from pyspark_ottla.sink.exactly_once.time_left import BatchExpiredError
 from tests.support.spark.sink_harness import SCHEMA, SinkHarness, rows
 from tests.support.waiting import wait_until
@@ -186,4 +187,31 @@ def test_driver_whose_transactions_another_one_aborted_does_not_decide(harness):
         harness.commit(messages, 1)
     harness.start()
     harness.batch(1, range(10, 20))
+    harness.check(range(20))
+
+
+def test_driver_with_a_new_producer_id_fences_those_with_the_old_one(harness, monkeypatch):
+    """As after 32766 epochs, when the coordinator changes the producer id of the commit producer."""
+    init = SyncTransactions.init
+    harness.batch(0, range(10))
+    older = dict(commit_log._marker_writers)
+    messages = harness.tasks(1, range(10, 20))
+    monkeypatch.setattr(
+        SyncTransactions,
+        "init",
+        lambda self, name, *timeout: init(self, f"{name}/next" if "-commit/" in name else name, *timeout),
+    )
+    (stale,) = older.values()
+    for _ in range(2):
+        harness.start()
+        (newest,) = [commit_log.marker_writer(key[0], key[1], harness.query) for key in older]
+        newest.marker()
+        stale._marker = None
+        with pytest.raises(commit_log.FencedError):
+            stale.append(Marker(7, ()))
+        assert last_marker(harness).batch == 0
+        stale._writer = stale._new_writer(stale._producer)
+    commit_log._marker_writers.clear()
+    commit_log._marker_writers.update(older)
+    harness.commit(messages, 1)  # it fences first, and takes over again
     harness.check(range(20))

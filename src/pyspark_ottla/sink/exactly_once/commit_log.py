@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,6 +59,10 @@ REFUSED = (
 )
 
 
+# No driver has this epoch: coordinators change the producer id before.
+EPOCH_MAX = 2**15 - 1
+
+
 class FencedError(Exception):
     """Another driver of the query has fenced this one and may have appended markers."""
 
@@ -97,40 +102,62 @@ class CommitLog:
             self.cluster.retrying(attempt)
         self.cluster.topic(self.topic, create=True, fresh=True)
 
-    def last(self, key: str, end: int | None = None) -> Marker | None:
-        """Return the latest marker of a query before offset `end` (None: the end of the log), or None."""
-        if self.topic not in self.cluster.existing_topics([self.topic]):
-            return None
-        partition = (self.topic, PARTITION)
-        start = self.cluster.list_offsets({partition: EARLIEST})[partition].offset
-        if end is None:
-            end = self.cluster.list_offsets({partition: LATEST})[partition].offset
-        size = FIRST_SEARCH_RECORDS
-        while end > start:
-            begin = max(start, end - size)
-            found = self._last_between(key.encode(), begin, end)
-            if found is not None:
-                return Marker.decode(found) if found else None
-            end, size = begin, size * SEARCH_GROWTH
-        return None
+    def last(self, key: str) -> Marker | None:
+        """Return the latest marker of a query, or None."""
+        return decoded(self.last_values([key]).get(key))
 
-    def _last_between(self, key: bytes, start: int, end: int) -> bytes | None:
-        """Return the latest value of a key in a range of offsets; empty if it was deleted by a tombstone."""
-        found = None
+    def end(self) -> int:
+        partition = (self.topic, PARTITION)
+        return self.cluster.list_offsets({partition: LATEST})[partition].offset
+
+    def last_values(
+        self, keys: Sequence[str], start: int | None = None, end: int | None = None
+    ) -> dict[str, bytes]:
+        """Return the latest value of each key in a range of offsets, by default in the whole log.
+
+        The value is empty if a tombstone deleted the key.
+        """
+        if self.topic not in self.cluster.existing_topics([self.topic]):
+            return {}
+        partition = (self.topic, PARTITION)
+        if start is None:
+            start = self.cluster.list_offsets({partition: EARLIEST})[partition].offset
+        if end is None:
+            end = self.end()
+        found: dict[str, bytes] = {}
+        size = FIRST_SEARCH_RECORDS
+        while end > start and len(found) < len(keys):
+            begin = max(start, end - size)
+            found = self._last_between([key for key in keys if key not in found], begin, end) | found
+            end, size = begin, size * SEARCH_GROWTH
+        return found
+
+    def _last_between(self, keys: Sequence[str], start: int, end: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        wanted = pa.array([key.encode() for key in keys], pa.binary())
         span = OffsetRange(self.topic, PARTITION, start, end)
         fetch = FetchOptions(read_committed=False)
         for rows in read_range(self.cluster, span, fetch, columns=["key", "value"]):
-            matches = rows.filter(pc.equal(rows.column("key"), pa.scalar(key, pa.binary())))
-            if matches.num_rows:
-                found = matches.column("value")[matches.num_rows - 1].as_py() or b""
+            matches = rows.filter(pc.is_in(rows.column("key"), value_set=wanted))
+            for key, value in zip(
+                matches.column("key").to_pylist(), matches.column("value").to_pylist(), strict=True
+            ):
+                found[key.decode()] = value or b""
         return found
+
+
+def decoded(value: bytes | None) -> Marker | None:
+    return Marker.decode(value) if value else None
 
 
 class MarkerWriter:
     """Appends the markers of one query, until another driver of the query fences it.
 
     Fencing uses a producer epoch: the first record with a new epoch makes the partition leader refuse all
-    older epochs, so every marker of other drivers is before that record in the log.
+    older epochs, so every marker of other drivers is before that record in the log. Epochs are those of one
+    producer id, and a coordinator changes the id when its epochs are used up, or after a week without use.
+    Therefore each driver records its producer id when it takes over, and the next driver, if it has another
+    id, first writes under the old one with the highest epoch.
     """
 
     def __init__(self, log: CommitLog, key: str) -> None:
@@ -140,6 +167,8 @@ class MarkerWriter:
         # The run of the query whose leftover transactions were listed last, and when.
         self.swept_run: str | None = None
         self.swept_at_s = float("-inf")
+        self._taken = f"{key}#taken"
+        self._producer = ProducerId(-1, -1)
         self._writer: ArrowWriter | None = None
         self._marker: Marker | None = None
         self._fenced_at_s = 0.0
@@ -155,18 +184,31 @@ class MarkerWriter:
         self.log.create()
         cluster = self.log.cluster
         handle = SyncTransactions(cluster).init(f"ottla-spark-commit/{self.key}")
-        identity = ProducerId(handle.producer_id, handle.producer_epoch)
-        writer = ArrowWriter(
-            cluster,
+        before_end = self.log.end()
+        before = self.log.last_values([self.key, self._taken], end=before_end)
+        self._producer = ProducerId(handle.producer_id, handle.producer_epoch)
+        previous = taken_by(before.get(self._taken))
+        if previous is not None and previous.id != self._producer.id:
+            with self._new_writer(ProducerId(previous.id, EPOCH_MAX)) as old:
+                self._append(old, self._taken, self._taken_value())
+        writer = self._new_writer(self._producer)
+        self._append(writer, self._taken, self._taken_value())
+        end = writer.written.end_offsets[self.log.topic, PARTITION]
+        since = self.log.last_values([self.key], before_end, end)
+        self._marker = decoded((before | since).get(self.key))
+        self._writer, self._fenced_at_s = writer, time.monotonic()
+
+    def _new_writer(self, producer: ProducerId) -> ArrowWriter:
+        return ArrowWriter(
+            self.log.cluster,
             self.log.topic,
-            identity=identity,
+            identity=producer,
             compression="gzip",
             record_bytes_max=MARKER_BYTES_MAX,
         )
-        self._append(writer, f"{self.key}#taken", b"%d" % time.time())
-        end = writer.written.end_offsets[self.log.topic, PARTITION]
-        self._marker = self.log.last(self.key, end)
-        self._writer, self._fenced_at_s = writer, time.monotonic()
+
+    def _taken_value(self) -> bytes:
+        return b"%d %d %d" % (time.time(), *self._producer)
 
     def append(self, marker: Marker) -> None:
         """Append a marker and wait for all in-sync replicas. Raises FencedError if it was refused."""
@@ -177,7 +219,7 @@ class MarkerWriter:
     def check_not_fenced(self) -> None:
         """Raise FencedError if another driver has fenced this one."""
         assert self._writer is not None, "marker() is called before check_not_fenced()"
-        self._append(self._writer, f"{self.key}#taken", b"%d" % time.time())
+        self._append(self._writer, self._taken, self._taken_value())
 
     def _append(self, writer: ArrowWriter, key: str, value: bytes) -> None:
         rows = {"key": [key.encode()], "value": [value], "partition": pa.array([PARTITION], pa.int32())}
@@ -191,6 +233,12 @@ class MarkerWriter:
             if isinstance(error, BrokerError) and error.code in REFUSED:
                 raise FencedError(f"query {self.key}: {error}") from error
             raise
+
+
+def taken_by(value: bytes | None) -> ProducerId | None:
+    """Return the producer id in a record of a takeover; None before there was one, and in old records."""
+    fields = (value or b"").split()
+    return ProducerId(int(fields[1]), int(fields[2])) if len(fields) == 3 else None
 
 
 _marker_writers: dict[tuple[ClusterOptions, str, str], MarkerWriter] = {}
