@@ -12,7 +12,14 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from ottla.client import ClusterOptions, CorruptRecordsError, read_arrow, shared_cluster, write_arrow
+from ottla.client import (
+    ClusterOptions,
+    CorruptRecordsError,
+    SyncCluster,
+    read_arrow,
+    shared_cluster,
+    write_arrow,
+)
 from ottla.client.blocking.arrow_read import READ_SCHEMA, OffsetRange, read_range
 from ottla.client.blocking.fetch_range import AbortedTransactions, FetchOptions
 from ottla.client.errors import (
@@ -182,6 +189,48 @@ def test_broken_connections_and_moved_leaders_are_retried(with_stub):
         assert len(stub.asked("Metadata")) >= 2
 
     with_stub(scenario)
+
+
+def test_the_time_of_a_slow_consumer_does_not_count(with_stub):
+    """The fetch sent ahead is answered late, because the consumer was busy for longer than all time-outs."""
+
+    async def scenario(stub):
+        stub.add_topic("t")
+        append(stub, b"a", b"b")
+        append(stub, b"c")
+        loop, is_busy, answer = asyncio.get_running_loop(), asyncio.Event(), stub.answer
+        stub.plans["Fetch"].append(lambda request: first_batch_only(stub, request))
+
+        async def stall(name, request):
+            if name == "Fetch" and request.topics[0].partitions[0].fetch_offset == 2:
+                await is_busy.wait()
+                await asyncio.sleep(0.1)
+            return await answer(name, request)
+
+        stub.answer = stall
+
+        def read() -> list[bytes]:
+            cluster = SyncCluster(ClusterOptions(stub.bootstrap, request_timeout_ms=250, retry_backoff_ms=1))
+            fetch = FetchOptions(max_wait_ms=5, poll_timeout_ms=300)
+            found = []
+            for batch in read_range(cluster, OffsetRange("t", 0, 0, 3), fetch):
+                found += batch["value"].to_pylist()
+                if len(found) == 2:
+                    time.sleep(0.6)
+                    loop.call_soon_threadsafe(is_busy.set)
+            cluster.close()
+            return found
+
+        assert await asyncio.to_thread(read) == [b"a", b"b", b"c"]
+        assert len(stub.asked("Fetch")) == 2, "nothing timed out"
+
+    with_stub(scenario)
+
+
+def first_batch_only(stub, request):
+    answer = stub.fetch(request)
+    answer.responses[0].partitions[0].records = stub.logs["t", 0][0]
+    return answer
 
 
 def answer_with_error(stub, request, code: int):

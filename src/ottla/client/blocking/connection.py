@@ -147,6 +147,11 @@ class SyncConnection(Negotiated):
         )
         return cast(Response, self._read(awaited, memory))
 
+    def extend_deadlines(self, seconds: float) -> None:
+        """The caller was busy for so long: give the responses that are due this time in addition."""
+        for awaited in self._awaited:
+            awaited.deadline.extend(seconds)
+
     def __del__(self) -> None:
         """Close connections of a cluster that was dropped without being closed."""
         opened = getattr(self, "_socket", None)  # none, if it could not be opened

@@ -109,9 +109,19 @@ class FetchRange:
                 return
             self._send(connection)
             if batches:
-                yield batches
+                yield from self._until_consumed(batches, connection)
             elif (time.monotonic() - self._moved_at_s) * 1000 > self.options.poll_timeout_ms:
                 raise self._no_progress(row)
+
+    def _until_consumed(
+        self, batches: list[FetchedBatch], connection: SyncConnection
+    ) -> Iterator[list[FetchedBatch]]:
+        """The time that the consumer takes for the batches counts neither as time-out nor as standstill."""
+        began_s = time.monotonic()
+        yield batches
+        busy_s = time.monotonic() - began_s
+        self._moved_at_s += busy_s
+        connection.extend_deadlines(busy_s)
 
     def _send(self, connection: SyncConnection) -> None:
         info = self.cluster.topic(self.topic)

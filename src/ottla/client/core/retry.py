@@ -28,6 +28,10 @@ class Deadline:
         self._now_s = clock.now_s
         self.at_s = clock.now_s() + timeout_ms / 1000
 
+    def extend(self, seconds: float) -> None:
+        """For time in which nothing could be done: it does not count."""
+        self.at_s += seconds
+
     @property
     def left_ms(self) -> float:
         return max(0.0, (self.at_s - self._now_s()) * 1000)
