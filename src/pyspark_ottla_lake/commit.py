@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_ottla_lake.files import DataFile
 from pyspark_ottla_lake.options import LakeOptions
+from pyspark_ottla_lake.order import check_order
 from pyspark_ottla_lake.schemas import new_columns
 from pyspark_ottla_lake.table import (
     add_columns,
@@ -52,15 +53,23 @@ def is_committed(table: DeltaTable | None, app: App) -> bool:
     return newest is not None and newest >= app[1]
 
 
-def commit_files(options: LakeOptions, batch: FilesToCommit, app: App | None, *, overwrite: bool) -> bool:
+def commit_files(
+    options: LakeOptions,
+    batch: FilesToCommit,
+    app: App | None,
+    *,
+    overwrite: bool,
+    skips_earlier: bool = True,
+) -> bool:
     """Commit a batch unless it is committed already. Returns whether this call committed it.
 
+    A batch before the last one is skipped as well, or raises CheckpointBehindError unless `skips_earlier`.
     Raises ValueError if the files do not match the table, DeltaError if the table cannot be written.
     """
     wait_s = BACKOFF_FIRST_S
     for attempt in range(ATTEMPTS_MAX):
         try:
-            return _try_commit(options, batch, app, overwrite)
+            return _try_commit(options, batch, app, overwrite, skips_earlier)
         except CommitFailedError:
             # Another writer committed first, possibly the same batch: reload the table and try again.
             if attempt == ATTEMPTS_MAX - 1:
@@ -70,8 +79,13 @@ def commit_files(options: LakeOptions, batch: FilesToCommit, app: App | None, *,
     raise AssertionError("the last attempt returns or raises")
 
 
-def _try_commit(options: LakeOptions, batch: FilesToCommit, app: App | None, overwrite: bool) -> bool:
+def _try_commit(
+    options: LakeOptions, batch: FilesToCommit, app: App | None, overwrite: bool, skips_earlier: bool
+) -> bool:
     table = open_table(options)
+    if app is not None and table is not None and not skips_earlier:
+        newest = table.transaction_version(app[0])
+        check_order(options.path, app[1], -1 if newest is None else newest)
     if app is not None and is_committed(table, app):
         return False
     if table is None:

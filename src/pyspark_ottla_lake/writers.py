@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark_ottla.task_context import SparkTask, current_task
 from pyspark_ottla_lake.files import DataFile, FileLayout, TaskFiles
 from pyspark_ottla_lake.options import LakeOptions
+from pyspark_ottla_lake.order import check_order
 from pyspark_ottla_lake.schemas import (
     arrow_schema,
     check_columns,
@@ -135,7 +136,9 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         task = current_task()
         if task.query_id is None or task.batch_id is None:
             raise RuntimeError("Spark does not provide the query and batch of this task")
-        if task.batch_id <= committed_before(self._task.options, task):
+        newest = committed_before(self._task.options, task)
+        check_order(self._task.options.path, task.batch_id, newest)
+        if task.batch_id == newest:
             # Spark requires that all rows are consumed.
             for _ in iterator:
                 pass
@@ -148,7 +151,7 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
             return
         query_id = written[0].query_id
         assert query_id is not None, "a stream's task knows its query"
-        _commit(self._task, written, (query_id, batchId), self._overwrite)
+        _commit(self._task, written, (query_id, batchId), self._overwrite, is_stream=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove the files, unless a commit was attempted: it may have succeeded despite the error."""
@@ -167,7 +170,12 @@ def _commit_was_never_tried(messages: Sequence[WriterCommitMessage | None]) -> b
 
 
 def _commit(
-    task: TaskWriter, written: Sequence[WrittenFiles], app: tuple[str, int] | None, overwrite: bool
+    task: TaskWriter,
+    written: Sequence[WrittenFiles],
+    app: tuple[str, int] | None,
+    overwrite: bool,
+    *,
+    is_stream: bool = False,
 ) -> None:
     from pyspark_ottla_lake.commit import FilesToCommit, commit_files, is_committed
     from pyspark_ottla_lake.table import open_table
@@ -186,7 +194,13 @@ def _commit(
     files = [file for message in written for file in message.files]
     # If the batch was committed before, these files are in no table version, and a vacuum removes them.
     # Removing them here would risk removing files that the table uses.
-    commit_files(options, FilesToCommit(files, schema, partition_by), app, overwrite=overwrite)
+    commit_files(
+        options,
+        FilesToCommit(files, schema, partition_by),
+        app,
+        overwrite=overwrite,
+        skips_earlier=not is_stream,
+    )
 
 
 # Spark repeats a batch only at the start of a run, so a process reads the table once per run.

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake.exceptions import CommitFailedError
 
+from pyspark_ottla.checkpoints import CheckpointBehindError
 from pyspark_ottla.task_context import SparkTask
 from pyspark_ottla_lake import commit, writers
 
@@ -117,6 +118,35 @@ def test_commit_raises_and_is_aborted(lake, die, before):
     assert query.column("id") == list(range(10))
 
 
+def test_checkpoint_behind_the_table(lake, monkeypatch):
+    """The checkpoint was restored from a copy: Spark runs batches again that are not the last one."""
+    query = lake("id long")
+    for batch in range(3):
+        query.run(batch, numbers(batch * 3, 3))
+    query.restart()
+    with pytest.raises(CheckpointBehindError, match=r"batch 1.*batch 2 is committed.*older.*new checkpoint"):
+        query.task(1, numbers(3, 3))
+    # On executors without deltalake the driver detects it.
+    monkeypatch.setattr(writers, "_newest_committed", lambda *_: None)
+    query.restart()
+    messages = query.tasks(1, [numbers(3, 3)])
+    with pytest.raises(CheckpointBehindError, match=r"batch 1.*batch 2 is committed"):
+        query.writer().commit(messages, 1)
+    # The last batch may be repeated.
+    query.run(2, numbers(6, 3))
+    query.run(3, numbers(9, 1))
+    assert query.column("id") == list(range(10))
+
+
+def test_empty_batches_of_a_checkpoint_behind_the_table(lake):
+    query = lake("id long")
+    for batch in range(3):
+        query.run(batch, numbers(batch * 3, 3))
+    query.restart()
+    with pytest.raises(CheckpointBehindError):
+        query.run(1, [])
+
+
 def test_repeated_batch_after_its_commit_is_skipped(lake):
     query = lake("id long")
     query.run(0, numbers(0, 3))
@@ -148,7 +178,9 @@ def test_stale_driver_commits_nothing(lake):
     query.restart()
     query.run(1, numbers(3, 3))
     query.run(2, numbers(6, 3))
-    zombie.commit(late, 1)
+    with pytest.raises(CheckpointBehindError):
+        zombie.commit(late, 1)
+    zombie.abort(late, 1)
     assert query.column("id") == list(range(9))
 
 

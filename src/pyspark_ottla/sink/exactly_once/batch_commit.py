@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ottla.client import SyncTransactions, TransactionHandle, shared_cluster
 from ottla.client.errors import BrokerError, ClientError
+from pyspark_ottla.checkpoints import CheckpointBehindError
 from pyspark_ottla.sink.exactly_once.commit_log import CommitLog, FencedError, MarkerWriter, marker_writer
 from pyspark_ottla.sink.exactly_once.marker import Marker, not_in_marker, transaction_prefix
 from pyspark_ottla.sink.exactly_once.time_left import BatchExpiredError, check_time_left
@@ -26,10 +27,6 @@ logger = logging.getLogger("pyspark_ottla")
 
 class LostBatchError(RuntimeError):
     """A batch has a marker, but its transactions cannot be committed."""
-
-
-class CheckpointBehindError(RuntimeError):
-    """A later batch is already committed: the checkpoint is older than the output."""
 
 
 class BatchAttempt:
