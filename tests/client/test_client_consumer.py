@@ -176,6 +176,25 @@ def test_out_of_range_follows_the_policy(with_stub, policy, first):
     with_stub(scenario)
 
 
+def test_a_seek_during_an_out_of_range_reset_wins(with_stub):
+    async def scenario(stub):
+        stub.add_topic("t")
+        fill(stub)
+        async with Consumer(stub.bootstrap, out_of_range="beginning") as consumer:
+            await consumer.assign("t", start=99)
+            answer = stub.answer
+
+            async def seek_first(name, request):
+                if name == "ListOffsets":
+                    await consumer.seek("t", 0, 7)
+                return await answer(name, request)
+
+            stub.answer = seek_first
+            assert [record.offset for record in await read(consumer, 3)] == [7, 8, 9]
+
+    with_stub(scenario)
+
+
 def test_out_of_range_is_an_error_by_default(with_stub):
     async def scenario(stub):
         stub.add_topic("t")

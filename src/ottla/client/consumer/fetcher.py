@@ -220,8 +220,10 @@ class Fetcher:
         """Process the response for one partition."""
         is_out_of_range = row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         if is_out_of_range and self.settings.out_of_range != "error":
-            key = (state.topic, state.partition)
-            state.seek((await self.resolve({key: self.settings.out_of_range}))[key])
+            key, generation = (state.topic, state.partition), state.generation
+            offset = (await self.resolve({key: self.settings.out_of_range}))[key]
+            if state.generation == generation:  # otherwise the caller has sought elsewhere meanwhile
+                state.seek(offset)
             return
         if row.error_code != ErrorCode.NONE:
             detail = None
