@@ -44,6 +44,8 @@ _ARROW_TYPES = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.field("element", _ARROW_HEADER)),
 }
+# In microseconds it is a 64-bit number.
+TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 _READ_NAMES = {"timestampType": "timestamp_type"}
 
 
@@ -108,10 +110,24 @@ class SparkColumns:
     def _column(self, rows: pa.RecordBatch, name: str) -> pa.Array:
         array = rows.column(_READ_NAMES.get(name, name))
         if name == "timestamp":
-            return array.cast(_ARROW_TYPES[name])
+            return _microseconds(array)
         if name == "headers":
             return _null_where_empty(array)
         return array
+
+
+def _microseconds(array: pa.Array) -> pa.Array:
+    """Convert timestamps; those beyond Spark's range (292,000 years from 1970) become null.
+
+    A producer can write any number, and one record must not stop all queries on its topic.
+    """
+    try:
+        return array.cast(_ARROW_TYPES["timestamp"])
+    except pa.ArrowInvalid:
+        fits = pc.less_equal(
+            pc.abs(pc.max_element_wise(array.cast(pa.int64()), -TIMESTAMP_MS_MAX - 1)), TIMESTAMP_MS_MAX
+        )
+        return pc.if_else(fits, array, pa.scalar(None, array.type)).cast(_ARROW_TYPES["timestamp"])
 
 
 def _spark_arrow(kind: DataType) -> pa.DataType:

@@ -24,6 +24,8 @@ METADATA_OPTION = "commitOffsetsMetadata"
 # A batch must not wait long, nor repeatedly, for a coordinator that is unavailable.
 COMMIT_TIMEOUT_MS = 2_000
 PAUSE_AFTER_FAILURE_S = 10.0
+# Offsets without a commit expire (offsets.retention.minutes), also in partitions without new records.
+REFRESH_S = 600.0
 
 
 def commit_group_id(options: Mapping[str, str], *, streaming: bool) -> str:
@@ -48,11 +50,18 @@ class GroupCommitter:
         self._group: SyncGroup | None = None
         self._committed: Offsets = {}
         self._not_before_s = float("-inf")
+        self._refreshed_at_s = float("-inf")
 
     def commit(self, finished: Offsets) -> None:
         """Commit the end offsets of a finished batch. Never raises a ClientError."""
-        changed = {key: offset for key, offset in finished.items() if self._committed.get(key) != offset}
-        if not self._group_id or not changed or time.monotonic() < self._not_before_s:
+        now_s = time.monotonic()
+        is_refresh = now_s - self._refreshed_at_s > REFRESH_S
+        changed = {
+            key: offset
+            for key, offset in finished.items()
+            if is_refresh or self._committed.get(key) != offset
+        }
+        if not self._group_id or not changed or now_s < self._not_before_s:
             return
         if self._group is None:
             self._group = SyncGroup(shared_cluster(self._cluster), self._group_id)
@@ -70,3 +79,5 @@ class GroupCommitter:
             )
             return
         self._committed |= changed
+        if is_refresh:
+            self._refreshed_at_s = now_s
