@@ -73,6 +73,7 @@ class PartitionMeta:
         self.leader = NODES[0]
         self.leader_epoch = 0
         self.partition_epoch = 0
+        self.min_isr = MIN_ISR
         self.brokers: dict[int, tuple[int, bool]] = dict.fromkeys(NODES, (1, True))  # epoch, unfenced
 
     def copy(self) -> PartitionMeta:
@@ -116,10 +117,18 @@ class MemoryController:
             self.meta.brokers[node_id] = (epoch, True)
             self._set_isr(self.meta.isr)
 
+    def set_min_isr(self, min_isr: int) -> None:
+        meta = self.meta
+        meta.min_isr = min_isr
+        if meta.elr and len(meta.isr) >= min_isr:
+            meta.elr = ()
+            meta.partition_epoch += 1
+        self.changed()
+
     def _set_isr(self, isr: tuple[int, ...], lost: int = -1) -> None:
         meta = self.meta
         if isr != meta.isr:
-            if len(isr) >= MIN_ISR:
+            if len(isr) >= meta.min_isr:
                 meta.elr = ()
             else:
                 meta.elr = tuple(each for each in {*meta.elr, *meta.isr} if each not in isr and each != lost)
@@ -138,7 +147,8 @@ class MemoryController:
             return
         if chosen != -1 and not meta.isr:
             meta.isr = (chosen,)
-            meta.elr = tuple(each for each in meta.elr if each != chosen)
+            alone = meta.min_isr > 1  # else records are committed from now on that the others lack
+            meta.elr = tuple(each for each in meta.elr if alone and each != chosen)
         meta.leader = chosen
         meta.leader_epoch += 1
         meta.partition_epoch += 1

@@ -8,8 +8,11 @@ The rules:
 2.  Until then the leader does not know which of the two the controller has, so it uses the cautious one each
     time: the *maximal* ISR (committed and joining) for the high watermark, the committed ISR for admission.
 3.  High watermark = the smallest log end over the leader, the maximal ISR and those eligible replicas that
-    are caught up and about to join. It never decreases, and does not move while the committed ISR is smaller
-    than min.insync.replicas (else replicas of the ELR could lack committed records).
+    are caught up and about to join. It never decreases, and does not move while the ISR of the own metadata
+    is smaller than min.insync.replicas (else replicas of the ELR could lack committed records).
+    The minimum comes with the metadata, and a response of the controller may overtake them: the controller
+    may have counted with another minimum. So a response alone neither removes a member that the high
+    watermark waits for nor completes the minimum: that takes metadata of the same partition epoch.
 4.  A follower may join when its log reaches the high watermark and the start of this leader's epoch, it
     fetched lately, and it is eligible: unfenced, not shutting down, and the same incarnation that fetched.
 5.  A follower leaves when it has not been caught up for replica.lag.time.max.ms (see `progress.py`).
@@ -18,8 +21,8 @@ The rules:
     FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED, INVALID_UPDATE_VERSION, INVALID_REQUEST and unknown topics leave
     it open: newer metadata is in flight, and only it may end the caution. Everything else
     (timeouts, NOT_CONTROLLER, STALE_BROKER_EPOCH...) may or may not have been applied: retry it.
-7.  Metadata with an older partition epoch is ignored. With the same one it changes nothing; with a newer one
-    no earlier proposal can be applied any more.
+7.  Metadata with an older partition epoch than a response, or with the same one, only confirm it (rule 3).
+    With a newer one no earlier proposal can be applied any more.
 8.  acks=all: refused while the committed ISR is below min.insync.replicas, done when the high watermark has
     passed.
 
@@ -88,6 +91,10 @@ class LeaderState:
     __slots__ = (
         "_eligible",
         "_join_after_ms",
+        "_metadata_epoch",
+        "_metadata_isr",
+        "_unconfirmed",
+        "_waits_for",
         "counted_end_offset",
         "epoch_start_offset",
         "followers",
@@ -138,6 +145,11 @@ class LeaderState:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = tuple(partition.isr)
         self.maximal_isr = self.isr
+        self._metadata_epoch = partition.partition_epoch
+        self._metadata_isr = self.isr
+        # Responses of the controller that the own metadata do not have yet: partition epoch and ISR.
+        self._unconfirmed: tuple[tuple[int, tuple[int, ...]], ...] = ()
+        self._waits_for = self.isr  # members of any of these ISRs
         self.pending: IsrChange | None = None
         self._join_after_ms = LONG_AGO_MS
         self.followers: dict[int, FollowerProgress] = {}
@@ -228,6 +240,7 @@ class LeaderState:
         }
         self.pending = IsrChange(self.leader_epoch, self.partition_epoch, isr, epochs, bool(joining))
         self.maximal_isr = (*self.isr, *joining)
+        self._find_waited_for()
         return self.pending
 
     def alter_partition_result(
@@ -257,17 +270,25 @@ class LeaderState:
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return 0
         self.partition_epoch = partition_epoch
+        if partition_epoch > self._metadata_epoch:
+            self._unconfirmed = (*self._unconfirmed, (partition_epoch, tuple(isr)))
         self._settle(tuple(isr))
         return self.tick(now_ms)
 
     def metadata_changed(self, partition: PartitionView, now_ms: int) -> int:
         """Metadata in which this node still leads; a newer leader epoch begins at the log's end."""
         assert partition.leader == self.node_id, (partition.leader, self.node_id)
-        if partition.partition_epoch <= self.partition_epoch:
+        if partition.partition_epoch <= self._metadata_epoch:
             return 0
+        self._metadata_epoch = partition.partition_epoch
+        self._metadata_isr = tuple(partition.isr)
+        self._unconfirmed = tuple([each for each in self._unconfirmed if each[0] > self._metadata_epoch])
+        if partition.partition_epoch <= self.partition_epoch:
+            self._find_waited_for()
+            return self._advance(now_ms)
         assert partition.leader_epoch >= self.leader_epoch, (partition.leader_epoch, self.leader_epoch)
         self.partition_epoch = partition.partition_epoch
-        self._settle(tuple(partition.isr))
+        self._settle(self._metadata_isr)
         self._join_after_ms = LONG_AGO_MS
         if partition.leader_epoch > self.leader_epoch:
             if partition.leader_epoch > self.leader_epoch + 1:
@@ -281,6 +302,8 @@ class LeaderState:
         return self.tick(now_ms)
 
     def min_isr_changed(self, min_isr: int, now_ms: int) -> int:
+        """Of one change of the metadata, call this before `metadata_changed` if the minimum increases, and
+        after it if the minimum decreases: an old ISR must not meet a new, smaller minimum."""
         self.min_isr = min_isr
         return self._advance(now_ms)
 
@@ -343,9 +366,17 @@ class LeaderState:
         self.pending = None
         self.isr = isr
         self.maximal_isr = isr
+        self._find_waited_for()
+
+    def _find_waited_for(self) -> None:
+        members = self.maximal_isr
+        if self._unconfirmed or self._metadata_isr is not self.isr:
+            ahead = [node_id for _, isr in self._unconfirmed for node_id in isr]
+            members = tuple(dict.fromkeys((*members, *self._metadata_isr, *ahead)))
+        self._waits_for = members
 
     def _advance(self, now_ms: int) -> int:
-        if len(self.isr) < self.effective_min_isr:
+        if min(len(self._metadata_isr), len(self.isr)) < self.effective_min_isr:
             return 0
         mark = self.counted_end_offset
         for follower in self.followers.values():
@@ -358,7 +389,7 @@ class LeaderState:
 
     def _holds_back(self, follower: FollowerProgress, now_ms: int) -> bool:
         """Must the high watermark wait for this follower?"""
-        if follower.node_id in self.maximal_isr:
+        if follower.node_id in self._waits_for:
             return True
         return follower.is_caught_up(self.log_end_offset, now_ms, self.lag_time_max_ms) and self._eligible(
             follower.node_id, follower.broker_epoch

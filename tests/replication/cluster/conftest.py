@@ -31,7 +31,7 @@ from ottla.replication.leader import ISR_CHANGE_WANTED, REFUSED, RETRY_ISR_CHANG
 LAG_TIME_MAX_MS = 40
 SESSION_TIMEOUT_MS = 50
 FETCH_TIMEOUT_MS = 30
-MIN_ISR = 2
+MIN_ISR = 2  # where it is not changed
 NODES = (1, 2, 3)
 PartitionMeta = Any  # of the controller in memory
 
@@ -99,9 +99,12 @@ class Node:
         if meta.leader == self.id and meta.brokers[self.id][0] == self.broker_epoch:
             if self.leader is not None:
                 began = meta.leader_epoch > self.leader.leader_epoch
+                # As the shell: a larger minimum before the partition, a smaller one after it.
+                self.min_isr_becomes(max(meta.min_isr, self.leader.min_isr))
                 self.react(self.leader.metadata_changed(meta, now_ms))
                 if began:
                     self.log.leader_epochs.assign(meta.leader_epoch, self.log.log_end_offset)
+                self.min_isr_becomes(meta.min_isr)
             else:
                 self.lead(meta)
         elif meta.leader in (self.id, -1):
@@ -110,6 +113,10 @@ class Node:
             self.follower.new_leader(meta.leader, meta.leader_epoch, self.id in meta.isr)
         else:
             self.follow(meta)
+
+    def min_isr_becomes(self, min_isr: int) -> None:
+        if self.leader is not None and self.leader.min_isr != min_isr:
+            self.react(self.leader.min_isr_changed(min_isr, self.cluster.now_ms))
 
     def rest(self) -> None:
         self.high_watermark_on_disk = max(self.high_watermark_on_disk, self.high_watermark)
@@ -125,7 +132,7 @@ class Node:
             log_start_offset=self.log.log_start_offset,
             log_end_offset=self.log.log_end_offset,
             high_watermark=self.high_watermark_on_disk,
-            min_isr=MIN_ISR,
+            min_isr=meta.min_isr,
             lag_time_max_ms=LAG_TIME_MAX_MS,
             eligible=self.is_eligible,
             now_ms=self.cluster.now_ms,
@@ -323,6 +330,7 @@ class MemoryCluster:
         new_controller: Any,
         leader_class: type[LeaderState] = LeaderState,
         follower_class: type[FollowerState] = FollowerState,
+        min_isr_changes: bool = False,
     ) -> None:
         self.new_log = new_log
         self.rng = random.Random(seed)
@@ -344,6 +352,7 @@ class MemoryCluster:
         self.nodes = {node_id: Node(self, node_id) for node_id in NODES}
         self.controller = new_controller(self)
         self.controller.changed()
+        self.min_isr_changes = min_isr_changes
 
     # -- time and network
 
@@ -435,7 +444,10 @@ class MemoryCluster:
         self.after(10, self.sessions)
 
     def may_lose(self, node_id: int) -> bool:
-        """One power cut at a time (min ISR is 2), while another replica of the ISR or ELR has everything."""
+        """One power cut at a time (min ISR is 2), while another replica of the ISR or ELR has everything. A
+        smaller minimum promises nothing after a power cut."""
+        if self.min_isr_changes:
+            return False
         meta = self.controller.meta
         return not self.controller.unclean and bool({*meta.isr, *meta.elr} - {node_id})
 
@@ -463,6 +475,13 @@ class MemoryCluster:
             node.log.flushed_end = node.log.log_end_offset
         self.after(rng.randint(5, 60), self.mischief, until_ms)
 
+    def change_min_isr(self, until_ms: int) -> None:
+        if self.now_ms >= until_ms:
+            self.controller.set_min_isr(MIN_ISR)
+            return
+        self.controller.set_min_isr(self.rng.choice((1, 1, 2, 3)))
+        self.after(self.rng.randint(5, 60), self.change_min_isr, until_ms)
+
     def revive(self, node: Node) -> None:
         if not node.alive:
             node.restart()
@@ -489,6 +508,8 @@ class MemoryCluster:
         """A troubled time, then a quiet one after which all must be well; how much was acknowledged."""
         self.sessions()
         self.mischief(troubled_ms)
+        if self.min_isr_changes:
+            self.change_min_isr(troubled_ms)
         self.clients(troubled_ms + healed_ms // 2)
         self.run_until(troubled_ms)
         self.loss = self.late = self.metadata_late = 0.0
@@ -522,7 +543,8 @@ class MemoryCluster:
 
 @pytest.fixture
 def run_schedule(new_log: Any, new_controller: Any) -> Callable[..., int]:
-    """run_schedule(seed, leader_class=, follower_class=): raises Violation, or returns the acks."""
+    """run_schedule(seed, leader_class=, follower_class=, min_isr_changes=): raises Violation, or returns the
+    acks."""
 
     def run(seed: int, **machines: Any) -> int:
         return MemoryCluster(seed, new_log, new_controller, **machines).run()

@@ -28,6 +28,15 @@ def test_no_schedule_breaks_a_promise(run_schedule: Callable[..., int]) -> None:
     assert acked > SCHEDULES * 10  # the schedules are not all outage
 
 
+def test_no_change_of_min_isr_breaks_a_promise(run_schedule: Callable[..., int]) -> None:
+    """The controller's answers overtake the metadata, which bring the minimum."""
+    for seed in range(SCHEDULES):
+        try:
+            run_schedule(seed, min_isr_changes=True)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
 class CommittedIsrOnly(LeaderState):
     """Forgets that the controller may already have accepted the member that is joining."""
 
@@ -75,6 +84,35 @@ class ErrorMeansNo(LeaderState):
         if error_code != ErrorCode.NONE:
             error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
         return super().alter_partition_result(change, error_code, now_ms, **answer)
+
+
+class ShrinksByResponse(LeaderState):
+    """Does not wait for a member that the controller has removed, before its own metadata say so."""
+
+    __slots__ = ()
+
+    def _find_waited_for(self) -> None:
+        self._waits_for = self.maximal_isr
+
+
+class CompletesMinimumByResponse(LeaderState):
+    """Counts a new member for the minimum before its own metadata have it."""
+
+    __slots__ = ()
+
+    def alter_partition_result(self, *arguments: Any, **answer: Any) -> int:
+        super().alter_partition_result(*arguments, **answer)
+        self._metadata_isr = tuple(dict.fromkeys((*self._metadata_isr, *self.isr)))
+        return self.tick(arguments[2])
+
+
+class ForgetsPassingMembers(LeaderState):
+    """Forgets a member that joined and left between two versions of its own metadata."""
+
+    __slots__ = ()
+
+    def _find_waited_for(self) -> None:
+        self._waits_for = (*self.maximal_isr, *self._metadata_isr)
 
 
 class NobodysIncarnation(LeaderState):
@@ -158,7 +196,21 @@ class TruncatesToMark(FollowerState):
     ids=lambda machines: next(iter(machines.values())).__name__,
 )
 def test_a_planted_bug_is_caught(machines: dict[str, Any], run_schedule: Callable[..., int]) -> None:
-    for seed in range(MUTANT_SCHEDULES_MAX):
+    assert_caught(machines, run_schedule)
+
+
+@pytest.mark.parametrize(
+    ("leader_class", "first_seed"),
+    [(ShrinksByResponse, 0), (CompletesMinimumByResponse, 0), (ForgetsPassingMembers, 1000)],
+)
+def test_a_planted_bug_is_caught_by_changes_of_min_isr(
+    leader_class: type[LeaderState], first_seed: int, run_schedule: Callable[..., int]
+) -> None:
+    assert_caught({"leader_class": leader_class, "min_isr_changes": True}, run_schedule, first_seed)
+
+
+def assert_caught(machines: dict[str, Any], run_schedule: Callable[..., int], first_seed: int = 0) -> None:
+    for seed in range(first_seed, first_seed + MUTANT_SCHEDULES_MAX):
         try:
             run_schedule(seed, **machines)
         except AssertionError:

@@ -269,14 +269,25 @@ class ReplicaManager:
 
     # -- other changes of the metadata
 
-    def topic_changed(self, topic: str, settings: TopicSettings, partitions: Iterable[Partition]) -> None:
-        """Apply a topic's changed configuration."""
+    def topic_changed(
+        self, topic: str, settings: TopicSettings, partitions: Iterable[Partition]
+    ) -> list[Partition]:
+        """Apply a topic's changed configuration; returns the partitions for `lower_min_isr`."""
         self._throttles.topic_changed(topic, settings)
         now_ms = self._clock()
+        lowered = []
         for partition in partitions:
-            partition.configure(settings, now_ms)
+            if partition.configure(settings, now_ms):
+                lowered.append(partition)
             if partition.follower is not None:
                 self._fetch(partition)
+        return lowered
+
+    def lower_min_isr(self, partitions: Iterable[Partition], min_isr: int) -> None:
+        """Apply a smaller min.insync.replicas, after the partitions have followed the metadata."""
+        now_ms = self._clock()
+        for partition in partitions:
+            partition.lower_min_isr(min_isr, now_ms)
 
     def topic_deleted(self, topic: str) -> None:
         self._throttles.topic_deleted(topic)

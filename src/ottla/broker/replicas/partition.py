@@ -167,13 +167,21 @@ class Partition:
         self.follower = None
         self.wake()
 
-    def configure(self, settings: TopicSettings, now_ms: int) -> None:
-        """Apply a changed topic configuration."""
+    def configure(self, settings: TopicSettings, now_ms: int) -> bool:
+        """Apply a changed topic configuration, except for a smaller minimum of in-sync replicas. Returns
+        whether `lower_min_isr` must follow, once the partition has followed the same metadata: see rule 3 of
+        `ottla.replication.leader`."""
         self.log.config = settings.log
         self.rules = settings.rules
         leader = self.leader
-        if leader is not None and leader.min_isr != settings.min_isr:
+        if leader is not None and leader.min_isr < settings.min_isr:
             self.react(leader.min_isr_changed(settings.min_isr, now_ms))
+        return leader is not None and leader.min_isr > settings.min_isr
+
+    def lower_min_isr(self, min_isr: int, now_ms: int) -> None:
+        leader = self.leader
+        if leader is not None and leader.min_isr > min_isr:
+            self.react(leader.min_isr_changed(min_isr, now_ms))
 
     # -- appending
 

@@ -112,9 +112,11 @@ class PartitionLifecycle:
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self.refresh_layers()
             self._replicas.configs_changed()
-            self._reconfigure(image.topics_by_name)
+            lowered = self._reconfigure(image.topics_by_name)
         else:
-            self._reconfigure(sorted(name for kind, name in delta.configs if kind == RESOURCE_TOPIC))
+            lowered = self._reconfigure(
+                sorted(name for kind, name in delta.configs if kind == RESOURCE_TOPIC)
+            )
         for topic_id, indexes in delta.partitions.items():
             changed = image.topics_by_id[topic_id]
             settings = self.settings_of(changed.name)
@@ -124,6 +126,9 @@ class PartitionLifecycle:
                 is_new = (topic_id, index) in delta.partitions_created
                 self._host(changed, index, changed.partitions[index], settings, is_new=is_new)
                 yield
+        # At last: the ISR of older metadata must not meet a smaller minimum.
+        for partitions, min_isr in lowered:
+            self._replicas.lower_min_isr(partitions, min_isr)
 
     def retry_pending_partitions(self) -> None:
         """Retry new partitions for which the disk was full, or did not answer."""
@@ -212,8 +217,15 @@ class PartitionLifecycle:
         except StorageError as error:
             log.error("log not deleted: partition=%s-%d error=%s", topic, index, error)
 
-    def _reconfigure(self, topics: Iterable[str]) -> None:
+    def _reconfigure(self, topics: Iterable[str]) -> list[tuple[list[Partition], int]]:
+        """Apply changed configurations; returns the partitions whose minimum of in-sync replicas gets
+        smaller, and that minimum."""
+        lowered = []
         for name in topics:
             if name in self._metadata.image.topics_by_name:
+                settings = self.settings_of(name)
                 partitions = self._partitions.of_topic(name).values()
-                self._replicas.topic_changed(name, self.settings_of(name), partitions)
+                found = self._replicas.topic_changed(name, settings, partitions)
+                if found:
+                    lowered.append((found, settings.min_isr))
+        return lowered
