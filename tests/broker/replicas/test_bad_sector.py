@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.produce_response import ProduceResponse
-from ottla.records.build import build_batch
 from tests.support.broker.replicated import FOLLOWER, LEADER, OTHER, Trio, play
 
 TWO_DIRECTORIES = {
@@ -15,13 +12,7 @@ TWO_DIRECTORIES = {
 
 
 async def produce(trio: Trio, index: int, value: str) -> None:
-    records = build_batch([(trio.world.now_ms, None, value.encode() * 5000, ())])
-    topic = TopicProduceData(
-        topic_id=trio.topic_id, partition_data=[PartitionProduceData(index=index, records=bytes(records))]
-    )
-    request = ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic])
-    answer = await trio.ask(LEADER, request, ProduceResponse)
-    assert not answer.responses[0].partition_responses[0].error_code
+    assert not (await trio.produce(value * 5000, acks=1, index=index)).error_code
 
 
 def end_offset(trio: Trio, node_id: int, index: int) -> int:

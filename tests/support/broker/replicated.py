@@ -111,10 +111,10 @@ class Trio:
         return await peer.call(message, response, timeout_ms=60_000, **options)
 
     async def produce(
-        self, value: str, node_id: int = LEADER, *, acks: int = -1, timeout_ms: int = 5000
+        self, value: str, node_id: int = LEADER, *, acks: int = -1, timeout_ms: int = 5000, index: int = 0
     ) -> PartitionProduceResponse:
         records = build_batch([(self.world.now_ms, None, value.encode(), ())])
-        data = PartitionProduceData(index=0, records=bytes(records))
+        data = PartitionProduceData(index=index, records=bytes(records))
         topic = TopicProduceData(topic_id=self.topic_id, partition_data=[data])
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
         answer = await self.ask(node_id, request, ProduceResponse)

@@ -162,7 +162,15 @@ class ReplicaFetcher:
         self._poll_due = None
         if not self._running or self._applying:
             return  # checks again after the response is applied
-        link, now_ms = self._link, self._clock()
+        try:
+            self._request_all(self._clock())
+        except Exception:
+            log.exception("fetch not sent: leader=%d", self.leader_id)
+            self._start_over()
+
+    def _request_all(self, now_ms: int) -> None:
+        """Send what is due, or connect first."""
+        link = self._link
         if link is None:
             if len(self.plan) and self._connecting is None and self._address is not None:
                 wake_at_ms = self.plan.paused_until_ms
@@ -177,6 +185,15 @@ class ReplicaFetcher:
             self._watch()
         # A fetch in flight returns before the next partition is due.
         self._wake_at(None if self.plan.in_flight else self.plan.wake_at_ms(now_ms), now_ms)
+
+    def _start_over(self) -> None:
+        """After a defect: reconnect with a new session, after a pause that grows."""
+        if self._link is not None:
+            self._link.close()
+        else:
+            now_ms = self._clock()
+            self.plan.failed(now_ms)
+            self._wake_at(self.plan.paused_until_ms, now_ms)
 
     def _wake_at(self, at_ms: int | None, now_ms: int) -> None:
         if self._timer is not None:
@@ -252,8 +269,16 @@ class ReplicaFetcher:
     # -- responses
 
     def _fetched(self, response: FetchResponse) -> Iterator[None]:
-        """Apply a response, a few megabytes per iteration of the event loop."""
-        entries = self.plan.answered(response, self._clock())
+        """Apply a response, a few megabytes per iteration of the event loop.
+
+        Unexpected exceptions end here: in a later step nothing would resume the fetcher.
+        """
+        try:
+            entries = self.plan.answered(response, self._clock())
+        except Exception:
+            log.exception("response not applied: leader=%d", self.leader_id)
+            self._start_over()
+            return
         link = self._link
         if response.error_code and link is not None and link.is_waiting:
             link.close()  # later responses belong to the same lost session
@@ -266,9 +291,20 @@ class ReplicaFetcher:
                 yield
             if self.plan.has(entry) and entry.question_stands:
                 step_bytes += len(data.records) if data.records else 0
-                self._apply(entry, data)
+                try:
+                    self._apply(entry, data)
+                except Exception:
+                    self._stop_partition(entry)
         self._applying = False
         self._poll()
+
+    def _stop_partition(self, entry: PlannedPartition) -> None:
+        """Leave a partition out after a defect, until it gets a new leader: its log may be half changed, and
+        the leader must not count it as in sync. Called in an exception handler."""
+        partition = self._partitions.get((entry.topic_id, entry.partition))
+        log.exception("replica stopped: partition=%s leader=%d", partition, self.leader_id)
+        entry.follower.append_failed(ErrorCode.UNKNOWN_SERVER_ERROR, self._clock())
+        self.plan.touch(entry.topic_id, entry.partition)
 
     def _apply(self, entry: PlannedPartition, data: PartitionData) -> None:
         """Apply the response for one partition to its log."""
@@ -347,15 +383,18 @@ class ReplicaFetcher:
         found: list[tuple[int, int]] = []  # error, offset
 
         def take(response: ListOffsetsResponse) -> None:
-            data = response.topics[0].partitions[0]
-            found.append((data.error_code, data.offset))
-            if len(found) == 2 and self._stands(partition, entry, step):
-                (first_error, start_offset), (second_error, end_offset) = found
-                answered = entry.follower.offsets_answered(
-                    first_error or second_error, start_offset, end_offset, self._clock()
-                )
-                self._carry_out(partition, entry, answered)
-                self.touch(partition)
+            try:
+                data = response.topics[0].partitions[0]
+                found.append((data.error_code, data.offset))
+                if len(found) == 2 and self._stands(partition, entry, step):
+                    (first_error, start_offset), (second_error, end_offset) = found
+                    answered = entry.follower.offsets_answered(
+                        first_error or second_error, start_offset, end_offset, self._clock()
+                    )
+                    self._carry_out(partition, entry, answered)
+                    self.touch(partition)
+            except Exception:
+                self._stop_partition(entry)
 
         for timestamp in (EARLIEST, LATEST):
             wanted = ListOffsetsPartition(
