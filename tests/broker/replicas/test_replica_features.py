@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from ottla.broker.net.peer import PeerLost
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -202,6 +205,43 @@ def test_delete_records_responds_when_every_live_replica_has_deleted() -> None:
         assert await delete(6, 300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         trio.world.network.heal()
         assert await delete(-1) == (0, 10)
+
+    play(scenario)
+
+
+def test_delete_records_leaves_no_waiter_behind() -> None:
+    """After a time-out, after the client has left, and if another partition of the request moved last."""
+
+    async def scenario(trio: Trio) -> None:
+        await trio.create(SAFE, partitions=2)
+        for index in (0, 1):
+            await trio.produce("value", index=index)
+
+        def request(timeout_ms: int) -> DeleteRecordsRequest:
+            wanted = [DeleteRecordsPartition(partition_index=index, offset=1) for index in (0, 1)]
+            topic = DeleteRecordsTopic(name=TOPIC, partitions=wanted)
+            return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+        def waiters() -> list[int]:
+            return [len(trio.partition(LEADER, index)._low_watermark_waiters or ()) for index in (0, 1)]
+
+        trio.world.network.block("node2", "node1")
+        for _ in range(5):
+            answer = await trio.ask(LEADER, request(20), DeleteRecordsResponse)
+            codes = {result.error_code for result in answer.topics[0].partitions}
+            assert codes == {ErrorCode.REQUEST_TIMED_OUT}
+        assert waiters() == [0, 0]
+        asking = asyncio.ensure_future(trio.ask(LEADER, request(60_000), DeleteRecordsResponse))
+        await trio.until(lambda: waiters() == [1, 1])
+        trio.world.network.break_connections("node1", "world")
+        with pytest.raises(PeerLost):
+            await asking
+        await trio.until(lambda: waiters() == [0, 0])
+        asking = asyncio.ensure_future(trio.ask(LEADER, request(60_000), DeleteRecordsResponse))
+        await trio.until(lambda: waiters() == [1, 1])
+        trio.world.network.heal()
+        await asking
+        assert waiters() == [0, 0]
 
     play(scenario)
 

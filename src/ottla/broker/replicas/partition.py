@@ -411,13 +411,19 @@ class Partition:
         return leader.low_watermark(is_alive)
 
     def when_low_watermark_moves(self, waiter: Waiter) -> None:
-        """Call `waiter` once, after the log start of a follower or the leadership has moved; followers get
-        the leader's log start at once."""
+        """Call `waiter` once, after the log start of a follower or the leadership has moved, unless it is
+        forgotten before; followers get the leader's log start at once."""
         if self._low_watermark_waiters is None:
             self._low_watermark_waiters = {}
         self._low_watermark_waiters[waiter] = None
         for watcher in tuple(self._follower_watchers or ()):
             watcher()
+
+    def forget_low_watermark_waiter(self, waiter: Waiter) -> None:
+        if self._low_watermark_waiters is not None:
+            self._low_watermark_waiters.pop(waiter, None)
+            if not self._low_watermark_waiters:
+                self._low_watermark_waiters = None
 
     def low_watermark_moved(self) -> None:
         waiting, self._low_watermark_waiters = self._low_watermark_waiters, None

@@ -70,8 +70,10 @@ class _Deletion:
     def __init__(self, context: DeleteRecords) -> None:
         self._context = context
         self.waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
+        self._watched: set[Partition] = set()
         self._response: DeleteRecordsResponse
         self._done: asyncio.Future[DeleteRecordsResponse]
+        self._timer: asyncio.TimerHandle
 
     def delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         context = self._context
@@ -105,6 +107,7 @@ class _Deletion:
         low_watermark = partition.low_watermark(self._context.is_alive)
         if low_watermark < offset:
             self.waiting.append((partition, offset, result))
+            self._watched.add(partition)
             partition.when_low_watermark_moves(self._recheck)
         else:
             result.low_watermark = low_watermark
@@ -115,9 +118,15 @@ class _Deletion:
         loop = asyncio.get_running_loop()
         self._response = response
         self._done = loop.create_future()
-        timer = loop.call_later(max(0, timeout_ms) / 1000, self._time_out)
-        self._done.add_done_callback(lambda _: timer.cancel())
+        self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._time_out)
+        self._done.add_done_callback(self._release)
         return self._done
+
+    def _release(self, _: asyncio.Future[DeleteRecordsResponse]) -> None:
+        """Done, timed out, or the client has left."""
+        self._timer.cancel()
+        for partition in self._watched:
+            partition.forget_low_watermark_waiter(self._recheck)
 
     def _recheck(self) -> None:
         if self._done.done():
