@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from ottla.storage.errors import DirectoryInUse, DiskFull, StorageError
+from ottla.storage.errors import DirectoryInUse, DiskFull, OutOfDescriptors, StorageError
 from ottla.storage.files import OsFile, OsFiles
+from tests.support.descriptors import no_free_descriptors
 
 
 def open_descriptors() -> int:
@@ -33,10 +36,12 @@ def test_open_descriptors_are_bounded_and_recently_used_ones_kept(tmp_path: Path
     before = open_descriptors()
     handles = [files.open(f"{tmp_path}/{i}") for i in range(20)]
     favourite = handles[0]
+    assert isinstance(favourite, OsFile)
     favourite.append(b"x")
     for turn, handle in enumerate(handles[1:]):
         handle.append(b"%d" % turn)
-        kept = favourite.fileno()
+        assert favourite.read(0, 1) == b"x"
+        kept = favourite._fd
         assert files.open_count <= 4
         assert open_descriptors() <= before + 5
         assert os.pread(kept, 1, 0) == b"x"
@@ -145,3 +150,85 @@ def test_the_whole_file_system_can_be_synced(tmp_path: Path) -> None:
     OsFiles().sync_filesystem(str(tmp_path))
     with pytest.raises(StorageError):
         OsFiles().sync_filesystem(f"{tmp_path}/none")
+
+
+# -- the process has no descriptor left
+
+
+def many_open(tmp_path: Path, count: int = 8) -> tuple[OsFiles, list[OsFile]]:
+    files = OsFiles(open_max=100)
+    handles = [files.open(f"{tmp_path}/{n}") for n in range(count)]
+    for n, handle in enumerate(handles):
+        handle.append(b"%d" % n)
+    return files, [handle for handle in handles if isinstance(handle, OsFile)]
+
+
+def test_cached_descriptors_are_given_up_for_new_ones(tmp_path: Path) -> None:
+    files, handles = many_open(tmp_path)
+    (tmp_path / "sub").mkdir()
+    with no_free_descriptors():
+        files.create(f"{tmp_path}/new").append(b"new")
+        assert files.read_bytes(f"{tmp_path}/new") == b"new"
+        files.write_atomic(f"{tmp_path}/atomic", b"data")
+        assert "atomic" in files.listdir(str(tmp_path))
+        files.rmtree(f"{tmp_path}/sub")
+        lock = files.lock(f"{tmp_path}/.lock")
+        syncs = [handle.sync_handle() for handle in handles[-2:]]
+        for n, handle in enumerate(handles):
+            assert handle.read(0, 9) == b"%d" % n
+        for sync in syncs:
+            sync.sync()
+        lock.release()
+    assert 0 < files.open_count < len(handles)
+
+
+def test_without_any_descriptor_the_error_is_transient(tmp_path: Path) -> None:
+    files = OsFiles()
+    file = files.open(f"{tmp_path}/a")
+    with no_free_descriptors():
+        for work in (
+            lambda: file.append(b"x"),
+            lambda: files.create(f"{tmp_path}/b"),
+            lambda: files.write_atomic(f"{tmp_path}/c", b""),
+            lambda: files.listdir(str(tmp_path)),
+            lambda: files.sync_dir(str(tmp_path)),
+            lambda: files.read_bytes(f"{tmp_path}/a"),
+        ):
+            with pytest.raises(OutOfDescriptors, match=str(tmp_path)):
+                work()
+    file.append(b"x")
+    assert file.read(0, 1) == b"x"
+
+
+def test_threads_do_not_close_a_descriptor_in_use(tmp_path: Path) -> None:
+    """Each thread has its own files; the cache, which is far too small, is shared."""
+    files = OsFiles(open_max=3)
+    failures: list[object] = []
+
+    def work(name: str) -> None:
+        mine = [files.open(f"{tmp_path}/{name}-{n}") for n in range(3)]
+        for turn in range(1500):
+            file = mine[turn % 3]
+            data = f"{name}-{turn % 3};".encode()
+            try:
+                file.append(data)
+                if file.read(file.size - len(data), len(data)) != data:
+                    failures.append(f"{file.path} has other data")
+            except Exception as error:
+                failures.append(error)
+        for n, file in enumerate(mine):
+            if file.read(0, file.size) != f"{name}-{n};".encode() * 500:
+                failures.append(f"{file.path} is damaged")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures, failures[:3]
+    assert files.open_count <= 3 + 4

@@ -20,6 +20,11 @@ class DiskFull(StorageError):
     """The disk is full. Existing data is intact, and the write may be retried later."""
 
 
+class OutOfDescriptors(DiskFull):
+    """The process or the machine has no free file descriptor. As with a full disk, existing data is intact
+    and the operation may be retried later; nothing is wrong with the directory."""
+
+
 class StorageOffline(StorageError):
     """The log directory is offline; its partitions are not served until the process is restarted,
     or until a disk that does not answer answers again."""

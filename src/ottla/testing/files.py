@@ -130,7 +130,7 @@ class FaultyFile(File):
     def close(self) -> None:
         return None
 
-    def fileno(self) -> int:
+    def sendfile(self, to_fileno: int, position: int, nbytes: int) -> int:
         raise OSError("an in-memory file has no descriptor: read the region instead")
 
 

@@ -135,16 +135,7 @@ class SocketSender:
     def _send_region(self, region: FileRegion) -> tuple[int, int]:
         """Return how many bytes were offered to the socket, and how many it accepted."""
         count = min(len(region), SENDFILE_MAX_BYTES)
-        fileno = region.fileno()
-        try:
-            sent = os.sendfile(self._socket.fileno(), fileno, region.position, count)
-        except OSError as error:
-            if error.errno not in _WOULD_BLOCK and not isinstance(error, ConnectionError):
-                region.failed()
-            raise
-        if sent == 0:
-            region.failed()
-            raise region.too_short(0)
+        sent = region.sendfile(self._socket.fileno(), count)
         if sent == len(region):
             self._queue.popleft()
         else:

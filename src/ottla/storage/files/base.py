@@ -74,8 +74,11 @@ class File(ABC):
         """Release the descriptor; the next use reopens the file."""
 
     @abstractmethod
-    def fileno(self) -> int:
-        """Return a descriptor for sendfile, valid only until the next call on any file of this `Files`."""
+    def sendfile(self, to_fileno: int, position: int, nbytes: int) -> int:
+        """Send up to `nbytes` from `position` to a socket without copying them; return how many were sent.
+
+        Raises OSError, of the socket or of the file, and StorageError if the file cannot be opened.
+        """
 
 
 class Lock(ABC):

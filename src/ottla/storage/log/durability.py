@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ottla.storage.checkpoints import PARTITION_METADATA
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import OutOfDescriptors, StorageError
 from ottla.storage.files import Files, SyncHandle
+from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log.flush_job import FlushJob
 from ottla.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS_FILE
 from ottla.storage.log.leader_epochs import LeaderEpochs
@@ -120,18 +121,19 @@ class Durability:
     def begin_flush(self, log_end_offset: int) -> FlushJob:
         """Collect what has to be synced. At most one job at a time."""
         handles: list[SyncHandle] = []
-        if self._txn_unsynced_from is not None:
-            self._collect_txn_indexes(handles, self._txn_unsynced_from)
-            self._txn_unsynced_from = None
-        if log_end_offset > self.recovery_point:
-            self._collect_segments(handles)
+        txn_indexes: list[TxnIndex] = []
+        try:
+            self._collect(handles, txn_indexes, log_end_offset)
+        except BaseException:
+            for handle in handles:
+                handle.close()
+            raise
+        for index in txn_indexes:
+            if index.is_new:
+                self._names_version += 1
+            index.is_unsynced = index.is_new = False
+        txn_unsynced_from, self._txn_unsynced_from = self._txn_unsynced_from, None
         names_unsynced = self._names_version != self._synced_names_version
-        metadata_path = f"{self._directory}/{PARTITION_METADATA}"
-        # An earlier process may have written the file and stopped before syncing it.
-        if names_unsynced and self._files.exists(metadata_path):
-            metadata = self._files.open(metadata_path)
-            handles.append(metadata.sync_handle())
-            metadata.close()
         epochs = None
         if self._leader_epochs.dirty:
             epochs = (f"{self._directory}/{LEADER_EPOCHS_FILE}", self._leader_epochs.render())
@@ -144,7 +146,25 @@ class Durability:
             epochs=epochs,
             names_version=self._names_version,
             epochs_version=self._leader_epochs.version,
+            txn_indexes=txn_indexes,
+            txn_unsynced_from=txn_unsynced_from,
         )
+
+    def _collect(self, handles: list[SyncHandle], txn_indexes: list[TxnIndex], log_end_offset: int) -> None:
+        """Changes nothing but the arguments: it may fail between two handles."""
+        if self._txn_unsynced_from is not None:
+            self._collect_txn_indexes(handles, txn_indexes, self._txn_unsynced_from)
+        if log_end_offset > self.recovery_point:
+            self._collect_segments(handles)
+        names_unsynced = self._names_version != self._synced_names_version
+        metadata_path = f"{self._directory}/{PARTITION_METADATA}"
+        # An earlier process may have written the file and stopped before syncing it.
+        if (names_unsynced or any(index.is_new for index in txn_indexes)) and self._files.exists(
+            metadata_path
+        ):
+            metadata = self._files.open(metadata_path)
+            handles.append(metadata.sync_handle())
+            metadata.close()
 
     def _collect_segments(self, handles: list[SyncHandle]) -> None:
         segments = self._segments
@@ -152,17 +172,28 @@ class Durability:
             segment = segments[index]
             handles.append(segment.log.sync_handle())
             if segment is not segments.active:
-                handles += [file.sync_handle() for file in segment.index_files()]
+                for file in segment.index_files():
+                    handles.append(file.sync_handle())  # noqa: PERF401 - each must be closed if a later fails
 
-    def _collect_txn_indexes(self, handles: list[SyncHandle], first_offset: int) -> None:
+    def _collect_txn_indexes(
+        self, handles: list[SyncHandle], txn_indexes: list[TxnIndex], first_offset: int
+    ) -> None:
         """Include those of segments that ended at the recovery point, and that of the active segment."""
         for index in range(self._segments.floor(first_offset), len(self._segments)):
             unsynced = self._segments[index].unsynced_txn_index()
             if unsynced is not None:
-                if unsynced.is_new:
-                    self._names_version += 1
+                txn_indexes.append(unsynced)
                 handles.append(unsynced.file.sync_handle())
-                unsynced.is_unsynced = unsynced.is_new = False
+
+    def flush_failed(self, job: FlushJob) -> None:
+        """Raise the error of a job that only lacked descriptors, after which the next one has to sync the
+        same. Any other error leaves open what is on disk."""
+        if isinstance(job.error, OutOfDescriptors):
+            for index in job.txn_indexes:
+                index.is_unsynced = True
+            if job.txn_unsynced_from is not None:
+                self.txn_indexes_changed(job.txn_unsynced_from)
+            raise job.error
 
     def finish_flush(self, job: FlushJob, now_ms: int | None) -> None:
         """Move the recovery point after a successful job, unless a truncation came in between."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.files import File, Files, SyncHandle
+from ottla.storage.index.txn_index import TxnIndex
 
 
 class FlushJob:
@@ -25,6 +26,8 @@ class FlushJob:
         "error",
         "generation",
         "names_version",
+        "txn_indexes",
+        "txn_unsynced_from",
     )
 
     def __init__(
@@ -38,22 +41,35 @@ class FlushJob:
         epochs: tuple[str, bytes] | None,
         names_version: int,
         epochs_version: int,
+        txn_indexes: list[TxnIndex],
+        txn_unsynced_from: int | None,
     ) -> None:
         self._files = files
         self.end_offset = end_offset
         self.generation = generation
         self.names_version = names_version
         self.epochs_version = epochs_version
+        self.txn_indexes = txn_indexes
+        self.txn_unsynced_from = txn_unsynced_from
         self._handles = handles
         self._directories = directories
         self._epochs = epochs
         self.error: StorageError | None = None
 
     def also(self, files: Iterable[File]) -> None:
-        """Add files to be synced."""
-        for file in files:
-            self._handles.append(file.sync_handle())
-            file.close()
+        """Add files to be synced. If that fails, the job is over."""
+        try:
+            for file in files:
+                self._handles.append(file.sync_handle())
+                file.close()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release what has not been synced."""
+        while self._handles:
+            self._handles.pop().close()
 
     def run(self) -> None:
         """Sync everything, blocking. Does not raise: `error` is set on failure."""
@@ -66,8 +82,7 @@ class FlushJob:
         except StorageError as error:
             self.error = error
         finally:
-            for handle in self._handles:
-                handle.close()
+            self.close()
 
     def _write_epochs(self) -> None:
         if self._epochs is not None:

@@ -432,6 +432,7 @@ class PartitionLog:
         if job.error is None:
             self.durability.finish_flush(job, now_ms)
         elif not self.closed:
+            self.durability.flush_failed(job)
             raise self.log_dir.fail(job.error) from job.error
 
     def flush(self, now_ms: int) -> None:

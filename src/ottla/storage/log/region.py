@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Protocol
 
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import OutOfDescriptors, StorageError
 from ottla.storage.files import File
+
+_SOCKET_IS_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
 
 
 class RegionOwner(Protocol):
@@ -43,6 +46,9 @@ class FileRegion:
     def __len__(self) -> int:
         return self.nbytes
 
+    def __repr__(self) -> str:
+        return f"FileRegion({self.file.path if self.file else None}, {self.position}, {self.nbytes})"
+
     def read(self) -> bytes:
         """Return all bytes, or raise StorageError: their number may already be announced to a client."""
         if self.file is None:
@@ -50,21 +56,32 @@ class FileRegion:
         try:
             data = self.file.read(self.position, self.nbytes)
             if len(data) != self.nbytes:
-                raise self.too_short(len(data))
-        except StorageError:
-            self.failed()
+                raise self._too_short(self.file, len(data))
+        except StorageError as error:
+            self._failed(error)
             raise
         return data
 
-    def fileno(self) -> int:
-        """Return a descriptor for sendfile, valid until the next storage call: request it before each
-        send."""
+    def sendfile(self, to_fileno: int, nbytes: int) -> int:
+        """Send the first bytes to a socket without copying them; return how many of `nbytes` were sent.
+
+        Raises StorageError, or OSError of the socket: BlockingIOError if it is full.
+        """
         assert self.file is not None
         try:
-            return self.file.fileno()
-        except StorageError:
-            self.failed()
+            sent = self.file.sendfile(to_fileno, self.position, nbytes)
+            if sent == 0:
+                raise self._too_short(self.file, 0)
+        except ConnectionError:
             raise
+        except OSError as error:
+            if error.errno not in _SOCKET_IS_FULL:
+                self._failed(error)
+            raise
+        except StorageError as error:
+            self._failed(error)
+            raise
+        return sent
 
     def after(self, nbytes: int) -> FileRegion:
         """Return the rest of the region after its first `nbytes`."""
@@ -76,19 +93,14 @@ class FileRegion:
         """Return the first `nbytes` of the region."""
         return FileRegion(self.file, self.position, nbytes, self.upper_offset, segment=self._segment)
 
-    def failed(self) -> None:
-        """The bytes could not be read: have them verified before they are served again."""
-        if self._segment is not None:
+    def _failed(self, error: Exception) -> None:
+        if self._segment is not None and not isinstance(error, OutOfDescriptors):
             self._segment.distrust()
 
-    def too_short(self, found_bytes: int) -> StorageError:
-        assert self.file is not None
+    def _too_short(self, file: File, found_bytes: int) -> StorageError:
         return StorageError(
-            self.file.path, f"{found_bytes} of {self.nbytes} bytes at position {self.position} are there"
+            file.path, f"{found_bytes} of {self.nbytes} bytes at position {self.position} are there"
         )
-
-    def __repr__(self) -> str:
-        return f"FileRegion({self.file.path if self.file else None}, {self.position}, {self.nbytes})"
 
 
 EMPTY_REGION = FileRegion(None, 0, 0)

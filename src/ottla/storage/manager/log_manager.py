@@ -26,7 +26,7 @@ from ottla.storage.directory_names import (
     directory_name,
     parse_directory_name,
 )
-from ottla.storage.errors import CorruptLog, StorageError, StorageOffline
+from ottla.storage.errors import CorruptLog, OutOfDescriptors, StorageError, StorageOffline
 from ottla.storage.files import Files
 from ottla.storage.log import PartitionLog, open_log
 from ottla.storage.log_config import LogConfig
@@ -334,7 +334,10 @@ class LogManager:
 
     def finish_removals(self, job: RemovalJob) -> None:
         for error in job.failures:
-            job.log_dir.fail(error)
+            if isinstance(error, OutOfDescriptors):
+                logger.warning("not removed until the next start: %s", error)
+            else:
+                job.log_dir.fail(error)
 
     def remove_due(self, now_ms: int) -> None:
         """Remove the files and directories whose delete delay has passed, blocking."""
