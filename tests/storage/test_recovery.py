@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -358,3 +359,32 @@ def test_an_unreadable_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t-0").write_bytes(b"a file, not a directory")
     with pytest.raises(StorageError, match="t-0"):
         open_log(OsFiles(), f"{tmp_path}/t-0", LogConfig(), now_ms=NOW)
+
+
+def test_an_emptied_index_does_not_come_back_after_a_power_loss() -> None:
+    files = new_files()
+    log = filled(files, 20, segment_bytes=5000)
+    log.roll(NOW)
+    log.flush(NOW)
+    log = open_test_log(files, recovery_point=20)
+    log.truncate_to(0)
+    log.append_internal(batch(count=4, size=800), 9, NOW)
+    log.roll(NOW)
+    log.flush(NOW)
+    files.crash()
+    log = open_test_log(files, recovery_point=log.recovery_point)
+    assert read_all(log) == [0]
+    assert not len(log.segments.first.offset_index)
+
+
+@pytest.mark.parametrize("entry", [(2, 200), (1, 5 * 108), (3, 61)])
+def test_an_index_that_does_not_fit_the_log_is_rebuilt_by_a_lookup(entry: tuple[int, int]) -> None:
+    files = new_files()
+    size = len(batch())
+    filled(files, 10).close(NOW)
+    index = files.open(FIRST + ".index")
+    index.truncate(0)
+    index.append(struct.pack(">ii", entry[0], entry[1] // 108 * size or entry[1]))
+    log = open_test_log(files, clean=True, recovery_point=10)
+    for offset in range(10):
+        assert next(iter_headers(log.read(offset, 1 << 20).read()))[1].base_offset == offset

@@ -25,7 +25,7 @@ class IndexFile:
 
     ENTRY: ClassVar[Struct]
 
-    __slots__ = ("_block", "_block_at", "_stored", "_tail", "base_offset", "file")
+    __slots__ = ("_block", "_block_at", "_stored", "_tail", "base_offset", "file", "was_cut")
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self.file = files.open(path)
@@ -34,6 +34,7 @@ class IndexFile:
         self._tail = bytearray()
         self._block = b""
         self._block_at = -1
+        self.was_cut = False  # a power loss may bring back what was removed, until the file is synced
 
     def __len__(self) -> int:
         stored = self._stored
@@ -105,6 +106,7 @@ class IndexFile:
         size = stored * self.ENTRY.size
         if self.file.size != size:
             self.file.truncate(size)
+            self.was_cut = True
         self.file.append(self._tail)
         self._stored = stored + len(self._tail) // self.ENTRY.size
         self._tail.clear()
@@ -115,6 +117,7 @@ class IndexFile:
         stored = len(self) - len(self._tail) // self.ENTRY.size
         if count < stored:
             self.file.truncate(count * self.ENTRY.size)
+            self.was_cut = True
             self._stored = count
             self._block_at = -1
             self._tail.clear()

@@ -28,6 +28,14 @@ class OffsetIndex(IndexFile):
         index = self.floor(offset - self.base_offset)
         return 0 if index < 0 else self.entry(index)[1]
 
+    def floor_entry(self, offset: int) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or below `offset`; the start if there is none."""
+        index = self.floor(offset - self.base_offset)
+        if index < 0:
+            return self.base_offset, 0
+        relative, position = self.entry(index)
+        return self.base_offset + relative, position
+
     def position_at_or_before(self, position: int) -> int:
         """Return the start of a batch that begins at or before `position`."""
         index = self.floor(position, field=1)

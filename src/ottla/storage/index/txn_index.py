@@ -33,7 +33,7 @@ class TxnIndex:
     passes the markers: recovery recreates entries only after it, and a missing entry is not detected.
     """
 
-    __slots__ = ("_waiting", "base_offset", "file", "is_new", "is_unsynced")
+    __slots__ = ("_waiting", "base_offset", "file", "is_new", "is_unsynced", "was_cut")
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self.file = files.open(path)
@@ -41,6 +41,7 @@ class TxnIndex:
         self._waiting: list[AbortedTransaction] = []
         self.is_unsynced = False
         self.is_new = False  # its directory entry may be unsynced, too
+        self.was_cut = False
 
     def __bool__(self) -> bool:
         return bool(self._waiting) or self.file.size > 0
@@ -103,11 +104,13 @@ class TxnIndex:
             keep = sum(1 for entry in stored if entry.last_offset < offset)
             if keep * _ENTRY.size != self.file.size:
                 self.file.truncate(keep * _ENTRY.size)
+                self.was_cut = True
 
     def clear(self) -> None:
         self._waiting.clear()
         if self.file.size:
             self.file.truncate(0)
+            self.was_cut = True
 
     def check(self) -> None:
         if self.file.size % _ENTRY.size:

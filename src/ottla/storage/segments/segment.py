@@ -322,11 +322,29 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Return the first batch whose last offset is >= `offset`."""
-        start = 0 if offset <= self.base_offset else self.offset_index.position_for(offset)
-        for position, header in iter_batches(self.log, start, self.size):
-            if header.base_offset + header.last_offset_delta >= offset:
-                return position, header
-        return None
+        indexed_offset, start = self.base_offset, 0
+        if offset > self.base_offset:
+            indexed_offset, start = self.offset_index.floor_entry(offset)
+        if start >= self.size:
+            return None
+        batches = iter_batches(self.log, start, self.size)
+        try:
+            position, header = next(batches)
+        except CorruptLog:
+            if not start:
+                raise
+            position = -1
+        if start and (position < 0 or header.base_offset > indexed_offset):
+            # A power loss can leave an index that does not fit the log. It would hide records.
+            logger.warning("rebuilding the indexes of %s: wrong entry %d", self.log.path, indexed_offset)
+            self.rebuild_indexes()
+            return self.find(offset)
+        while header.base_offset + header.last_offset_delta < offset:
+            found = next(batches, None)
+            if found is None:
+                return None
+            position, header = found
+        return position, header
 
     def header_at(self, position: int) -> BatchHeader:
         return next(iter_batches(self.log, position, self.size))[1]
@@ -453,7 +471,7 @@ class Segment:
     def index_files(self) -> list[File]:
         """Return the index files in use, for syncing."""
         indexes = (self._offset_index, self._time_index, self._txn_index)
-        return [index.file for index in indexes if index is not None and index.file.size]
+        return [index.file for index in indexes if index is not None and (index.file.size or index.was_cut)]
 
     def close(self) -> None:
         self.log.close()
