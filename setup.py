@@ -12,6 +12,7 @@ setup(
                 "src/ottla/records/_columns.pxi",
                 "src/ottla/records/_partitions.pxi",
                 "src/ottla/records/_cleaning.pxi",
+                "src/ottla/records/_scan.pxi",
             ],
             extra_compile_args=["-O3", "-g0"],
             optional=True,

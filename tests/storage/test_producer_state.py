@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.records.batch import SEQUENCE_MAX, BatchHeader, RecordsError, read_header
+from ottla.records.batch import SEQUENCE_MAX, BatchHeader, RecordsError, iter_headers, read_header
 from ottla.records.build import build_batch
 from ottla.records.checksum import crc32c
+from ottla.records.control import end_txn_marker
 from ottla.storage.index.txn_index import AbortedTransaction
+from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.producers.markers import read_marker
 from ottla.storage.producers.snapshot_format import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ottla.storage.producers.state import ProducerState
+from ottla.testing.files import FaultyFiles
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, pid: int = 7, txn: bool = False) -> BatchHeader:
@@ -178,3 +185,98 @@ def test_every_damaged_byte_of_a_snapshot_is_detected() -> None:
     for length in range(len(data)):
         with pytest.raises(CorruptSnapshot):
             decode_snapshot(data[:length])
+
+
+def _log_of_producers(files: FaultyFiles, count: int) -> PartitionLog:
+    log = open_log(files, "/data/t-0", LogConfig({"segment.bytes": 1 << 20}), now_ms=1000)
+    for sequence in range(count):
+        data = build_batch([(1000, None, b"v", ())], producer_id=9, producer_epoch=0, base_sequence=sequence)
+        log.append_internal(data, 0, 1000)
+    return log
+
+
+def _described(state: ProducerState) -> list[object]:
+    return [
+        (entry.producer_id, entry.producer_epoch, entry.batches[-1], entry.current_txn_first_offset)
+        for entry in state.entries.values()
+    ]
+
+
+def test_a_truncation_that_touches_no_producer_keeps_the_state() -> None:
+    files = FaultyFiles()
+    files.mkdir("/data")
+    log = _log_of_producers(files, 50)
+    for _ in range(10):
+        log.append_internal(build_batch([(1000, None, b"v", ())]), 0, 1000)
+    state = log.producer_state
+    log.truncate_to(55)
+    assert log.producers.state is state
+    assert state.map_end_offset == 55
+    log.truncate_to(40)
+    # It is rebuilt by the truncation, not by the next append.
+    rebuilt = log.producers.state
+    assert rebuilt is not None and rebuilt is not state
+    assert rebuilt.entries[9].last_sequence == 39
+
+
+def test_the_state_after_a_truncation_is_that_of_a_full_replay() -> None:
+    """Random producers, transactions and epochs: the replay that skips batches finds the same state."""
+    rng = random.Random(7)
+    files = FaultyFiles()
+    files.mkdir("/data")
+    log = open_log(files, "/data/t-0", LogConfig({"segment.bytes": 4000}), now_ms=1000)
+    epochs: dict[int, int] = {}
+    sequences: dict[int, int] = {}
+    open_transactions: set[int] = set()
+    for _ in range(400):
+        producer_id = rng.randrange(4)
+        epoch = epochs.setdefault(producer_id, 0)
+        transactional = producer_id % 2 == 1
+        if producer_id in open_transactions and rng.random() < 0.2:
+            log.append_internal(
+                end_txn_marker(
+                    commit=rng.random() < 0.5,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    coordinator_epoch=1,
+                    timestamp_ms=1000,
+                ),
+                0,
+                1000,
+            )
+            open_transactions.discard(producer_id)
+            continue
+        if not transactional and rng.random() < 0.05:
+            epochs[producer_id] = epoch = epoch + 1
+            sequences[producer_id] = 0
+        sequence = sequences.get(producer_id, 0)
+        data = build_batch(
+            [(1000, None, b"v", ())],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        log.append_internal(data, 0, 1000)
+        sequences[producer_id] = sequence + 1
+        if transactional:
+            open_transactions.add(producer_id)
+    for offset in range(399, 0, -7):
+        log.truncate_to(offset)
+        expected = ProducerState()
+        for segment in log.segments:
+            update_from(expected, segment.log.read(0, segment.size))
+        state = log.producers.state
+        assert state is not None
+        assert sorted(map(str, _described(state))) == sorted(map(str, _described(expected)))
+        assert state.last_stable_offset(offset) == expected.last_stable_offset(offset)
+
+
+def update_from(state: ProducerState, data: bytes) -> None:
+    for position, header in iter_headers(data):
+        if not header.is_control:
+            state.update(header, header.base_offset)
+            continue
+        marker = read_marker(data, position, header)
+        assert marker is not None
+        state.end_transaction(header, header.base_offset, marker.coordinator_epoch, aborted=marker.aborted)

@@ -99,3 +99,9 @@ def index_points(
     max_timestamp: int,
     max_offset: int,
 ) -> tuple[list[tuple[int, int, int, int]], int, int, int, int]: ...
+def check_batches(
+    buf: Buffer, pos: int, end: int, next_offset: int, gaps_below: int, offset_max: int, epoch: int
+) -> tuple[int, int, int, int]: ...
+def producer_batches(
+    buf: Buffer, pos: int, end: int, next_offset: int
+) -> tuple[int, list[int], int, int]: ...

@@ -298,3 +298,4 @@ def pack(records, Py_ssize_t prefix_bytes):
 
 
 include "_cleaning.pxi"
+include "_scan.pxi"

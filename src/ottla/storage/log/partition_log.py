@@ -297,7 +297,11 @@ class PartitionLog:
     # -- truncation and log start
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that reaches `offset` or beyond; return False if there is none."""
+        """Remove every batch that reaches `offset` or beyond; return False if there is none.
+
+        The producer state is rebuilt as well, from the nearest snapshot: up to half a second per GiB of small
+        batches.
+        """
         self.require_usable()
         if offset >= self.log_end_offset:
             return False
@@ -331,6 +335,9 @@ class PartitionLog:
         self.producers.truncated(end_offset)
         self._reader = None
         self.durability.truncated(end_offset)
+        if self.producers.state is None:
+            # Now, where the caller chose to truncate, and not in the next append.
+            _ = self.producer_state
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Stop serving everything below `offset`; the next retention pass deletes its segments."""

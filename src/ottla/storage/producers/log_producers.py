@@ -31,6 +31,10 @@ class LogProducers:
         self.snapshots.write(state, self._segments)
 
     def truncated(self, log_end_offset: int) -> None:
-        """Drop what describes batches above the new end of the log."""
+        """Drop what describes batches above the new end: the state, too, if one was a producer's."""
         self.snapshots.remove_above(log_end_offset)
-        self.state = None
+        state = self.state
+        if state is not None and state.last_change_offset < log_end_offset:
+            state.map_end_offset = log_end_offset
+        else:
+            self.state = None

@@ -17,7 +17,7 @@ from ottla.storage.producers.snapshot_format import (
     encode_snapshot,
 )
 from ottla.storage.producers.state import BATCHES_KEPT, KeptBatch, ProducerEntry, ProducerState
-from ottla.storage.segments.batch_scan import iter_batches
+from ottla.storage.segments.batch_scan import iter_batches, iter_producer_batches
 from ottla.storage.segments.segment import Segment
 from ottla.storage.segments.segment_list import SegmentList
 
@@ -108,14 +108,14 @@ def _replay_segment(state: ProducerState, segments: SegmentList, index: int, sta
         return
     if segment.txn_index:
         segment.txn_index.truncate_to(start)
-    for position, header in iter_batches(segment.log, found[0], segment.size):
-        if not header.has_producer:
-            continue
-        if not header.is_control:
-            state.update(header, header.base_offset)
-            continue
-        marker = read_marker(segment.log.read(position, header.size_bytes), 0, header)
-        if marker is not None:
+    for chunk, batches in iter_producer_batches(segment.log, found[0], segment.size):
+        for position, header in batches:
+            if not header.is_control:
+                state.update(header, header.base_offset)
+                continue
+            marker = read_marker(chunk, position, header)
+            if marker is None:
+                continue
             completed = state.end_transaction(
                 header, header.base_offset, marker.coordinator_epoch, aborted=marker.aborted
             )

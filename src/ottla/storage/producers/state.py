@@ -108,7 +108,7 @@ class ProducerEntry:
 class ProducerState:
     """The state after every batch below `map_end_offset`."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset", "recall")
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "last_change_offset", "map_end_offset", "recall")
 
     def __init__(self, map_end_offset: int = 0) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -117,6 +117,8 @@ class ProducerState:
         # Ended transactions whose marker the high watermark has not passed: first offset -> marker offset.
         self._unreplicated: dict[int, int] = {}
         self.map_end_offset = map_end_offset
+        # The last batch of a producer or marker that was applied, or what a snapshot may contain.
+        self.last_change_offset = map_end_offset - 1
         # Completes an entry that was loaded from a snapshot.
         self.recall: Callable[[ProducerEntry], None] | None = None
 
@@ -207,6 +209,7 @@ class ProducerState:
         if header.is_transactional and entry.current_txn_first_offset < 0:
             entry.current_txn_first_offset = first_offset
             self._ongoing[first_offset] = producer_id
+        self.last_change_offset = last_offset
         self.map_end_offset = last_offset + 1
 
     def end_transaction(
@@ -223,6 +226,7 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = NO_OFFSET
+        self.last_change_offset = offset
         self.map_end_offset = offset + 1
         if first_offset < 0:
             return None
@@ -292,6 +296,7 @@ class ProducerState:
         self._ongoing = dict(open_offsets)
         self._unreplicated = {}
         self.map_end_offset = map_end_offset
+        self.last_change_offset = map_end_offset - 1
 
 
 def _check_sequence(entry: ProducerEntry, producer_epoch: int, base_sequence: int) -> None:

@@ -40,6 +40,38 @@ def iter_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
         position += size
 
 
+def read_batches(file: File, position: int, end: int) -> bytes:
+    """Read a chunk of [position, end), with at least the batch at `position` if that is whole."""
+    chunk = file.read(position, min(_BODY_CHUNK_BYTES, end - position))
+    if HEADER_BYTES <= len(chunk) < end - position:
+        try:
+            size = read_header(chunk).size_bytes
+        except CorruptBatch:
+            return chunk
+        if len(chunk) < size <= end - position:
+            chunk = file.read(position, size)
+    return chunk
+
+
+def iter_producer_batches(
+    file: File, position: int, end: int
+) -> Iterator[tuple[bytes, list[tuple[int, BatchHeader]]]]:
+    """Yield chunks of [position, end), with the batches in them that determine the producer state.
+
+    Raises CorruptLog if the bytes are not whole batches with increasing offsets.
+    """
+    from ottla.records.scan import SCANNED, producer_batches
+
+    next_offset = 0
+    while position < end:
+        chunk = read_batches(file, position, end)
+        status, found, consumed, next_offset = producer_batches(chunk, 0, len(chunk), next_offset)
+        if status != SCANNED or not consumed:
+            raise CorruptLog(file.path, f"no batch at position {position + consumed}")
+        yield chunk, [(at, read_header(chunk, at)) for at in found]
+        position += consumed
+
+
 def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield (position, header, whether the checksum matches) of each batch; stop at the first invalid
     header."""

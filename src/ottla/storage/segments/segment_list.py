@@ -84,8 +84,9 @@ class SegmentList:
             later.remove()
         if found is not None:
             segment.truncate_at(found[0], offset)
-        # Without these syncs a crash could bring the old batches back after newer ones.
-        segment.log.sync()
+        # Without these syncs a crash could bring the old batches back after newer ones, or their indexes.
+        for file in (segment.log, *segment.index_files()):
+            file.sync()
         self._files.sync_dir(self.directory)
         return max(segment.base_offset, segment.next_offset())
 
