@@ -13,6 +13,12 @@ from ottla.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from ottla.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.versions import TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE
 from tests.support.groups.consumer_harness import GROUP, ConsumerHarness
 
 JOIN: dict[str, Any] = {
@@ -260,3 +266,41 @@ def test_commits_of_members_through_the_shard() -> None:
     assert commit(2, 9, name="t") == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
     assert commit(4, 9, name="t") == [ErrorCode.STALE_MEMBER_EPOCH] * 2
     assert commit(3, 8, name="t") == [ErrorCode.UNSUPPORTED_VERSION] * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "stale"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.STALE_MEMBER_EPOCH)]
+)
+def test_commits_of_members_in_a_transaction(version: int, stale: ErrorCode) -> None:
+    harness = ConsumerHarness()
+    harness.join("a", "t")
+    harness.join("b", "t")
+    harness.settle("a", "b")
+    harness.leave("b")
+    harness.settle("a")
+
+    def commit(epoch: int, member_id: str = "a", instance_id: str | None = None) -> list[int]:
+        rows = [TxnOffsetCommitRequestPartition(partition_index=index) for index in (0, 3)]
+        topic = TxnOffsetCommitRequestTopic(partitions=rows)
+        if version >= TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE:
+            topic.topic_id = harness.id("t")
+        else:
+            topic.name = "t"
+        request = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id=GROUP,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            generation_id_or_member_epoch=epoch,
+            topics=[topic],
+        )
+        reply = harness.ask("txn_offset_commit", request, version, "a")
+        return [each.error_code for each in reply.topics[0].partitions]
+
+    assert commit(3) == [ErrorCode.NONE, ErrorCode.NONE]
+    # Partition 3 came to it in epoch 3: in epoch 2 another member owned it.
+    assert commit(2) == [ErrorCode.NONE, stale]
+    assert commit(4) == [stale] * 2
+    # A producer that names no member may commit; one that names an instance is a member.
+    assert commit(-1, "") == [ErrorCode.NONE, ErrorCode.NONE]
+    assert commit(-1, "", "i") == [ErrorCode.UNKNOWN_MEMBER_ID] * 2

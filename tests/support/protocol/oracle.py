@@ -67,7 +67,7 @@ def kio_encode(entity: Any, value: Any) -> bytes:
 
 
 def pairs(entity: Any, cls: type[Any], version: int) -> list[tuple[Field, Any]]:
-    """Pair our fields of this version with kio's: same order, same names but for units and renamed ones."""
+    """Pair our fields of this version with kio's: same order and names, except for units and RENAMED."""
     ours = [field for field in fields_of(cls) if field.is_in(version) and field.tag < OWN_TAGS_FROM]
     theirs = dataclasses.fields(entity)
     assert [field.name for field in ours] == [_renamed(cls, field) for field in theirs]

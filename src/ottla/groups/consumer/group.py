@@ -89,7 +89,8 @@ class ConsumerGroup(Group):
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, api_version: int, transactional: bool
     ) -> ErrorCode:
-        if generation < 0 and (not self.members or (transactional and not member_id)):
+        names_no_member = not member_id and instance_id is None
+        if generation < 0 and (not self.members or (transactional and names_no_member)):
             return ErrorCode.NONE
         member = self.members.get(member_id)
         if member is None:

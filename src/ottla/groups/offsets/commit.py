@@ -72,14 +72,7 @@ class Commit:
             by_id = ctx.api_version >= OFFSET_COMMIT_TOPIC_IDS_SINCE
             name, topic_id, topic_code = self._topic(topic, by_id=by_id)
             for partition in topic.partitions:
-                code = topic_code or group_code or self._check_metadata(partition.committed_metadata)
-                if code == ErrorCode.NONE and group is not None:
-                    code = group.check_partition_commit(
-                        request.member_id,
-                        request.generation_id_or_member_epoch,
-                        topic_id,
-                        partition.partition_index,
-                    )
+                code = topic_code or group_code or self._check_partition(group, request, topic_id, partition)
                 if code == ErrorCode.NONE:
                     self._write_offset(outcome, request, name, topic_id, partition, now_ms)
                 answer.partitions.append(
@@ -117,10 +110,21 @@ class Commit:
             return topic.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic.name, known_id, ErrorCode.NONE
 
-    def _check_metadata(self, metadata: str | None) -> ErrorCode:
+    def _check_partition(
+        self,
+        group: Group | None,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        topic_id: bytes,
+        partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    ) -> ErrorCode:
+        metadata = partition.committed_metadata
         if metadata and len(metadata) > self.context.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        return ErrorCode.NONE
+        if group is None:
+            return ErrorCode.NONE
+        return group.check_partition_commit(
+            request.member_id, request.generation_id_or_member_epoch, topic_id, partition.partition_index
+        )
 
     def _write_offset(
         self,
@@ -151,7 +155,8 @@ class Commit:
     ) -> Outcome:
         outcome = Outcome()
         outcome.producer = (request.producer_id, request.producer_epoch)
-        group_code = self._check_transactional(request, ctx)
+        group = self.context.groups.get(request.group_id)
+        group_code = self._check_transactional(group, request, ctx)
         response = TxnOffsetCommitResponse()
         for topic in request.topics:
             answer = TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -159,7 +164,8 @@ class Commit:
             by_id = ctx.api_version >= TXN_OFFSET_COMMIT_TOPIC_IDS_SINCE
             name, topic_id, topic_code = self._topic(topic, by_id=by_id)
             for partition in topic.partitions:
-                code = topic_code or group_code or self._check_metadata(partition.committed_metadata)
+                code = topic_code or group_code or self._check_partition(group, request, topic_id, partition)
+                code = _txn_code(code, ctx)
                 if code == ErrorCode.NONE:
                     self._write_pending(outcome, request, name, topic_id, partition, now_ms)
                 answer.partitions.append(
@@ -170,18 +176,15 @@ class Commit:
         outcome.reply = response
         return outcome
 
-    def _check_transactional(self, request: TxnOffsetCommitRequest, ctx: RequestContext) -> ErrorCode:
-        group = self.context.groups.get(request.group_id)
+    def _check_transactional(
+        self, group: Group | None, request: TxnOffsetCommitRequest, ctx: RequestContext
+    ) -> ErrorCode:
         generation = request.generation_id_or_member_epoch
-        if group is not None:
-            code = group.check_offset_commit(
-                request.member_id, request.group_instance_id, generation, ctx.api_version, transactional=True
-            )
-        else:
-            code = ErrorCode.NONE if generation < 0 else ErrorCode.GROUP_ID_NOT_FOUND
-        if ctx.api_version < TXN_OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE and code in NEWER_TXN_CODES:
-            return ErrorCode.ILLEGAL_GENERATION
-        return code
+        if group is None:
+            return ErrorCode.NONE if generation < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        return group.check_offset_commit(
+            request.member_id, request.group_instance_id, generation, ctx.api_version, transactional=True
+        )
 
     def _write_pending(
         self,
@@ -244,3 +247,9 @@ class Commit:
         if offsets is not None:
             for topic, partition in offsets.partitions():
                 self.delete_offset(outcome, group_id, topic, partition, now_ms)
+
+
+def _txn_code(code: ErrorCode, ctx: RequestContext) -> ErrorCode:
+    if ctx.api_version < TXN_OFFSET_COMMIT_GROUP_ID_NOT_FOUND_SINCE and code in NEWER_TXN_CODES:
+        return ErrorCode.ILLEGAL_GENERATION
+    return code
