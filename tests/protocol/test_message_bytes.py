@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from ottla.protocol.errors import EncodeError, ErrorCode
+from ottla.protocol.errors import DecodeError, EncodeError, ErrorCode
 from ottla.protocol.messages.api_versions_request import ApiVersionsRequest
 from ottla.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -18,6 +18,7 @@ from ottla.protocol.messages.api_versions_response import (
 )
 from ottla.protocol.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
 )
 from ottla.protocol.messages.fetch_request import FetchRequest, ReplicaState
@@ -111,8 +112,34 @@ def test_default_of_a_nullable_tagged_struct_is_not_null() -> None:
     # The definitions give it a JSON null as default, which means none: an absent tag is an empty struct.
     assert ConsumerGroupMemberMetadataValue().classic_member_metadata == ClassicMemberMetadata()
     null = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
-    assert null.encode(0).endswith(b"\x01\x00\x01\xff")
     assert ConsumerGroupMemberMetadataValue.decode(0, null.encode(0)) == null
+
+
+def test_marker_of_a_nullable_tagged_struct() -> None:
+    """In a tagged field null is an unsigned varint 0, not -1 as elsewhere. These bytes are Kafka's own."""
+    head = bytes.fromhex("01 01 02 63 03 2f 68 02 02 74 00 00 00 03 e8 01 01 00")
+    present = bytes.fromhex("0d 01 00 00 00 2d 02 02 72 03 00 01 00 00")
+    message = ConsumerGroupMemberMetadataValue(
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=["t"],
+        subscribed_topic_regex=None,
+        rebalance_timeout_ms=1000,
+        classic_member_metadata=None,
+    )
+    assert message.encode(0) == head + b"\x01\x00"
+    assert ConsumerGroupMemberMetadataValue.decode(0, head + b"\x01\x00") == message
+    # Ottla wrote this before.
+    assert ConsumerGroupMemberMetadataValue.decode(0, head + b"\x01\xff") == message
+    protocol = ClassicProtocol(name="r", metadata=b"\0\1")
+    message.classic_member_metadata = ClassicMemberMetadata(
+        session_timeout_ms=45, supported_protocols=[protocol]
+    )
+    assert message.encode(0) == head + present
+    assert ConsumerGroupMemberMetadataValue.decode(0, head + present) == message
+    for marker in (b"\x02", b"\x7f", b"\x80"):
+        with pytest.raises(DecodeError, match="classic_member_metadata"):
+            ConsumerGroupMemberMetadataValue.decode(0, head + b"\x01" + marker)
 
 
 def test_field_missing_in_the_version() -> None:

@@ -178,8 +178,12 @@ class _ReaderSource(Source):
         if nullable:
             self._take("b", 1, "n")
             self._flush()
-            self.emit(f"if n < -1: {self._fail(field.name + ': neither null nor present')}")
-            self.emit(f"if n == -1: {target} = None", "else:")
+            bad = self._fail(field.name + ": neither null nor present")
+            if field.is_tagged_in(self.version):
+                # The marker of a tagged field is an unsigned varint: 0 is null. Ottla 0.2 wrote 0xff.
+                self.emit(f"if not -1 <= n <= 1: {bad}", f"if n < 1: {target} = None", "else:")
+            else:
+                self.emit(f"if n < -1: {bad}", f"if n == -1: {target} = None", "else:")
             self.indent()
         self._struct(field.struct, var, level + 1)
         self._flush()

@@ -191,7 +191,9 @@ class _WriterSource(Source):
             self.emit(f"{var} = {value}")
             self._struct(field.struct, var, level + 1)
             return
-        self.emit(f"{var} = {value}", f"if {var} is None: {self._add}(b'\\xff')", "else:")
+        # A tagged field is always flexible: its marker is an unsigned varint, where -1 cannot be.
+        null = "\\0" if field.is_tagged_in(self.version) else "\\xff"
+        self.emit(f"{var} = {value}", f"if {var} is None: {self._add}(b'{null}')", "else:")
         self.indent()
         self._put("b", "1")
         self._struct(field.struct, var, level + 1)

@@ -142,7 +142,9 @@ def _slow_field(field: Field, value: Any, version: int, flexible: bool) -> bytes
         prefix = slow_uvarint(size + 1) if compact else struct.pack(">i", size)
         return prefix + b"".join(_slow_element(field, item, version, flexible) for item in value or [])
     if field.struct is not None and field.is_nullable_in(version):
-        return b"\xff" if value is None else b"\x01" + _slow_element(field, value, version, flexible)
+        if value is None:
+            return b"\0" if field.is_tagged_in(version) else b"\xff"
+        return b"\x01" + _slow_element(field, value, version, flexible)
     return _slow_element(field, value, version, flexible)
 
 
