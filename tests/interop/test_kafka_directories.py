@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.support.interop.either_broker import SharedDirectory, why_no_broker
@@ -50,9 +50,15 @@ def write(address: str, text: str) -> None:
 
 def next_of(member: Consumer) -> bytes | None:
     """The value of the next record, whose offset is then committed."""
-    found = wait_until(lambda: (m := member.poll(0.1)) is not None and not m.error() and m, "a record")
-    member.commit(message=found, asynchronous=False)
-    return found.value()
+
+    def poll() -> Message[bytes, bytes] | None:
+        found = member.poll(0.1)
+        return None if found is None or found.error() else found
+
+    message = wait_until(poll, "a record")
+    assert message is not None
+    member.commit(message=message, asynchronous=False)
+    return message.value()
 
 
 def described(address: str, group: str) -> Any:
