@@ -50,7 +50,7 @@ class Node:
         self.name = f"node{node_id}"
         self.properties = dict(properties)
         self.clock_skew_ms = 0
-        self.disk = SimulatedDisk(world.rng(f"disk{node_id}"), self.clock_ms)
+        self.disk = SimulatedDisk(world.rng(f"disk{node_id}"), self.clock_ms, lambda: world.loop.now_ns)
         self.process: Process | None = None
         self.broker: Broker | None = None
         self.starts = 0
@@ -83,6 +83,7 @@ class Node:
         world.trace("node", self.name, f"start {self.starts}")
         process = self.process = world.loop.new_process(self.name)
         process.job_delay_ns = self.disk.job_delay_ns
+        self.disk.process_started(process)
         world.network.host_up(self.name)
         main = world.loop.create_task(self._main(process), context=process.context.copy())
         try:

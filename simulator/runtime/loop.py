@@ -5,7 +5,9 @@ context, so everything that a node starts belongs to the node. asyncio runs the 
 order of `call_soon`, and real processes have one loop each: the order within a process is kept, and the
 process to run next is random. Timers that are due at the same time run in random order.
 
-Each callback takes a microsecond, so that a busy loop consumes time and is detected.
+Each callback takes a microsecond, so that a busy loop consumes time and is detected. What blocks the thread
+of a process for longer stalls this process alone: `charge` accounts for it, and the next callback runs when
+the time is over. Jobs of `run_in_executor` wait in the pools of worker_pool.py; a stall does not stop them.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from simulator.runtime.worker_pool import Job, WorkerPool, threads_of
+
 if TYPE_CHECKING:
     from simulator.runtime.trace import Trace
 
 STEP_NS = 1000
 JOB_NS = (20_000, 400_000)  # duration of an executor job without a disk
+UNCHARGED = -1
 STEPS_MAX = 20_000_000
 CLOSES_MAX = 10
 
@@ -48,6 +53,12 @@ class Process:
         self.ready: deque[asyncio.Handle] = deque()
         self.tasks: dict[asyncio.Task[Any], None] = {}  # in order of creation
         self.job_delay_ns: Callable[[], int] | None = None
+        self.pools: dict[Any, WorkerPool] = {}  # by executor
+        self.callback_ns = 0  # what each callback costs on top of STEP_NS: a slow or busy CPU
+        self.stalled_until_ns = 0
+        self.stall_ns = 0  # charged by the callback that runs
+        self.job_cost_ns = UNCHARGED  # charged by the job that runs
+        self.out_of_descriptors = False
         self.context = copy_context()
         self.context.run(PROCESS.set, self)
 
@@ -56,6 +67,23 @@ class Process:
 
     def forget_task(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
+
+    def is_running(self) -> bool:
+        """Whether what runs now belongs to this process."""
+        return PROCESS.get() is self
+
+    def charge(self, cost_ns: int) -> None:
+        """What runs now blocks its thread for that long: a worker thread, or the thread of the loop."""
+        if self.job_cost_ns != UNCHARGED:
+            self.job_cost_ns += cost_ns
+        else:
+            self.stall_ns += cost_ns
+
+
+class _JobHandle(asyncio.Handle):
+    """A step of a job. It needs no loop, so it runs while the process is stalled."""
+
+    __slots__ = ()
 
 
 class LoopNetwork(Protocol):
@@ -145,6 +173,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._push(round(when * 1_000_000_000), process, handle)
         return handle
 
+    def stall(self, process: Process, duration_ns: int) -> None:
+        """Block the thread of a process; its worker threads go on, and so does the rest of the world."""
+        until_ns = self._now_ns + duration_ns
+        if until_ns > process.stalled_until_ns:
+            process.stalled_until_ns = until_ns
+            self.kernel_at(until_ns, _nothing)  # so that time does not jump past it
+
     def kernel_at(self, when_ns: int, callback: Callable[..., Any], *args: Any) -> None:
         """Schedule an event outside of all processes: a segment arrives, a disk job completes."""
         handle = asyncio.Handle(callback, args, self, self._kernel.context.copy())
@@ -188,23 +223,39 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         timers = self._timers
         if timers and timers[0][0] <= self._now_ns:
             self._wake_due()
-        runnable = [process for process in self.processes if process.ready and not process.paused]
+        runnable = self._runnable()
         while not runnable:
             self._jump()
             self._wake_due()
-            runnable = [process for process in self.processes if process.ready and not process.paused]
+            runnable = self._runnable()
         chosen = runnable[0] if len(runnable) == 1 else self._rng.choice(runnable)
         handle = chosen.ready.popleft()
         if not handle._cancelled:
             self._now_ns += STEP_NS
             handle._run()
+            cost_ns = chosen.stall_ns + chosen.callback_ns
+            if cost_ns:
+                chosen.stall_ns = 0
+                self.stall(chosen, cost_ns)
+
+    def _runnable(self) -> list[Process]:
+        now_ns = self._now_ns
+        return [
+            process
+            for process in self.processes
+            if process.ready and not process.paused and process.stalled_until_ns <= now_ns
+        ]
 
     def _wake_due(self) -> None:
         timers = self._timers
         while timers and timers[0][0] <= self._now_ns:
             _, _, _, process, handle = heapq.heappop(timers)
             if process.alive and not handle.cancelled():
-                process.ready.append(handle)
+                stalled = process.stalled_until_ns > self._now_ns
+                if stalled and isinstance(handle, _JobHandle) and not process.paused:
+                    handle._run()
+                else:
+                    process.ready.append(handle)
 
     def _jump(self) -> None:
         """Advance the clock to the next timer."""
@@ -240,26 +291,33 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Future[Any]:
         """Run the function atomically after its duration: a crash before that has no effect of it."""
         process = PROCESS.get() or self._kernel
-        delay_ns = process.job_delay_ns() if process.job_delay_ns else self._rng.randint(*JOB_NS)
         future = self.create_future()
         if process.alive:
-            context = copy_context()
-            handle = asyncio.Handle(self._run_job, (process, future, func, args), self, context)
-            self._push(self._now_ns + delay_ns, process, handle)
+            pool = process.pools.get(executor)
+            if pool is None:
+                pool = process.pools[executor] = WorkerPool(self, process, threads_of(executor))
+            pool.submit(Job(future, func, args, copy_context()))
         return future
 
-    def _run_job(
-        self, process: Process, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]
-    ) -> None:
-        self._trace("job", process.name, getattr(func, "__qualname__", "?"))
+    def job_delay_ns(self, process: Process) -> int:
+        return process.job_delay_ns() if process.job_delay_ns else self._rng.randint(*JOB_NS)
+
+    def job_after(self, delay_ns: int, process: Process, job: Job, step: Callable[[Job], None]) -> None:
+        """Schedule a step of a job."""
+        self._push(self._now_ns + delay_ns, process, _JobHandle(step, (job,), self, job.context))
+
+    def run_job(self, process: Process, job: Job) -> tuple[Any, Exception | None, int]:
+        """Run the function; return its result, its exception, and for how long it blocked its thread."""
+        self._trace("job", process.name, getattr(job.func, "__qualname__", "?"))
+        process.job_cost_ns = 0
+        result, error = None, None
         try:
-            result = func(*args)
-        except Exception as error:
-            if not future.cancelled():
-                future.set_exception(error)
-        else:
-            if not future.cancelled():
-                future.set_result(result)
+            result = job.func(*job.args)
+        except Exception as raised:
+            error = raised
+        finally:
+            cost_ns, process.job_cost_ns = process.job_cost_ns, UNCHARGED
+        return result, error, cost_ns
 
     # -- network
 
@@ -320,6 +378,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run_forever(self) -> NoReturn:
         raise NotImplementedError("use run_in: a simulation runs until a task is done")
+
+
+def _nothing() -> None:
+    return None
 
 
 def _current() -> Process:

@@ -33,6 +33,7 @@ RETRANSMIT_NS_MAX = 400_000_000
 CONNECT_RETRY_NS = 1_000_000_000
 CONNECT_TRIES = 6
 FIRST_EPHEMERAL_PORT = 40_000
+ACCEPT_AGAIN_S = 1.0  # asyncio's pause after EMFILE in accept
 
 
 class Link:
@@ -100,6 +101,7 @@ class Network:
         self._links: dict[tuple[str, str], Link] = {}
         self.hosts: dict[str, None] = {}
         self._down: dict[str, None] = {}  # machines without power
+        self._gates: dict[str, tuple[str, tuple[str, ...]]] = {}  # see add_gate
         self._next_port = FIRST_EPHEMERAL_PORT
         self._next_number = 0
         loop.network = self
@@ -108,6 +110,11 @@ class Network:
 
     def add_host(self, name: str) -> None:
         self.hosts[name] = None
+
+    def add_gate(self, name: str, host: str, *, refuses: Iterable[str]) -> None:
+        """Add a name that forwards connections to `host`, but refuses those of some hosts: a published port
+        of a container, which only machines outside can use."""
+        self._gates[name] = (host, tuple(refuses))
 
     def link(self, sender: str, receiver: str) -> Link:
         link = self._links.get((sender, receiver))
@@ -172,6 +179,17 @@ class Network:
                 for side in (transport, transport.peer):
                     side.lost(ConnectionResetError(104, "Connection reset by peer"))
         self.trace("network", name, f"reset {broken} connections with {other or 'all'}")
+        return broken
+
+    def break_idle(self, name: str, idle_ns: int) -> int:
+        """Reset the connections of a host that carried nothing for that long, as a firewall does."""
+        broken = 0
+        for transport in list(self.open):
+            if transport.local[0] == name and self.loop.now_ns - transport.last_used_ns >= idle_ns:
+                broken += 1
+                for side in (transport, transport.peer):
+                    side.lost(ConnectionResetError(104, "Connection reset by peer"))
+        self.trace("network", name, f"reset {broken} idle connections")
         return broken
 
     # -- hosts
@@ -243,6 +261,13 @@ class Network:
     async def connect(self, process: Process, host: str, port: int) -> SimulatedTransport:
         if host == "localhost":
             host = process.name
+        if process.out_of_descriptors:
+            raise OSError(errno.EMFILE, "Too many open files")
+        if host in self._gates:
+            host, refuses = self._gates[host]
+            if process.name in refuses:
+                await asyncio.sleep(self._rng.uniform(*self.delay_ns) / 1_000_000_000)
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
         if host not in self.hosts:
             raise socket.gaierror(socket.EAI_NONAME, f"no host named {host}")
         answered: asyncio.Future[SimulatedTransport] = self.loop.create_future()
@@ -344,5 +369,9 @@ class _Attempt:
 
 
 def _accept(server: SimulatedServer, transport: SimulatedTransport) -> None:
-    if not transport.closed:
+    if transport.closed:
+        return
+    if server.process.out_of_descriptors:  # the connection waits in the backlog
+        server.get_loop().call_later(ACCEPT_AGAIN_S, _accept, server, transport, context=server.context)
+    else:
         transport.start(server.factory())

@@ -67,6 +67,7 @@ class SimulatedTransport(asyncio.Transport):
         self.peer: SimulatedTransport
         self.closed = False  # connection_lost is called or scheduled
         self.held = False  # nothing reaches the other side, see RequestHold
+        self.last_used_ns = network.loop.now_ns
         self.stalled: deque[Segment] = deque()  # blocked; retransmitted when the link is unblocked
         self.parked_credit_bytes = 0  # read by the peer, but the acknowledgement is blocked
         self._context = context
@@ -142,7 +143,9 @@ class SimulatedTransport(asyncio.Transport):
         self._out += data
         if not self._pump_scheduled:
             self._pump_scheduled = True
-            self.network.loop.kernel_at(self.network.departure_ns(), self._depart)
+            # What blocks the sender in this callback comes before its bytes.
+            when_ns = self.network.departure_ns() + self.process.stall_ns
+            self.network.loop.kernel_at(when_ns, self._depart)
         if len(self._out) > self._high and not self._writing_paused and self._protocol is not None:
             self._writing_paused = True
             self._protocol.pause_writing()
@@ -184,6 +187,7 @@ class SimulatedTransport(asyncio.Transport):
             self.lost(None)
 
     def _dispatch(self, segment: Segment) -> None:
+        self.last_used_ns = self.peer.last_used_ns = self.network.loop.now_ns
         when_ns = self.network.arrival_ns(self.local[0], self.remote[0], len(segment))
         self._last_arrival_ns = max(self._last_arrival_ns + 1, when_ns)
         self.network.loop.kernel_at(self._last_arrival_ns, self._arrive, segment)
