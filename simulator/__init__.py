@@ -12,5 +12,6 @@ scenarios/      scenarios with one node or a cluster, and the workload and final
 compaction/     compacted topics
 groups/         consumer groups
 transactions/   transactions
+stress/         machines that are slow, out of something or wrong about the time; health of the cluster
 runner.py       all scenarios by name, and `run_scenario`
 """

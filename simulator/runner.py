@@ -30,6 +30,8 @@ from simulator.history.operations import OK, PRODUCE
 from simulator.runtime.loop import SimulationStuck, SimulationTooLong
 from simulator.scenarios.cluster import cluster, metadata_only
 from simulator.scenarios.single_node import bit_rot, one_node, unflushed
+from simulator.stress.known import split_known
+from simulator.stress.stories import STRESS
 from simulator.transactions.checkers import TRANSACTIONS as TRANSACTION_CHECKERS
 from simulator.transactions.late_requests import late_requests
 from simulator.transactions.scenario import transactions
@@ -48,6 +50,7 @@ class Outcome(NamedTuple):
     scenario: str
     seed: int
     complaints: list[str]
+    known: list[str]  # complaints that known defects explain, see stress/known.py
     fingerprint: str
     events: int
     acknowledged: int  # records, and offsets of groups
@@ -329,7 +332,9 @@ CLEANING: dict[str, Scenario] = {
     ),
 }
 
-SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS, **CLEANING}
+STRESSED = {name: Scenario(*story) for name, story in STRESS.items()}
+
+SCENARIOS = {**NODES, **CLUSTERS, **GROUPS, **TRANSACTIONS, **CLEANING, **STRESSED}
 
 
 def run_scenario(
@@ -354,11 +359,13 @@ def run_scenario(
     else:
         complaints += check(world.history, scenario.checkers)
     complaints += [f"uncaught: {error}" for error in world.loop.errors[:3]]
+    complaints, known = split_known(name, complaints)
     history = world.history
     return Outcome(
         scenario=name,
         seed=seed,
         complaints=complaints,
+        known=known,
         fingerprint=world.trace.fingerprint,
         events=world.trace.count,
         acknowledged=sum(len(operation.value) for operation in history.of_kind(PRODUCE, OK))

@@ -139,6 +139,17 @@ class Node:
             self.world.trace("node", self.name, "resume")
             self.process.paused = False
 
+    def recover(self) -> None:
+        """End what slows the process down; a stall ends by itself."""
+        if self.process is not None:
+            self.process.callback_ns = 0
+            self.process.out_of_descriptors = False
+
+    @property
+    def data_directories(self) -> list[str]:
+        """The log directories without the metadata log, or the only one."""
+        return self.properties["log.dirs"].split(",")[1:] or [self.properties["log.dirs"]]
+
     async def _main(self, process: Process) -> None:
         from ottla.broker.node import Node as Broker
         from ottla.config.load import load_broker_config
@@ -176,6 +187,7 @@ class Node:
     def _fatal(self, process: Process, error: BaseException) -> None:
         """End the process on behalf of the broker."""
         self.world.trace("node", self.name, f"fatal: {error}")
+        self.world.history.health.deaths.append(f"{self.name}: {error}")
         process.paused = True
 
         def end() -> None:
@@ -242,11 +254,17 @@ class World:
         return node
 
     def add_cluster(
-        self, brokers: int, properties: Mapping[str, str] | None = None, *, controllers: int = 0
+        self,
+        brokers: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        controllers: int = 0,
+        directories: int = 1,
     ) -> list[Node]:
         """Add nodes 1 to `brokers`, all with both roles and voters of one quorum.
 
         With `controllers`, roles are separate: the voters are that number of nodes, with ids from 101 on.
+        With several `directories`, the first of each node has the metadata log.
         """
         voter_ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers) if controllers else None
         broker_ids = range(1, brokers + 1)
@@ -267,6 +285,9 @@ class World:
                 own = {"process.roles": "controller", "listeners": controller}
             else:
                 own = {"process.roles": "broker", "listeners": client}
+            if directories > 1:
+                paths = [f"/data/node{node_id}/{number}" for number in range(directories)]
+                own |= {"log.dirs": ",".join(paths), "metadata.log.dir": paths[0]}
             nodes.append(self.add_node(node_id, {**common, **own}))
         return nodes
 
@@ -303,6 +324,7 @@ class World:
         for node in self.nodes.values():
             node.disk.heal()
             node.resume()
+            node.recover()
 
     # -- running
 

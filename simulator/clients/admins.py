@@ -49,6 +49,8 @@ PREFERRED = 0
 CHANGED_CONFIGS = ("retention.ms", "file.delete.delay.ms", "delete.retention.ms")
 CONFIG_FROM = 1_000_000_000
 PAUSE_S = (0.05, 0.8)
+CONFIG_PAUSE_S = (0.2, 1.2)
+SET_CONFIG = "set-config"
 UNKNOWN_MAX = 5
 UNKNOWN_OUTCOME = -1
 # Errors that faults explain: a broker that is down cannot receive replicas.
@@ -269,6 +271,42 @@ class TopicChanger(Admin):
                 if each.error_code not in _ELECTION_REFUSED and each.error_code not in RETRIABLE:
                     text = f"election of {topic.topic}-{each.partition_id}: {each.error_code}"
                     self.world.history.surprise(self.name, text)
+
+
+class ConfigChanger(Admin):
+    """Sets configurations of a topic to values of a list, one at a time, until `stopping`."""
+
+    def __init__(
+        self, world: World, name: str, topic: str, values: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        super().__init__(world, name, topic)
+        self.stopping = False
+        self._values = dict(values or {})
+
+    async def run(self) -> None:
+        while self._values and not self.stopping:
+            await asyncio.sleep(self.rng.uniform(*CONFIG_PAUSE_S))
+            key = self.rng.choice(list(self._values))
+            await self.set(key, self.rng.choice(self._values[key]))
+
+    async def set(self, key: str, value: str) -> None:
+        """Set it, with retries."""
+        operation = self.world.history.invoke(self.name, SET_CONFIG, key, (value,))
+        config = AlterableConfig(name=key, config_operation=SET, value=value)
+        resource = AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=self.topic, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        while not self.stopping:
+            try:
+                answer = await self.request_any(request, IncrementalAlterConfigsResponse)
+                if not answer.responses[0].error_code:
+                    operation.ok()
+                    return
+            except RetryLater:
+                pass
+            await self.back_off()
+        operation.info("given up")
 
 
 async def facts(admin: Admin, topic: str) -> dict[str, str]:

@@ -63,12 +63,14 @@ class UnreliableProducer(Client):
         *,
         pause_s: tuple[float, float] = (0.0, 0.05),
         records_max: int = 4,
+        record_bytes: int = VALUE_BYTES,
     ) -> None:
         super().__init__(world, name, topic)
         self.partitions = partitions
         self.stopping = False
         self._pause_s = pause_s
         self._records_max = records_max
+        self._record_bytes = record_bytes
         self._numbers = dict.fromkeys(range(partitions), 0)
 
     async def run(self) -> None:
@@ -92,7 +94,7 @@ class UnreliableProducer(Client):
         self._numbers[index] = first + count
         values = tuple(f"{self.name}.{index}.{first + number}" for number in range(count))
         operation = self.world.history.invoke(self.name, self.kind, PartitionName(self.topic, index), values)
-        records = [(self.world.now_ms, None, _padded(value, VALUE_BYTES), ()) for value in values]
+        records = [(self.world.now_ms, None, _padded(value, self._record_bytes), ()) for value in values]
         data = build_batch(
             records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=sequence
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from simulator.clients.admins import Admin
+from simulator.clients.admins import Admin, ConfigChanger
 from simulator.compaction.checkers import DELETE_RETENTION_MS
 from simulator.compaction.clients import KeyedConsumer, entries_in, new_producers
 from simulator.faults import FaultInjector, run_injectors
@@ -43,8 +43,15 @@ def topic_configs(rng: random.Random, flushed: bool) -> dict[str, str]:
 
 
 def cleaning(
-    brokers: int, faults: Sequence[str], *, flushed: bool = False, duration_s: float = 10.0
+    brokers: int,
+    faults: Sequence[str],
+    *,
+    flushed: bool = False,
+    duration_s: float = 10.0,
+    changes: Mapping[str, Sequence[str]] | None = None,
 ) -> Script:
+    """`changes`: values that configurations of the topic are changed to, meanwhile."""
+
     async def script(world: World) -> None:
         rng = world.rng("cleaning")
         properties = {**drawn_properties(world.rng("properties")), **cleaner_properties(rng)}
@@ -68,8 +75,13 @@ def cleaning(
         writing = [world.spawn(each.process, each.run()) for each in producers]
         reading = [world.spawn(each.process, each.run()) for each in consumers]
         await asyncio.sleep(0.2)
+        changer = ConfigChanger(world, "changer", TOPIC, changes)
+        changing = world.spawn(changer.process, changer.run())
         await run_injectors(world, 1, duration_s, faults, topic=TOPIC, flushed=flushed)
         await FaultInjector(world, "the last").heal_all()
+        changer.stopping = True
+        await changing
+        await _compact_again(world, changer, changes or {})
         for producer in producers:
             producer.stopping = True
         await asyncio.wait(writing, timeout=FINISH_S)
@@ -86,6 +98,13 @@ def cleaning(
             consumer.stopping = True
 
     return script
+
+
+async def _compact_again(world: World, changer: ConfigChanger, changes: Mapping[str, Sequence[str]]) -> None:
+    """Compact at the end: that all nodes clean is checked."""
+    if "cleanup.policy" in changes:
+        changer.stopping = False
+        await world.spawn(changer.process, changer.set("cleanup.policy", "compact"))
 
 
 def _replica_entries(node: Node, name: PartitionName) -> list[tuple[int, str]] | None:

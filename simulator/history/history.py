@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from simulator.history.groups import GroupHistory
+from simulator.history.health import HealthHistory
 from simulator.history.operations import PRODUCE, PRODUCE_UNRELIABLE, LeaderSeen, Operation, PartitionName
 from simulator.history.transactions import TxnLedger
 from simulator.runtime.trace import Trace
@@ -40,6 +41,7 @@ class History:
         self.raft_leaders: dict[tuple[int, int], None] = {}  # (epoch, node id)
         # (offset, epoch) of the last committed metadata record as seen by any node.
         self.committed_metadata: dict[tuple[int, int], None] = {}
+        self.health = HealthHistory()
         self.producer_ids: list[tuple[int, str]] = []  # (id, client)
         self.unclean_elections: list[str] = []
         self.offset_commits = 0  # acknowledged, of all groups

@@ -11,10 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from simulator.runtime.loop import Process
+from typing import Any, NamedTuple, Protocol
 
 DEFAULT_THREADS = 8  # of the loop's own executor
 
@@ -29,15 +26,15 @@ class Job(NamedTuple):
 class JobLoop(Protocol):
     """What a pool uses of the loop."""
 
-    def job_delay_ns(self, process: Process) -> int: ...
+    def job_delay_ns(self, process: Any) -> int: ...
 
-    def job_after(self, delay_ns: int, process: Process, job: Job, step: Callable[[Job], None]) -> None: ...
+    def job_after(self, delay_ns: int, process: Any, job: Job, step: Callable[[Job], None]) -> None: ...
 
-    def run_job(self, process: Process, job: Job) -> tuple[Any, Exception | None, int]: ...
+    def run_job(self, process: Any, job: Job) -> tuple[Any, Exception | None, int]: ...
 
 
 class WorkerPool:
-    def __init__(self, loop: JobLoop, process: Process, threads: int) -> None:
+    def __init__(self, loop: JobLoop, process: Any, threads: int) -> None:
         self.threads = threads
         self.waiting: deque[Job] = deque()
         self.running = 0

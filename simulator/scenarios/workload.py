@@ -37,18 +37,30 @@ class Workload:
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
         pause_s: tuple[float, float] = (0.0, 0.05),
+        consumer_class: type[Consumer] = Consumer,
+        records_max: int = 4,
+        record_bytes: int = 40,
     ) -> None:
         self.world = world
         self.partitions = partitions
         self.admin = Admin(world, "admin")
         self.producers = [
-            Producer(world, f"p{n}", TOPIC, partitions, pause_s=pause_s) for n in range(1, producers + 1)
+            Producer(
+                world,
+                f"p{n}",
+                TOPIC,
+                partitions,
+                pause_s=pause_s,
+                records_max=records_max,
+                record_bytes=record_bytes,
+            )
+            for n in range(1, producers + 1)
         ]
         self.others: list[UnreliableProducer | Consumer | TopicChanger | Watcher] = [Watcher(world)]
         for n in range(1, unreliable_producers + 1):
             self.others.append(UnreliableProducer(world, f"l{n}", TOPIC, partitions, pause_s=pause_s))
         for n in range(1, consumers + 1):
-            self.others.append(Consumer(world, f"c{n}", TOPIC, partitions))
+            self.others.append(consumer_class(world, f"c{n}", TOPIC, partitions))
         for n in range(1, any_replica_consumers + 1):
             self.others.append(AnyReplicaConsumer(world, f"r{n}", TOPIC, partitions))
         for n in range(1, changers + 1):
@@ -57,6 +69,7 @@ class Workload:
             self.others.append(
                 TopicChanger(world, f"m{n}", TOPIC, own, config, replication_factor=replication_factor)
             )
+        self._consumer_class = consumer_class
         self._replication_factor = replication_factor
         self._configs = dict(configs or {})
         self._writing: list[asyncio.Task[None]] = []
@@ -90,7 +103,7 @@ class Workload:
             await asyncio.wait((*self._writing, *ending), timeout=FINISH_S)
         self._raise_errors()
         await in_sync(world, TOPIC)
-        reader = Consumer(world, "reader", TOPIC, self.partitions)
+        reader = self._consumer_class(world, "reader", TOPIC, self.partitions)
         await read_final_state(world, reader, self.admin, replica_records)
         for each in self.others:
             each.stopping = True
