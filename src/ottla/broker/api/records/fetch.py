@@ -156,7 +156,12 @@ class _Fetch:
         self._failed = False
         left_bytes = min(self._message.max_bytes, self._fetch.max_bytes)
         for state in self._context.partitions:
-            data = self._read_partition(state, left_bytes)
+            try:
+                data = self._read_partition(state, left_bytes)
+            except StorageError as error:
+                # Also the last stable offset may have to be read: the producer state is loaded on demand.
+                log.error("fetch failed: error=%s", error)  # it names the file
+                data = self._error(state.key.partition, ErrorCode.KAFKA_STORAGE_ERROR)
             size = len(data.records) if data.records is not None else 0
             left_bytes = max(0, left_bytes - size)
             self._bytes += size
@@ -213,9 +218,6 @@ class _Fetch:
                 ]
         except OffsetOutOfRange:
             return self._error(index, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
-        except StorageError as error:
-            log.error("fetch failed: partition=%s-%d error=%s", partition.topic, index, error)
-            return self._error(index, ErrorCode.KAFKA_STORAGE_ERROR)
         return data
 
     def _diverges(self, partition: Partition, state: FetchPartitionState, data: PartitionData) -> bool:
