@@ -14,6 +14,18 @@ class Known(NamedTuple):
 
 
 KNOWN: dict[str, tuple[Known, ...]] = {
+    "deletes": (
+        Known(
+            "A follower that starts at a log start inside of a batch refuses this batch for ever",
+            ("unavailable: admin in-sync",),
+        ),
+    ),
+    "retention": (
+        Known(
+            "A follower that starts at a log start inside of a batch refuses this batch for ever",
+            ("unavailable: admin in-sync",),
+        ),
+    ),
     "policies": (
         Known(
             "Recovery takes the gaps of a log that was compacted, and is deleted now, for damage",
