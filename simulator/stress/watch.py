@@ -6,6 +6,7 @@ Everything here is read-only.
 from __future__ import annotations
 
 import asyncio
+import re
 import types
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ DEPTH_MAX = 12
 SAMPLES = 3
 SAMPLE_S = 0.37  # not a divisor of usual intervals
 CONTROLLER = "the controller"
+ADDRESS = re.compile(r" (object )?at 0x[0-9a-f]+")
 
 
 class HealthWatcher:
@@ -176,7 +178,7 @@ def _tasks(node: Node) -> Counter[str]:
     names: Counter[str] = Counter()
     for task in () if node.process is None else node.process.tasks:
         coroutine = task.get_coro()
-        name = task.get_name()
+        name = ADDRESS.sub("", task.get_name())  # a name may contain the repr of an object
         label = "" if name.startswith("Task-") else f" ({name})"
         names[f"{getattr(coroutine, '__qualname__', '?')}{label}"] += 1
     return names
