@@ -297,11 +297,8 @@ class PartitionLog:
     # -- truncation and log start
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that reaches `offset` or beyond; return False if there is none.
-
-        The producer state is rebuilt as well, from the nearest snapshot: up to half a second per GiB of small
-        batches.
-        """
+        """Remove every batch that reaches `offset` or beyond, and rebuild the producer state (half a second
+        per GiB of small batches after the snapshot); return False if there is none."""
         self.require_usable()
         if offset >= self.log_end_offset:
             return False
@@ -335,9 +332,7 @@ class PartitionLog:
         self.producers.truncated(end_offset)
         self._reader = None
         self.durability.truncated(end_offset)
-        if self.producers.state is None:
-            # Now, where the caller chose to truncate, and not in the next append.
-            _ = self.producer_state
+        _ = self.producer_state  # rebuilt now, where the caller chose to truncate, not in the next append
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Stop serving everything below `offset`; the next retention pass deletes its segments."""
