@@ -193,7 +193,7 @@ class Partition:
     def check_append(self, *, acks_all: bool) -> None:
         """Raise RecordsError unless a producer may append now."""
         if not self.is_leader:
-            raise RecordsError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
+            raise RecordsError(self.not_leading, "")
         leader = self.leader
         if acks_all and leader is not None and leader.admit():
             raise RecordsError(
@@ -357,6 +357,14 @@ class Partition:
         leader = self.leader
         return self.is_leader if leader is None else leader.offsets_are_settled
 
+    @property
+    def not_leading(self) -> ErrorCode:
+        """The error for requests to the leader, while this broker does not lead. As in Kafka, it names the
+        disk if that is why there is no leader."""
+        if self.leader_id < 0 and self.log.log_dir.error is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def check_leader_epoch(self, claimed_epoch: int) -> ErrorCode:
         """Compare the leader epoch that a request claims; -1 claims none."""
         return check_leader_epoch(self.leader_epoch, claimed_epoch)
@@ -365,7 +373,7 @@ class Partition:
         """Check a fetch of a consumer or a follower, in Kafka's order: role, then leader epoch. Consumers
         that know KIP-392 may read `from_follower`."""
         if not self.is_leader and not (from_follower and self.follower is not None):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self.not_leading
         if claimed_epoch == self.leader_epoch:
             return ErrorCode.NONE
         return check_leader_epoch(self.leader_epoch, claimed_epoch)

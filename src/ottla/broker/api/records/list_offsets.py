@@ -86,7 +86,7 @@ class ListOffsets:
         if partition is None:
             return _error(requested, self._partitions.missing_error(topic, requested.partition_index))
         if not partition.is_leader and message.replica_id != DEBUG_CONSUMER:
-            return _error(requested, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return _error(requested, partition.not_leading)
         wrong_epoch = partition.check_leader_epoch(requested.current_leader_epoch)
         if wrong_epoch:
             return _error(requested, wrong_epoch)
