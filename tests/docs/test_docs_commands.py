@@ -10,13 +10,15 @@ import pytest
 import typer.main
 
 from ottla.cli.app import app
+from ottla.cli.broker import serve
+from ottla.cli.cluster import commands as cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # In a code block, at the start of a line or after a pipe; or in backticks.
 COMMAND = re.compile(r"(?:^(?: {4})?(?:\$ )?|\| |`)ottla ((?:[a-z]+ ?)[^`#\n]*)", re.MULTILINE)
 # Parsed by argparse, so that a broker starts without typer.
-LIGHT = {"serve": "src/ottla/cli/broker/serve.py", "cluster": "src/ottla/cli/cluster/commands.py"}
+LIGHT = {"serve": serve.build_parser, "cluster": cluster.build_parser}
 
 
 def commands(text: str) -> list[list[str]]:
@@ -31,8 +33,8 @@ def problem(words: list[str]) -> str | None:
     """What is wrong with a command, or None."""
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
     if words[0] in LIGHT:
-        source = (ROOT / LIGHT[words[0]]).read_text()
-        return next((f"no option {option}" for option in options if f'"{option}"' not in source), None)
+        known = set(LIGHT[words[0]]()._option_string_actions)
+        return next((f"no option {option}" for option in options if option not in known), None)
     command: click.Command = typer.main.get_command(app)  # type: ignore[assignment]
     for word in words:
         if not hasattr(command, "commands"):
