@@ -154,6 +154,13 @@ def test_the_order_of_members_and_topics_says_nothing(
     assert assign_uniform(*turned) == assign_uniform(members, topics)
 
 
+def test_members_that_list_the_same_topics_in_different_orders() -> None:
+    topics = {A: TopicSpec(1), B: TopicSpec(1)}
+    members = {"m1": MemberSpec((A, B)), "m2": MemberSpec((B, A))}
+    turned = dict(reversed(members.items()))
+    assert assign_uniform(turned, topics) == assign_uniform(members, topics)
+
+
 def test_members_come_and_go() -> None:
     topics = {A: TopicSpec(12)}
     members: dict[str, MemberSpec] = {}

@@ -26,7 +26,8 @@ def assign_uniform(
     subscriptions = {spec.subscribed for spec in members.values()}
     if len(subscriptions) > 1 and len({frozenset(each) for each in subscriptions}) > 1:
         return assign_mixed(members, topics)
-    subscribed = [topic_id for topic_id in next(iter(members.values())).subscribed if topic_id in topics]
+    # Members may list the same topics in different orders; the choice must not depend on the members' order.
+    subscribed = [topic_id for topic_id in min(subscriptions) if topic_id in topics]
     held = _quota_assignment(members, topics, list(dict.fromkeys(subscribed)))
     return {member_id: _by_topic(partitions) for member_id, partitions in held.items()}
 
