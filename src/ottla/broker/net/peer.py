@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ottla.broker.net.receive_buffer import BadFrame, ReceiveBuffer
 from ottla.protocol.api import API_BY_KEY
@@ -43,26 +43,15 @@ class PeerLost(ConnectionError):
         self.disconnected = disconnected
 
 
-class _Call:
+class _Call(NamedTuple):
     """A request in flight: its response goes to `on_response`, or to `future` as a copy."""
 
-    __slots__ = ("api_key", "correlation_id", "future", "on_response", "response_class", "version")
-
-    def __init__(
-        self,
-        api_key: int,
-        version: int,
-        response_class: type[Message],
-        correlation_id: int,
-        on_response: OnResponse | None,
-        future: asyncio.Future[Any] | None,
-    ) -> None:
-        self.api_key = api_key
-        self.version = version
-        self.response_class = response_class
-        self.correlation_id = correlation_id
-        self.on_response = on_response
-        self.future = future
+    api_key: int
+    version: int
+    response_class: type[Message]
+    correlation_id: int
+    on_response: OnResponse | None
+    future: asyncio.Future[Any] | None
 
 
 class PeerConnection(asyncio.BufferedProtocol):

@@ -140,6 +140,7 @@ class FollowerFetch:
         "_broker_epoch",
         "_collect_due",
         "_future",
+        "_is_throttled",
         "_linger",
         "_lingers",
         "_max_bytes",
@@ -168,6 +169,7 @@ class FollowerFetch:
         self._collect_due = False
         self._may_linger = message.max_wait_ms > HIGH_WATERMARK_LINGER_MS
         self._lingers = False  # a high watermark waits to be sent
+        self._is_throttled = False  # records wait for the quota
 
     # -- waiting
 
@@ -179,11 +181,16 @@ class FollowerFetch:
         self._timers.append(loop.call_later(self._wait_ms / 1000, self.finish))
         if self._lingers:
             self.moved(urgent=False)
-        throttled_ms = self._service.throttles.leader_quota.room_at_ms(self._service.clock())
-        if self._session.moving and throttled_ms > self._service.clock():
-            delay_ms = min(throttled_ms - self._service.clock(), self._wait_ms)
-            self._timers.append(loop.call_later(delay_ms / 1000, self._collect_parked))
+        if self._is_throttled:
+            self._retry_when_quota_allows(loop)
         return self._future
+
+    def _retry_when_quota_allows(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_ms = self._service.clock()
+        delay_ms = self._service.throttles.leader_quota.room_at_ms(now_ms) - now_ms
+        if delay_ms > 0:
+            delay_ms = min(delay_ms, self._wait_ms)
+            self._timers.append(loop.call_later(delay_ms / 1000, self._collect_parked))
 
     def moved(self, urgent: bool) -> None:
         """Examine once per iteration of the event loop, however much it appends."""
@@ -316,6 +323,7 @@ class FollowerFetch:
         throttles = self._service.throttles
         throttled = throttles.limits_leader(partition, self._session.node_id)
         if throttled and throttles.leader_quota.is_exceeded(now_ms):
+            self._is_throttled = True
             return False
         if left_bytes <= 0 and not min_one_batch:
             return False
