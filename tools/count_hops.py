@@ -142,8 +142,8 @@ def serves_another_node(frame: FrameType) -> bool:
             root = step
         step = step.f_back
     owner = root.f_locals.get("self")
-    is_connection = hasattr(owner, "client_software")  # brokers do not name theirs
-    return (is_connection and not owner.client_software) or hasattr(owner, "is_waiting")
+    software = getattr(owner, "client_software", None)  # of a connection; brokers do not name theirs
+    return software == "" or hasattr(owner, "is_waiting")
 
 
 def client_of(frame: FrameType | None) -> str:
