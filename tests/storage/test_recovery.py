@@ -266,6 +266,63 @@ def test_a_missing_segment_ends_the_log_unless_it_was_compacted(policy: str, cle
         assert len(log.read(second, 1000)) > 0
 
 
+def copied(files: FaultyFiles, *offsets: int, segment_bytes: int = 1 << 20) -> PartitionLog:
+    """A follower's copy of a log with batches at these offsets."""
+    log = open_test_log(files, segment_bytes=segment_bytes)
+    for offset in offsets:
+        records = [(NOW + offset, None, b"x" * 40, ())]
+        log.append_as_follower(bytes(build_batch(records, base_offset=offset)), NOW)
+    log.flush(NOW)
+    return log
+
+
+@pytest.mark.parametrize("recovery_point", [0, 5, 21])
+@pytest.mark.parametrize("segment_bytes", [200, 1 << 20])
+def test_gaps_of_a_log_that_was_compacted_are_no_damage(recovery_point: int, segment_bytes: int) -> None:
+    """The policy is `delete` by now, or the log is a copy that was not synced."""
+    files = new_files()
+    offsets = [0, 7, 20, 40, 41, 60]
+    copied(files, *offsets, segment_bytes=segment_bytes)
+    log = open_test_log(files, recovery_point=recovery_point, segment_bytes=segment_bytes)
+    assert log.log_end_offset == 61
+    assert read_all(log) == offsets
+
+
+def test_a_gap_across_the_recovery_point_before_the_last_batch_is_no_damage() -> None:
+    """Compaction removed what was at the recovery point when that was written."""
+    files = new_files()
+    copied(files, 0, 1, 2, 70)
+    log = open_test_log(files, recovery_point=61)
+    assert read_all(log) == [0, 1, 2, 70]
+
+
+def test_a_gap_before_an_empty_last_segment_is_no_damage() -> None:
+    """Compaction leaves the active segment alone: it begins where the cleaned part ends."""
+    files = new_files()
+    log = copied(files, 0, 1, 70)
+    log.roll(NOW)
+    log.flush(NOW)
+    log = open_test_log(files, recovery_point=0)
+    assert (log.log_end_offset, read_all(log)) == (71, [0, 1, 70])
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("segment_bytes", [400, 1 << 20])
+def test_an_offset_that_the_next_batch_contradicts_is_damage(policy: str, segment_bytes: int) -> None:
+    """The checksum does not cover the offset: a flipped bit looks like a gap."""
+    size = len(batch())
+    for position in range(8):
+        for bit in range(8):
+            files = new_files()
+            log = filled(files, 12, segment_bytes=segment_bytes)
+            log.flush(NOW)
+            segment = log.segments[1] if len(log.segments) > 1 else log.segments[0]
+            victim = segment.base_offset + segment.size // size - 1 if len(log.segments) > 1 else 6
+            files.flip_bit(segment.log.path, (victim - segment.base_offset) * size + position, bit=bit)
+            log = open_test_log(files, recovery_point=1, segment_bytes=segment_bytes, policy=policy)
+            assert (log.log_end_offset, read_all(log)) == (victim, list(range(victim)))
+
+
 def test_a_log_start_beyond_the_files_recreates_the_log() -> None:
     files = new_files()
     filled(files).flush(NOW)

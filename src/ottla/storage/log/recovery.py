@@ -147,6 +147,38 @@ def _load_clean(log: LoadedLog, directory: str, clean: bool, recovery_point: int
     return True
 
 
+class _Gaps:
+    """Which gaps between offsets recovery accepts.
+
+    Compaction leaves gaps. They outlive the policy, and a follower copies them, so neither the policy nor the
+    recovery point says whether a log has any. The checksum does not cover the offset of a batch, so a gap may
+    also be a damaged offset. What comes after the batch tells them apart: it continues at the damaged or at
+    the original offset.
+    """
+
+    __slots__ = ("expected", "recovery_point")
+
+    def __init__(self, recovery_point: int, *, expected: bool) -> None:
+        self.recovery_point = recovery_point
+        self.expected = expected  # the log is or was compacted
+
+    def accept(
+        self, header: BatchHeader, end_offset: int, following: int | None, next_base: int | None
+    ) -> bool:
+        """Whether a batch may come after a gap at `end_offset`. `following` is the base offset of the next
+        batch in the segment, `next_base` that of the next segment."""
+        if following is not None and following > end_offset + header.last_offset_delta:
+            confirmed = header.next_offset <= following
+        elif next_base is not None:
+            confirmed = header.next_offset <= next_base
+        else:
+            # The last batch of the log: nothing confirms its offset. A gap that begins below the recovery
+            # point had records, which only compaction removes.
+            return self.expected or end_offset < self.recovery_point
+        self.expected |= confirmed
+        return confirmed
+
+
 def _recover(
     log: LoadedLog,
     files: Files,
@@ -163,6 +195,7 @@ def _recover(
     log.snapshots.remove_above(segments[first].base_offset)
     index = first
     end_offset = segments[first].base_offset
+    gaps = _Gaps(recovery_point, expected=config.cleanup_compact or cleaned_offset > 0)
     while index < len(segments):
         segment = segments[index]
         if segment.base_offset < end_offset:
@@ -173,7 +206,8 @@ def _recover(
             # leave such a gap: a segment begins at the end of its predecessor.
             index -= 1
             break
-        end_offset, whole = _recover_segment(log, segment, config, recovery_point)
+        next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        end_offset, whole = _recover_segment(log, segment, config, gaps, next_base)
         if not whole:
             break
         index += 1
@@ -194,17 +228,27 @@ def _recover(
 
 
 def _recover_segment(
-    log: LoadedLog, segment: Segment, config: LogConfig, recovery_point: int
+    log: LoadedLog, segment: Segment, config: LogConfig, gaps: _Gaps, next_base: int | None
 ) -> tuple[int, bool]:
     """Return (end offset of the valid batches, whether the whole file is valid)."""
     epochs = log.leader_epochs
+    recovery_point = gaps.recovery_point
+    highest_offset = segment.base_offset + RELATIVE_OFFSET_MAX
     segment.reset_indexes()
     end_offset = segment.base_offset
     good_bytes = 0
     epoch = before = NO_EPOCH  # of the last batch, and of the batch before it
-    for position, header, ok in iter_checked(segment.log, 0, segment.size):
-        if not ok or not _continues(header, segment, end_offset, recovery_point, config):
+    scan = iter_checked(segment.log, 0, segment.size)
+    found = next(scan, None)
+    while found is not None:
+        position, header, ok = found
+        if not ok or not end_offset <= header.base_offset <= header.last_offset <= highest_offset:
             break
+        found = next(scan, None)
+        if header.base_offset != end_offset:
+            following = found[1].base_offset if found is not None else None
+            if not gaps.accept(header, end_offset, following, next_base):
+                break
         if header.leader_epoch < epoch and header.base_offset >= recovery_point:
             # Epochs never decrease, but the checksum does not cover them: this one or the previous one is
             # damaged. If only the previous one is too high, an earlier recovery accepted it, and the batches
@@ -231,22 +275,6 @@ def _recover_segment(
     segment.mark_checked()
     segment.write_indexes()
     return end_offset, whole
-
-
-def _continues(
-    header: BatchHeader, segment: Segment, end_offset: int, recovery_point: int, config: LogConfig
-) -> bool:
-    """Whether the batch can come next. The checksum does not cover its offset, so it is checked
-    separately."""
-    if (
-        not end_offset
-        <= header.base_offset
-        <= header.last_offset
-        <= segment.base_offset + RELATIVE_OFFSET_MAX
-    ):
-        return False
-    # Only cleaning leaves gaps, and only in synced data.
-    return header.base_offset == end_offset or config.cleanup_compact or header.base_offset < recovery_point
 
 
 def _restart_at(log: LoadedLog, directory: str, now_ms: int) -> None:

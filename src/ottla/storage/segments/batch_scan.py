@@ -73,8 +73,10 @@ def iter_producer_batches(
 
 
 def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield (position, header, whether the checksum matches) of each batch; stop at the first invalid
-    header."""
+    """Yield (position, header, whether its offset and checksum are valid) of each batch.
+
+    Stops before the first invalid header, and after the first batch with an offset that is too low.
+    """
     from ottla.records.batch import crc_ok
 
     chunk = b""
@@ -90,7 +92,10 @@ def iter_checked(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
         except CorruptBatch:
             return
         size = header.batch_length + LENGTH_PREFIX_BYTES
-        if header.base_offset < next_offset or header.last_offset_delta < 0 or position + size > end:
+        if header.last_offset_delta < 0 or position + size > end:
+            return
+        if header.base_offset < next_offset:
+            yield position, header, False
             return
         if inside + size > len(chunk):
             chunk = file.read(position, max(size, min(_BODY_CHUNK_BYTES, end - position)))
