@@ -26,12 +26,6 @@ KNOWN: dict[str, tuple[Known, ...]] = {
             ("unavailable: admin in-sync",),
         ),
     ),
-    "policies": (
-        Known(
-            "Recovery takes the gaps of a log that was compacted, and is deleted now, for damage",
-            ("unavailable", "surprise", "lost", "went back", "last state"),
-        ),
-    ),
     "slow-data": (
         Known(
             "Raft shares its worker threads with the flushes of data",
