@@ -284,6 +284,36 @@ def test_append_as_follower(files: FaultyFiles) -> None:
     assert follower.log_end_offset == 51
 
 
+def test_an_empty_follower_starts_inside_of_a_batch(files: FaultyFiles) -> None:
+    """DeleteRecords has moved the leader's log start there; the leader sends whole batches."""
+    leader = open_test_log(files)
+    for count in (3, 5, 2):
+        produce(leader, batch(count), epoch=3)
+    leader.advance_log_start_offset(5)
+    follower = open_log(files, "/data/copy-0", LogConfig(), now_ms=NOW)
+    follower.truncate_fully_and_start_at(5)
+    data = leader.read(5, 1 << 20).read()
+    damaged = bytearray(data)
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        follower.append_as_follower(damaged, NOW)
+    assert (follower.log_start_offset, follower.log_end_offset) == (5, 5)
+    with pytest.raises(UnexpectedAppendOffset):
+        follower.append_as_follower(batch(5, base_offset=0), NOW)  # ends before the log starts
+    assert follower.append_as_follower(data, NOW).last_offset == 9
+    assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
+    assert follower.read(5, 1 << 20).read() == data
+    assert follower.leader_epochs.entries() == leader.leader_epochs.entries()
+    with pytest.raises(UnexpectedAppendOffset):
+        follower.append_as_follower(data, NOW)  # no longer empty
+    follower.flush(NOW)
+    for start, expected in ((5, 5), (0, 3)):  # the checkpoint of the log start may be an old one
+        again = open_log(
+            files, "/data/copy-0", LogConfig(), now_ms=NOW, recovery_point=0, log_start_offset=start
+        )
+        assert (again.log_start_offset, again.log_end_offset) == (expected, 10)
+
+
 def test_relative_offsets_beyond_int32_roll_the_segment(files: FaultyFiles) -> None:
     follower = open_test_log(files)
     follower.append_as_follower(batch(base_offset=3 << 31), NOW)

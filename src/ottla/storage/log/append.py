@@ -59,6 +59,10 @@ class AppendableLog(Protocol):
 
     def roll_at(self, base_offset: int, now_ms: int) -> Segment: ...
 
+    def truncate_fully_and_start_at(self, offset: int) -> None: ...
+
+    def advance_log_start_offset(self, offset: int) -> bool: ...
+
     def append_as_leader(self, checked: CheckedRecords, leader_epoch: int, now_ms: int) -> AppendResult: ...
 
 
@@ -187,13 +191,19 @@ def append_leader_batches(
 def append_follower_batches(log: AppendableLog, buffer: Bytes, now_ms: int) -> AppendResult:
     """`PartitionLog.append_as_follower`: write batches with the leader's offsets.
 
-    An incomplete batch at the end of the buffer is ignored.
+    An incomplete batch at the end of the buffer is ignored. An empty log may start inside of the first batch:
+    DeleteRecords moves the leader's log start to any offset, and its log is read in whole batches.
     """
     headers = list(iter_headers(buffer))
-    epoch_start = log.log_end_offset
+    epoch_start = start_offset = log.log_end_offset
     if not headers:
         return AppendResult(epoch_start, epoch_start - 1, -1, False)
+    first = headers[0][1]
+    if first.base_offset < start_offset <= first.last_offset and not log.segments.size_bytes:
+        epoch_start = first.base_offset
     _check_replicated(buffer, headers, epoch_start)
+    if epoch_start < start_offset:
+        log.truncate_fully_and_start_at(epoch_start)  # no segment contains a batch below its base offset
     end = headers[-1][0] + headers[-1][1].size_bytes
     offsets = [header.base_offset for _, header in headers]
     _write(log, memoryview(buffer)[:end], headers, offsets, now_ms)
@@ -203,6 +213,8 @@ def append_follower_batches(log: AppendableLog, buffer: Bytes, now_ms: int) -> A
             # the gap: what another replica wrote there under an older epoch is not part of this log.
             log.leader_epochs.assign(header.leader_epoch, epoch_start)
         epoch_start = header.next_offset
+    if offsets[0] < start_offset:
+        log.advance_log_start_offset(start_offset)
     return AppendResult(offsets[0], log.log_end_offset - 1, -1, False)
 
 
