@@ -531,7 +531,25 @@ def test_transactions_are_described_and_listed() -> None:
     assert listed(states=["Empty"]) == ["u"]
     assert listed(states=["Empty", "Ongoing"]) == ["t", "u"]
     assert listed(producer_ids=[100]) == ["t"]
-    assert listed(longer_than_ms=499) == ["t"]
-    assert listed(longer_than_ms=500) == []
+    # A transactional id that has not begun a transaction has no duration to filter by.
+    assert listed(longer_than_ms=499) == ["t", "u"]
+    assert listed(longer_than_ms=500) == ["u"]
+    assert listed(longer_than_ms=0, states=["Empty"]) == ["u"]
     assert listed(matches=lambda name: name == "u") == ["u"]
     assert unknown_states(["Empty", "Odd", "PrepareEpochFence"]) == ["Odd"]
+
+
+def test_a_completed_transaction_is_listed_by_when_it_started() -> None:
+    harness = Harness()
+    pair = harness.init()
+    harness.add(pair, 0)
+    harness.end(pair, True)
+    harness.written()
+    harness.wait(500)
+
+    def listed(longer_than_ms: int) -> list[tuple[str, str]]:
+        found = harness.shard.list_transactions(harness.now_ms, longer_than_ms=longer_than_ms)
+        return [(each.transactional_id, each.transaction_state) for each in found]
+
+    assert listed(499) == [("t", "CompleteCommit")]
+    assert listed(500) == []

@@ -54,9 +54,9 @@ def listed(
             return False
         if producer_ids and transaction.producer_id not in producer_ids:
             return False
-        # Only what runs has a duration.
-        duration_ms = now_ms - transaction.start_ms if transaction.is_running else -1
-        if longer_than_ms >= 0 and duration_ms <= longer_than_ms:
+        # As in Kafka, the time counts from the start also after the end; an id that has no start is listed.
+        has_started = transaction.start_ms >= 0
+        if longer_than_ms >= 0 and has_started and now_ms - transaction.start_ms <= longer_than_ms:
             return False
         return matches is None or matches(transaction.transactional_id)
 

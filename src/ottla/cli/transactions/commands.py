@@ -65,7 +65,7 @@ def list_transactions(
     longer_than: Annotated[
         str | None,
         typer.Option(
-            "--longer-than", metavar="TIME", help="Only transactions open for longer, e.g. 90s, 5m, 2h."
+            "--longer-than", metavar="TIME", help="Only transactions begun longer ago, e.g. 90s, 5m, 2h."
         ),
     ] = None,
     pattern: Annotated[

@@ -250,8 +250,9 @@ class Admin:
     ) -> list[TransactionListing]:
         """Transactional ids by name, optionally filtered.
 
-        Filters: states ("Ongoing", ...; case is ignored), producer ids, a minimum time for which the
-        transaction is open, a regular expression for the name.
+        Filters: states ("Ongoing", ...; case is ignored), producer ids, a minimum time since the start of
+        the transaction, a regular expression for the name. The minimum time does not exclude ids without a
+        transaction, and completed ones count from their start: add a state to list only open ones.
         """
         return await self._transactions.list_transactions(
             states=states, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
