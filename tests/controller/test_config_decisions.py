@@ -113,6 +113,18 @@ def test_resources_that_are_not_there(topic: Any) -> None:
     assert topic.image.configs == {}
 
 
+@pytest.mark.parametrize(
+    ("resource_type", "named"), [(8, "BROKER_LOGGER"), (16, "CLIENT_METRICS"), (77, "UNKNOWN (77)")]
+)
+def test_a_refusal_names_the_resource_type(topic: Any, resource_type: int, named: str) -> None:
+    config = AlterableConfig(name="retention.ms", config_operation=SET, value="5")
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name="1", configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    (answer,) = decide_incremental_alter_configs(topic.context, request).reply.responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == (f"Resource type {named} cannot be altered; TOPIC, BROKER and GROUP can.")
+
+
 def test_brokers_one_and_all(topic: Any) -> None:
     assert change(topic, ("num.io.threads", SET, "5"), on=(BROKER, "1")) == ErrorCode.NONE
     assert change(topic, ("log.retention.ms", SET, "6"), on=(BROKER, "")) == ErrorCode.NONE

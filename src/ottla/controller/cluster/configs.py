@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.config.broker import broker_properties
 from ottla.config.definitions import ConfigError, is_number
+from ottla.config.resource_types import resource_type_name
 from ottla.config.topic import TOPIC_PROPERTIES
 from ottla.config.topic_config import check_dynamic_broker_config, check_topic_configs, is_list
 from ottla.controller.context import Context
@@ -115,7 +116,8 @@ def _check_resource_name(resource_type: int, name: str) -> None:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     else:
-        text = f"Resource type {resource_type} cannot be altered; 2 (topic), 4 (broker) and 32 (group) can."
+        kind = resource_type_name(resource_type)
+        text = f"Resource type {kind} cannot be altered; TOPIC, BROKER and GROUP can."
         raise Refusal(ErrorCode.INVALID_REQUEST, text)
 
 

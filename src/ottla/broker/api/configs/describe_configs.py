@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.api.cluster_view import topic_name_problem
 from ottla.broker.api.declaration import ApiDeclaration
+from ottla.config.resource_types import resource_type_name
 from ottla.config.topic_config import ConfigEntry
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -78,10 +79,8 @@ class DescribeConfigs:
             return describe_group(image.configs.get((GROUP, name), {}), self._layers, keys)
         else:
             result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = (
-                f"resource type {resource.resource_type} is not served; "
-                "2 (topic), 4 (broker) and 32 (group) are"
-            )
+            kind = resource_type_name(resource.resource_type)
+            result.error_message = f"resource type {kind} is not served; TOPIC, BROKER and GROUP (named) are"
         return []
 
     def _cluster_defaults(self, keys: list[str] | None) -> list[ConfigEntry]:
