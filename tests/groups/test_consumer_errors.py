@@ -190,6 +190,14 @@ def test_expiry_and_deletion() -> None:
     harness.wait(100_000)
 
 
+def test_a_pattern_matches_internal_topics_too() -> None:
+    harness = ConsumerHarness({"__audit": 1, "__consumer_offsets": 2, "t": 1})
+    harness.join("a", subscribed_topic_names=None, subscribed_topic_regex="__.*")
+    assert harness.transcript()[1] == "(__.* is __audit __consumer_offsets)"
+    harness.join("b", subscribed_topic_names=None, subscribed_topic_regex="[a-z].*")
+    assert "([a-z].* is t)" in harness.transcript()
+
+
 def test_patterns() -> None:
     harness = ConsumerHarness({"t": 2, "team-a": 1, "team-b": 1, "__consumer_offsets": 50})
     harness.join("a", subscribed_topic_names=None, subscribed_topic_regex="team-.*")

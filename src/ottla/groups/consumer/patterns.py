@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ottla.groups.consumer.topic_pattern import TopicPattern
 from ottla.groups.topics_view import TopicsView
 
 # The number of compiled patterns to keep; beyond it the oldest is dropped.
 PATTERNS_MAX = 256
-# Internal topics: patterns never match them; they can be subscribed to by name.
-INTERNAL_TOPICS: Final = frozenset(
-    {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
-)
 
 
 class Patterns:
@@ -25,7 +19,8 @@ class Patterns:
         self._resolved: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def resolve(self, text: str) -> tuple[str, ...]:
-        """Return the names of matching topics. Raises PatternError for an invalid or too slow pattern."""
+        """Return the names of matching topics, internal ones included, as Kafka does. Raises PatternError
+        for an invalid or too slow pattern."""
         epoch = self._topics.epoch
         known = self._resolved.get(text)
         if known is not None and known[0] == epoch:
@@ -38,8 +33,6 @@ class Patterns:
                 del self._compiled[oldest]
                 self._resolved.pop(oldest, None)
             self._compiled[text] = pattern
-        names = tuple(
-            name for name in pattern.matching(self._topics.topic_names()) if name not in INTERNAL_TOPICS
-        )
+        names = tuple(pattern.matching(self._topics.topic_names()))
         self._resolved[text] = (epoch, names)
         return names
