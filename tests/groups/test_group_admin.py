@@ -78,6 +78,7 @@ def test_a_group_that_is_not_there() -> None:
         (("empty",), ("Classic",), ["simple"]),
         ((), ("consumer",), []),
         ((), ("CLASSIC", "consumer"), ["g", "waiting", "simple"]),
+        ((" Stable ",), (), ["g"]),
         (("nonsense",), (), []),
     ],
 )
@@ -90,7 +91,7 @@ def test_groups_are_listed_by_state_and_type(
     harness.commit("s", {("t", 0): 1}, group_id="simple")
     listed = harness.shard.list_groups(states, types)
     assert [each.group_id for each in listed] == found
-    assert all(each.group_type == "Classic" for each in listed)
+    assert all(each.group_type == "classic" for each in listed)
 
 
 def test_deleting_groups() -> None:

@@ -46,7 +46,7 @@ class Admin:
 
     def listed(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         """List groups in one of these states and of one of these types; an empty filter matches all."""
-        wanted_states = [state.lower() for state in states]
+        wanted_states = [state.strip().lower() for state in states]
         wanted_types = [each.lower() for each in types]
         return [
             ListedGroup(
@@ -57,7 +57,7 @@ class Admin:
             )
             for group in self.context.groups.values()
             if (not wanted_states or group.state_name.lower() in wanted_states)
-            and (not wanted_types or group.TYPE.lower() in wanted_types)
+            and (not wanted_types or group.TYPE in wanted_types)
         ]
 
     def delete(self, group_ids: Iterable[str], now_ms: int) -> Outcome:

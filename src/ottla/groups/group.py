@@ -8,8 +8,8 @@ from ottla.groups.history import RebalanceHistory
 from ottla.machines.outcome import Record
 from ottla.protocol.errors import ErrorCode
 
-CLASSIC: Final = "Classic"
-CONSUMER: Final = "Consumer"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class Group:
