@@ -20,6 +20,7 @@ from pyspark_ottla_lake.files import DataFile
 from pyspark_ottla_lake.options import LakeOptions
 from pyspark_ottla_lake.order import check_order
 from pyspark_ottla_lake.schemas import new_columns
+from pyspark_ottla_lake.storage import sync_log
 from pyspark_ottla_lake.table import (
     add_columns,
     check_writable,
@@ -69,7 +70,9 @@ def commit_files(
     wait_s = BACKOFF_FIRST_S
     for attempt in range(ATTEMPTS_MAX):
         try:
-            return _try_commit(options, batch, app, overwrite, skips_earlier)
+            committed = _try_commit(options, batch, app, overwrite, skips_earlier)
+            sync_table(options)
+            return committed
         except CommitFailedError:
             # Another writer committed first, possibly the same batch: reload the table and try again.
             if attempt == ATTEMPTS_MAX - 1:
@@ -77,6 +80,16 @@ def commit_files(
         time.sleep(wait_s * random.uniform(0.5, 1.0))
         wait_s = min(wait_s * 2, BACKOFF_MAX_S)
     raise AssertionError("the last attempt returns or raises")
+
+
+def sync_table(options: LakeOptions) -> None:
+    """Make the current version of a local table survive a power failure.
+
+    This is also needed before a batch is skipped: the driver that committed it may have died before its sync,
+    and Spark's checkpoint will not repeat the batch again.
+    """
+    if options.is_local:
+        sync_log(options.path)
 
 
 def _try_commit(

@@ -177,7 +177,7 @@ def _commit(
     *,
     is_stream: bool = False,
 ) -> None:
-    from pyspark_ottla_lake.commit import FilesToCommit, commit_files, is_committed
+    from pyspark_ottla_lake.commit import FilesToCommit, commit_files, is_committed, sync_table
     from pyspark_ottla_lake.table import open_table
 
     options = task.options
@@ -188,6 +188,7 @@ def _commit(
                 f"table {options.path} had batch {app[1]} of this query when the task ran, but no longer "
                 "has it: was the table restored to an earlier version?"
             )
+        sync_table(options)
         return
     schema = schema_of_json(written[0].schema if written else task.schema)
     partition_by = written[0].partition_by if written else task.shape.partition_by
