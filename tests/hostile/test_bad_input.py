@@ -138,7 +138,7 @@ def test_a_request_may_come_byte_by_byte(target: TargetBroker, peer: Peer) -> No
 # -- versions
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 def test_an_unknown_api_versions_version_gets_the_supported_ones(
     target: TargetBroker, peer: Peer, version: int
 ) -> None:
@@ -146,7 +146,7 @@ def test_an_unknown_api_versions_version_gets_the_supported_ones(
     answer = peer.answer(18, 0, 1)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-    assert told[18] == (0, 4)
+    assert told[18] == (0, 5)
     assert told[1][0] == 4
     assert peer.call(API_VERSIONS, 3).error_code == 0  # the connection is still usable
 
