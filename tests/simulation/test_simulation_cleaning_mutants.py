@@ -8,7 +8,7 @@ import pytest
 
 from ottla.records import cleaning
 from ottla.storage.cleaning.record_filter import RecordFilter
-from ottla.testing.files import FaultyFile
+from simulator.runtime.files import SimulatedFile
 from tests.support.simulation.mutants import Mutation, assert_caught
 
 LENGTH = 0.3  # of the trouble: enough to catch each
@@ -16,13 +16,13 @@ SEEDS_MAX = 12
 
 
 def swap_in_unsynced_segments(patch: pytest.MonkeyPatch) -> None:
-    sync = FaultyFile.sync
+    sync = SimulatedFile.sync
 
-    def hasty(self: FaultyFile) -> None:
+    def hasty(self: SimulatedFile) -> None:
         if not self.path.endswith(".cleaned"):
             sync(self)
 
-    patch.setattr(FaultyFile, "sync", hasty)
+    patch.setattr(SimulatedFile, "sync", hasty)
 
 
 def drop_tombstones_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def shrink_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:
     def hasty(self: LeaderState, now_ms: int) -> Any:
         change = propose(self, now_ms)
         if change is not None:
-            self.isr = self.maximal_isr = change.isr
+            self.isr = self.maximal_isr = self._metadata_isr = self._waits_for = change.isr
         return change
 
     patch.setattr(LeaderState, "isr_change_proposal", hasty)
