@@ -14,18 +14,6 @@ class Known(NamedTuple):
 
 
 KNOWN: dict[str, tuple[Known, ...]] = {
-    "deletes": (
-        Known(
-            "A follower that starts at a log start inside of a batch refuses this batch for ever",
-            ("unavailable: admin in-sync",),
-        ),
-    ),
-    "retention": (
-        Known(
-            "A follower that starts at a log start inside of a batch refuses this batch for ever",
-            ("unavailable: admin in-sync",),
-        ),
-    ),
     "slow-data": (
         Known(
             "Raft shares its worker threads with the flushes of data",
