@@ -163,14 +163,14 @@ class ReplicaFetcher:
         if not self._running or self._applying:
             return  # checks again after the response is applied
         try:
-            self._request_all(self._clock())
+            self._request_all()
         except Exception:
             log.exception("fetch not sent: leader=%d", self.leader_id)
             self._start_over()
 
-    def _request_all(self, now_ms: int) -> None:
+    def _request_all(self) -> None:
         """Send what is due, or connect first."""
-        link = self._link
+        link, now_ms = self._link, self._clock()
         if link is None:
             if len(self.plan) and self._connecting is None and self._address is not None:
                 wake_at_ms = self.plan.paused_until_ms
