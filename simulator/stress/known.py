@@ -47,9 +47,6 @@ KNOWN: dict[str, tuple[Known, ...]] = {
             ("needless", "late", "unavailable", "no leader", "no controller", "SimulationTooLong"),
         ),
     ),
-    "idle-resets": (
-        Known("The end of the idle heartbeat connection fences a healthy broker", ("needless", "no leader")),
-    ),
     "gates": (
         Known(
             "A new controller probes the first listener, which it may not reach",

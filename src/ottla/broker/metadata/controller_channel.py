@@ -7,6 +7,7 @@ the loss of that connection signals to the controller that the broker is gone.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.background import result_of
@@ -40,10 +41,15 @@ class ControllerChannel:
         self._identity = identity
         self._default_timeout_ms = default_timeout_ms
         self._peers: dict[tuple[Endpoint, bool], Peer] = {}
+        self._on_heartbeats_lost: Callable[[], None] | None = None
 
     def close(self) -> None:
         for peer in self._peers.values():
             peer.close()
+
+    def when_heartbeats_lost(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called each time the connection of the heartbeats is lost."""
+        self._on_heartbeats_lost = callback
 
     async def decide_here(self, message: Message) -> Any:
         """The response if this node runs the controller, else NotController."""
@@ -101,7 +107,9 @@ class ControllerChannel:
             # Drop the connection to the previous controller.
             for key in [key for key in self._peers if key[1] == lifecycle]:
                 self._peers.pop(key).close()
-            peer = Peer(endpoint.host, endpoint.port, f"broker-{self._identity.node_id}")
+            on_lost = self._on_heartbeats_lost if lifecycle else None
+            client_id = f"broker-{self._identity.node_id}"
+            peer = Peer(endpoint.host, endpoint.port, client_id, on_lost=on_lost)
             self._peers[endpoint, lifecycle] = peer
         return peer
 

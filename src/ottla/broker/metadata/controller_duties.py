@@ -55,7 +55,8 @@ class ControllerDuties:
         self._balances = config.get_bool("auto.leader.rebalance.enable")
         # The epoch and connection of each broker's last heartbeat; the connection of this process is None.
         self._heard: dict[int, tuple[int, ClientConnection | None]] = {}
-        self._gone: dict[int, int] = {}  # epochs of brokers whose connection is lost
+        # Of brokers whose connection is lost: the end of the grace. Each loss has its own grace.
+        self._gone: dict[int, asyncio.TimerHandle] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -71,10 +72,13 @@ class ControllerDuties:
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        for grace in self._gone.values():
+            grace.cancel()
 
     def heartbeat_received(self, broker_id: int, broker_epoch: int, connection: Any) -> None:
         """A heartbeat of this broker came over this connection (None: from this process)."""
-        self._gone.pop(broker_id, None)
+        if grace := self._gone.pop(broker_id, None):
+            grace.cancel()
         if self._heard.get(broker_id) != (broker_epoch, connection):
             self._heard[broker_id] = (broker_epoch, connection)
             if connection is not None:
@@ -87,13 +91,13 @@ class ControllerDuties:
     def _connection_lost(self, broker_id: int, broker_epoch: int, connection: ClientConnection) -> None:
         if self._heard.get(broker_id) != (broker_epoch, connection):
             return  # it has reconnected already
-        self._gone[broker_id] = broker_epoch
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._grace_ms / 1000, self._grace_is_over, broker_id, broker_epoch)
+        self._gone[broker_id] = asyncio.get_running_loop().call_later(
+            self._grace_ms / 1000, self._grace_is_over, broker_id, broker_epoch
+        )
 
     def _grace_is_over(self, broker_id: int, broker_epoch: int) -> None:
-        if self._gone.pop(broker_id, None) == broker_epoch:
-            self._fence(broker_id, broker_epoch, "connection lost")
+        del self._gone[broker_id]
+        self._fence(broker_id, broker_epoch, "connection lost")
 
     def _fence(self, broker_id: int, broker_epoch: int, reason: str) -> None:
         def decided(done: asyncio.Future[bool]) -> None:

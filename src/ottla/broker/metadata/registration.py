@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from ottla.broker.background import cancel
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from ottla.storage.manager.managed_dir import ManagedDir
 
 RETRY_MS = 50
+# Limit of the pauses between heartbeats to a controller that ends each connection. The pause must be shorter
+# than broker.disconnect.grace.ms.
+RECONNECT_MAX_MS = 200
 LEAVE_TIMEOUT_MS = 5000
 # Errors that a retry cannot change.
 _FINAL = frozenset(
@@ -77,6 +81,9 @@ class Registration:
         self._session_ms = config.get_int("broker.session.timeout.ms")
         self._due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._lost_at_s = -math.inf  # when the connection of the heartbeats was last lost
+        self._reconnect_ms = 0  # the pause after that
+        controller.when_heartbeats_lost(self._connection_lost)
 
     # -- start-up
 
@@ -126,6 +133,17 @@ class Registration:
     def directories_changed(self) -> None:
         """A log directory went offline or came back: the controller is told at once."""
         self._due.set()
+
+    def _connection_lost(self) -> None:
+        """Send a heartbeat: the controller takes a broker without a connection for dead after a short grace.
+
+        The first one goes at once. Losses in quick succession make the pauses longer.
+        """
+        loop = asyncio.get_running_loop()
+        again = loop.time() - self._lost_at_s < self._interval_ms / 1000
+        self._reconnect_ms = min(max(RETRY_MS, 2 * self._reconnect_ms), RECONNECT_MAX_MS) if again else 0
+        self._lost_at_s = loop.time()
+        loop.call_later(self._reconnect_ms / 1000, self._due.set)
 
     def is_reported_offline(self, log_dir: ManagedDir) -> bool:
         """Whether the metadata show that this broker cannot use the directory."""

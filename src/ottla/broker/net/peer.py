@@ -219,13 +219,24 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 
 class Peer:
-    """A node at an address: connects on demand and reconnects after a loss."""
+    """A node at an address: connects on demand and reconnects after a loss.
 
-    def __init__(self, host: str, port: int, client_id: str, connect_timeout_ms: int = 2000) -> None:
+    `on_lost` is called when a connection has ended that `close` did not end.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        connect_timeout_ms: int = 2000,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id
         self._connect_timeout_ms = connect_timeout_ms
+        self._on_lost = on_lost
         self._connection: PeerConnection | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
 
@@ -255,9 +266,9 @@ class Peer:
             raise PeerLost(f"{self} did not answer within {timeout_ms} ms", disconnected=False) from None
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     async def connect(self) -> PeerConnection:
         """The connection, opened if there is none. Raises PeerLost if that fails."""
@@ -279,4 +290,8 @@ class Peer:
             return connection
 
     def _new_connection(self) -> PeerConnection:
-        return PeerConnection(self._client_id, response_bytes_max=RESPONSE_BYTES_MAX)
+        return PeerConnection(self._client_id, self._connection_lost, response_bytes_max=RESPONSE_BYTES_MAX)
+
+    def _connection_lost(self, connection: PeerConnection) -> None:
+        if connection is self._connection and self._on_lost is not None:
+            self._on_lost()
