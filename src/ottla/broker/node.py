@@ -60,11 +60,21 @@ PENDING_PARTITIONS_RETRY_MS = 1000
 
 
 def wall_clock_ms() -> int:
+    """For timestamps, and for what is compared with them. It may be set at any time, in both directions."""
     return time.time_ns() // 1_000_000
 
 
+def loop_time_ms() -> int:
+    """For intervals and deadlines: the monotonic time of the running event loop, simulated or real."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
 class Node:
-    """One node with its configured roles. Tests pass their own files, clock, random numbers and threads."""
+    """One node with its configured roles. Tests pass their own files, clock, random numbers and threads.
+
+    There are two clocks, and each part gets the one that it uses: `clock` is the wall clock, `monotonic_ms`
+    is for intervals.
+    """
 
     def __init__(
         self,
@@ -78,6 +88,7 @@ class Node:
     ) -> None:
         self.config = config
         self.clock = clock
+        self.monotonic_ms = loop_time_ms
         self.tasks = BackgroundTasks(on_fatal or _exit_now)
         self.identity = NodeIdentity(config.node_id)
         self.metadata = MetadataCache()
@@ -89,7 +100,7 @@ class Node:
         self.flusher = Flusher(self.io, clock, self.tasks)
         self.partitions = PartitionTable(self.identity, self.metadata, self.logs)
         self.controllers = ControllerHost(
-            config, self.identity, self.metadata, self.randomness, clock, decision_of, self.tasks
+            config, self.identity, self.metadata, self.randomness, self.monotonic_ms, decision_of, self.tasks
         )
         self.controller = ControllerChannel(
             self.controllers, self.identity, config.get_int("controller.socket.timeout.ms")
@@ -139,12 +150,13 @@ class Node:
             self.metadata,
             self.randomness,
             self.clock,
+            self.monotonic_ms,
             self.io.raft,
             self.tasks,
         )
-        self.recent_brokers = RecentBrokers(self.metadata, self.clock, self.replicas.is_gone)
+        self.recent_brokers = RecentBrokers(self.metadata, self.monotonic_ms, self.replicas.is_gone)
         self.topic_creator = TopicCreator(
-            self.config, self.metadata, self.controller, self.applier, self.clock
+            self.config, self.metadata, self.controller, self.applier, self.monotonic_ms
         )
         self.producer_ids = ProducerIds(self.identity, self.controller)
 
@@ -159,6 +171,7 @@ class Node:
             randomness=self.randomness,
             producer_ids=self.producer_ids,
             clock=self.clock,
+            monotonic_ms=self.monotonic_ms,
             tasks=self.tasks,
         )
         parts = self._api_parts()
@@ -182,7 +195,7 @@ class Node:
             self.controllers,
             self.controller,
             self.randomness,
-            self.clock,
+            self.monotonic_ms,
             self.listeners.ports,
             self.tasks,
         )
@@ -203,6 +216,7 @@ class Node:
             config=self.config,
             layers=self.layers,
             clock=self.clock,
+            monotonic_ms=self.monotonic_ms,
             identity=self.identity,
             randomness=self.randomness,
             metadata=self.metadata,

@@ -81,7 +81,7 @@ def verifying(peers: Peers) -> Verification:
         identity=NodeIdentity(HERE),
         transactions=SimpleNamespace(shards=shards),
         peers=peers,
-        clock=lambda: 0,
+        monotonic_ms=lambda: 0,
         tasks=strict_tasks(),
     )
 

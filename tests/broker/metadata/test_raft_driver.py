@@ -89,6 +89,7 @@ class Node(RaftListener):
             self,
             executor=self.executor,
             clock=lambda: int(time.time() * 1000),
+            monotonic_ms=lambda: int(time.monotonic() * 1000),
             draw=random.Random(self.node_id).randrange,
             tasks=BackgroundTasks(self.fatal.append),
         )

@@ -114,6 +114,7 @@ class Harness:
             make_machine=lambda partition: Adder(),
             encode=lambda number: (b"key", b"%d" % number),
             clock=self.clock,
+            monotonic_ms=self.clock,
             write_timeout_ms=TIMEOUT_MS,
             on_failed=self.failed.append,
             on_records_found=lambda shard: None,

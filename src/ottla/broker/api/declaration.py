@@ -33,7 +33,7 @@ Refuse = Callable[[Any, int, str], Message]
 class DecisionPoint(NamedTuple):
     """The time and log position at which the active controller decides a request."""
 
-    now_ms: int
+    now_ms: int  # monotonic
     next_offset: int  # of the first record that the decision appends
     lost_contact: Callable[[int], bool]  # whether the heartbeat connection of a broker is closed
 

@@ -34,7 +34,8 @@ class ApiParts(NamedTuple):
     # The node
     config: BrokerConfig
     layers: ConfigLayers
-    clock: Callable[[], int]
+    clock: Callable[[], int]  # the wall clock
+    monotonic_ms: Callable[[], int]
     identity: NodeIdentity
     randomness: Randomness
     # Metadata

@@ -42,6 +42,7 @@ class Coordinators:
         randomness: Randomness,
         producer_ids: ProducerIds,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         tasks: BackgroundTasks,
     ) -> None:
         self._config = config
@@ -50,6 +51,7 @@ class Coordinators:
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._tasks = tasks
         self._verification: Verification | None = None
         self._marker_writer: MarkerWriter | None = None
@@ -61,6 +63,7 @@ class Coordinators:
             partitions=partitions,
             randomness=randomness,
             clock=clock,
+            monotonic_ms=monotonic_ms,
             tasks=tasks,
         )
         self.transactions = TransactionCoordinator(
@@ -70,6 +73,7 @@ class Coordinators:
             partitions=partitions,
             producer_ids=producer_ids,
             clock=clock,
+            monotonic_ms=monotonic_ms,
             tasks=tasks,
             make_marker_sender=self._make_marker_sender,
         )
@@ -86,7 +90,7 @@ class Coordinators:
                 identity=self._identity,
                 transactions=self.transactions,
                 peers=self._new_peers(),
-                clock=self._clock,
+                monotonic_ms=self._monotonic_ms,
                 tasks=self._tasks,
             )
         return self._verification
@@ -100,7 +104,7 @@ class Coordinators:
             version,
             partitions=self._partitions,
             verification=self.verification,
-            clock=self._clock,
+            monotonic_ms=self._monotonic_ms,
         )
 
     @property
@@ -121,7 +125,7 @@ class Coordinators:
             metadata=self._metadata,
             writer=self.marker_writer,
             peers=self._new_peers(),
-            clock=self._clock,
+            monotonic_ms=self._monotonic_ms,
             tasks=self._tasks,
         )
 

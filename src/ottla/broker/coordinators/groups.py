@@ -40,6 +40,7 @@ class GroupCoordinator:
         partitions: PartitionTable,
         randomness: Randomness,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         tasks: BackgroundTasks,
     ) -> None:
         self._broker_config = config
@@ -55,6 +56,7 @@ class GroupCoordinator:
             metadata=metadata,
             partitions=partitions,
             clock=clock,
+            monotonic_ms=monotonic_ms,
             tasks=tasks,
             make_machine=self._make_machine,
             encode=self._encode_record,

@@ -76,6 +76,7 @@ class ShardSettings:
         "codec",
         "encode",
         "make_machine",
+        "monotonic_ms",
         "on_effects",
         "on_ended",
         "on_failed",
@@ -89,6 +90,7 @@ class ShardSettings:
         make_machine: Callable[[Partition], Machine],
         encode: Encode,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         write_timeout_ms: int,
         on_failed: Callable[[HostedShard], None],
         on_records_found: Callable[[HostedShard], None],
@@ -98,7 +100,8 @@ class ShardSettings:
     ) -> None:
         self.make_machine = make_machine
         self.encode = encode
-        self.clock = clock
+        self.clock = clock  # the wall clock
+        self.monotonic_ms = monotonic_ms
         self.write_timeout_ms = write_timeout_ms
         self.codec = codec  # of the records that it appends
         self.on_failed = on_failed  # ended by a failure: it may be rebuilt
@@ -148,7 +151,7 @@ class HostedShard:
         self._machine: Any = None
         self._host = MachineHost(
             self._log,
-            clock=settings.clock,
+            monotonic_ms=settings.monotonic_ms,
             on_append_error=self._append_failed,
             on_commit_error=self._commit_failed,
             on_effects=self._effects_committed,
@@ -276,7 +279,7 @@ class HostedShard:
             return reply
         future: asyncio.Future[Result] = self._loop.create_future()
         request.future = future
-        host.add(outcome, now_ms, request)
+        host.add(outcome, request)
         host.flush_soon()
         return future
 
@@ -298,7 +301,7 @@ class HostedShard:
         if wake_ms is not None and wake_ms < self._clock.wake_ms:
             self._clock.arm(wake_ms, now_ms)
         if outcome.records or outcome.replies or outcome.effects:
-            self._host.add(outcome, now_ms)
+            self._host.add(outcome)
             self._host.flush_soon()
 
     def _timer_due(self) -> None:

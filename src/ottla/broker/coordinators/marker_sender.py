@@ -38,7 +38,7 @@ class MarkerSender:
         metadata: MetadataCache,
         writer: MarkerWriter,
         peers: PeerPool,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         tasks: BackgroundTasks,
     ) -> None:
         self._on_written = on_written
@@ -46,7 +46,7 @@ class MarkerSender:
         self._metadata = metadata
         self._writer = writer
         self._peers = peers
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._tasks = tasks
         self._queue = MarkerQueue(self._leader_of)
         self._loop = asyncio.get_running_loop()
@@ -60,7 +60,7 @@ class MarkerSender:
         return len(self._queue)
 
     def add(self, owner: int, markers: list[Markers]) -> None:
-        now_ms = self._clock()
+        now_ms = self._monotonic_ms()
         for each in markers:
             self._queue.add(owner, each, now_ms)
         self._pump_soon()
@@ -70,7 +70,7 @@ class MarkerSender:
 
     def leaders_changed(self) -> None:
         if len(self._queue):
-            self._queue.leaders_changed(self._clock())
+            self._queue.leaders_changed(self._monotonic_ms())
             self._pump_soon()
 
     async def stop(self) -> None:
@@ -104,7 +104,7 @@ class MarkerSender:
         if self._stopped:
             return
         queue = self._queue
-        for request in queue.take_requests(self._clock()):
+        for request in queue.take_requests(self._monotonic_ms()):
             self._send(request)
         for owner, markers in queue.take_done():
             self._on_written(owner, markers)
@@ -113,7 +113,7 @@ class MarkerSender:
             self._wake = None
         wake_ms = queue.next_wake_ms
         if wake_ms is not None:
-            delay_ms = max(1, wake_ms - self._clock())
+            delay_ms = max(1, wake_ms - self._monotonic_ms())
             self._wake = self._loop.call_later(delay_ms / 1000, self._pump_soon)
 
     def _send(self, request: MarkerRequest) -> None:
@@ -136,12 +136,12 @@ class MarkerSender:
         except PeerLost as error:
             log.info("markers not written: broker=%d error=%s", request.broker_id, error)
             if not self._stopped:
-                self._queue.failed(request, self._clock())
+                self._queue.failed(request, self._monotonic_ms())
                 self._pump_soon()
         else:
             self._answered(request, answer)
 
     def _answered(self, request: MarkerRequest, answer: Any) -> None:
         if not self._stopped:
-            self._queue.answered(request, answer, self._clock())
+            self._queue.answered(request, answer, self._monotonic_ms())
             self._pump_soon()

@@ -64,7 +64,7 @@ class ProduceVerification:
         *,
         partitions: PartitionTable,
         verification: Verification,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
     ) -> None:
         self._verification = verification
         self._message = message
@@ -73,7 +73,7 @@ class ProduceVerification:
         self._knows_abortable = version >= PRODUCE_TRANSACTION_ABORTABLE_SINCE
         self._found: dict[tuple[str, int], _FirstWrite] = {}
         self._codes: Codes = {}
-        now_ms = clock()
+        now_ms = monotonic_ms()
         for topic in message.topic_data:
             for data in topic.partition_data:
                 if self._by_id:

@@ -60,6 +60,7 @@ class TransactionCoordinator:
         partitions: PartitionTable,
         producer_ids: ProducerIds,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         tasks: BackgroundTasks,
         make_marker_sender: Callable[[Callable[[int, Markers], None]], MarkerSender],
     ) -> None:
@@ -79,6 +80,7 @@ class TransactionCoordinator:
             metadata=metadata,
             partitions=partitions,
             clock=clock,
+            monotonic_ms=monotonic_ms,
             tasks=tasks,
             make_machine=self._make_machine,
             encode=self._encode_record,

@@ -43,13 +43,13 @@ def txn_offset_commit(
     *,
     groups: GroupCoordinator,
     verification: Verification,
-    clock: Callable[[], int],
+    monotonic_ms: Callable[[], int],
 ) -> Reply[TxnOffsetCommitResponse]:
     shard = groups.shards.of_key(request.group_id)
     if isinstance(shard, ErrorCode):
         return refuse(shard)
     commit = _Commit(request, context, refuse, shard)
-    code = commit.begin(clock())
+    code = commit.begin(monotonic_ms())
     if code:
         return refuse(code)
     if commit.guard is not None and verification.is_wanted(commit.adds):

@@ -56,14 +56,14 @@ class Verification:
         identity: NodeIdentity,
         transactions: TransactionCoordinator,
         peers: PeerPool,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         tasks: BackgroundTasks,
     ) -> None:
         self._layers = layers
         self._identity = identity
         self._transactions = transactions
         self._peers = peers
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._tasks = tasks
         self._backoff_ms_max = config.get_int("add.partitions.to.txn.retry.backoff.ms")
         self._retry_ms_max = config.get_int("add.partitions.to.txn.retry.backoff.max.ms")
@@ -92,13 +92,13 @@ class Verification:
 
     async def verify(self, transaction: AddPartitionsToTxnTransaction) -> Codes:
         """Return an error code per partition. Adding is retried while the previous transaction is ending."""
-        clock = self._clock
-        deadline_ms = clock() + self._retry_ms_max
+        monotonic_ms = self._monotonic_ms
+        deadline_ms = monotonic_ms() + self._retry_ms_max
         backoff_ms = FIRST_BACKOFF_MS
         while True:
             codes = await self._verify_once(transaction)
             is_early = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            if transaction.verify_only or not is_early or clock() + backoff_ms > deadline_ms:
+            if transaction.verify_only or not is_early or monotonic_ms() + backoff_ms > deadline_ms:
                 return codes
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(2 * backoff_ms, self._backoff_ms_max)

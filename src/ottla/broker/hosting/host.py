@@ -50,13 +50,13 @@ class MachineHost:
     `on_commit_error` gets the error if the commit of a batch cannot be confirmed."""
 
     __slots__ = (
-        "_clock",
         "_disk_full_retry_ms",
         "_end_offset",
         "_expiry",
         "_flush_handle",
         "_log",
         "_loop",
+        "_monotonic_ms",
         "_on_append_error",
         "_on_commit_error",
         "_on_effects",
@@ -72,7 +72,7 @@ class MachineHost:
         self,
         log: MachineLog,
         *,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         on_append_error: Callable[[Exception], None],
         on_commit_error: Callable[[BaseException], None],
         on_effects: Callable[[list[Any]], None],
@@ -82,7 +82,7 @@ class MachineHost:
         self.waiting = 0  # requests without a reply
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._on_append_error = on_append_error
         self._on_commit_error = on_commit_error
         self._on_effects = on_effects
@@ -112,12 +112,12 @@ class MachineHost:
 
     # -- decided
 
-    def add(self, outcome: Outcome, now_ms: int, request: PendingRequest | None = None) -> None:
+    def add(self, outcome: Outcome, request: PendingRequest | None = None) -> None:
         """Add a decision; `flush` or `flush_soon` must follow."""
         batch = self._open_batch
         if batch is None:
             timeout_ms = self._write_timeout_ms
-            batch = self._open_batch = _Batch(now_ms + (timeout_ms or 0))
+            batch = self._open_batch = _Batch(self._monotonic_ms() + (timeout_ms or 0))
             self._pending.append(batch)
             self._unwritten.append(batch)
             if self._expiry is None and timeout_ms is not None:
@@ -141,7 +141,7 @@ class MachineHost:
         """Hold replies until the whole log is committed: the machine has applied all of it."""
         end_offset = self._log.end_offset
         if self._log.committed_offset < end_offset:
-            barrier = _Batch(self._clock() + (self._write_timeout_ms or 0))
+            barrier = _Batch(self._monotonic_ms() + (self._write_timeout_ms or 0))
             barrier.end_offset = self._end_offset = end_offset
             self._pending.append(barrier)
             self._log.when_committed(end_offset, self.release, self._on_commit_error)
@@ -204,7 +204,7 @@ class MachineHost:
     def _expire(self) -> None:
         """Refuse requests that have waited too long for a commit; their records may still be committed."""
         self._expiry = None
-        now_ms = self._clock()
+        now_ms = self._monotonic_ms()
         for batch in self._pending:
             if batch.deadline_ms > now_ms:
                 break

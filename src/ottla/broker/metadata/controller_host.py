@@ -42,7 +42,7 @@ class ControllerHost:
         identity: NodeIdentity,
         metadata: MetadataCache,
         randomness: Randomness,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         decision_of: DecisionOf,
         tasks: BackgroundTasks,
     ) -> None:
@@ -50,7 +50,7 @@ class ControllerHost:
         self._identity = identity
         self._metadata = metadata
         self._randomness = randomness
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._decision_of = decision_of
         self._tasks = tasks
         self.leader_id = -1
@@ -136,7 +136,11 @@ class ControllerHost:
             new_uuid=self._randomness.uuid,
         )
         self.active = ControllerLoop(
-            controller, raft, self._epoch, clock=self._clock, committed_image=self._metadata.copy_image
+            controller,
+            raft,
+            self._epoch,
+            monotonic_ms=self._monotonic_ms,
+            committed_image=self._metadata.copy_image,
         )
         if not self._metadata.image.features:
             self._submit(lambda *_: Outcome(True, records=bootstrap_records()))

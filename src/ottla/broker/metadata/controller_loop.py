@@ -34,7 +34,7 @@ GROUP_MAX = 64  # commands that share one append
 
 log = logging.getLogger("ottla.controller")
 
-# The controller's context, the time, the offset of the decision's first record.
+# The controller's context, the monotonic time, the offset of the decision's first record.
 Decide: TypeAlias = Callable[["Context", int, int], Outcome[Reply]]
 
 
@@ -95,19 +95,19 @@ class ControllerLoop:
         quorum: RaftDriver,
         epoch: int,
         *,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         committed_image: Callable[[], ClusterImage],
     ) -> None:
         self.epoch = epoch
         self.unclean_elections = 0
         self._controller = controller
         self._quorum = quorum
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._committed_image = committed_image
         self._log = QuorumLog(quorum, epoch)
         self._host = MachineHost(
             self._log,
-            clock=clock,
+            monotonic_ms=monotonic_ms,
             on_append_error=self._append_failed,
             on_commit_error=lambda error: None,
             on_effects=lambda effects: None,
@@ -163,7 +163,7 @@ class ControllerLoop:
             self._schedule()
         next_offset = self._log.end_offset
         for command in group:
-            now_ms = self._clock()
+            now_ms = self._monotonic_ms()
             try:
                 outcome = command.decide(self._controller.context, now_ms, next_offset)
                 self._controller.apply(outcome.records)
@@ -173,7 +173,7 @@ class ControllerLoop:
                 continue
             next_offset += len(outcome.records)
             self._report_unclean(outcome)
-            self._host.add(outcome, now_ms, command)
+            self._host.add(outcome, command)
         self._host.flush()
 
     def _report_unclean(self, outcome: Outcome) -> None:

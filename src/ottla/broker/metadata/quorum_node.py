@@ -40,6 +40,7 @@ class QuorumNode(RaftListener):
         metadata: MetadataCache,
         randomness: Randomness,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         executor: Executor,
         tasks: BackgroundTasks,
     ) -> None:
@@ -48,6 +49,7 @@ class QuorumNode(RaftListener):
         self._metadata = metadata
         self._randomness = randomness
         self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._executor = executor
         self._tasks = tasks
         self._raft: RaftDriver | None = None
@@ -71,6 +73,7 @@ class QuorumNode(RaftListener):
             self,
             executor=self._executor,
             clock=self._clock,
+            monotonic_ms=self._monotonic_ms,
             draw=self._randomness.draw,
             tasks=self._tasks,
         )

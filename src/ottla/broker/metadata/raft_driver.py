@@ -18,11 +18,13 @@ from ottla.broker.hosting.machine_log import NotLeader
 from ottla.broker.net.peer import Peer, PeerLost
 from ottla.protocol.api import API_BY_KEY
 from ottla.protocol.message import Message
+from ottla.protocol.messages.describe_quorum_response import DescribeQuorumResponse
 from ottla.quorum.errors import QuorumError
 from ottla.quorum.quorum_state import QuorumState
 from ottla.quorum.raft import effects as do
 from ottla.quorum.raft import events
 from ottla.quorum.raft.config import RaftConfig, RaftState
+from ottla.quorum.raft.describe import add_to_timestamps
 from ottla.quorum.raft.machine import LEADER, RaftMachine
 from ottla.quorum.raft.voters import Endpoint
 from ottla.quorum.raft_log import RaftLog
@@ -51,6 +53,8 @@ class RaftListener:
 
 
 class RaftDriver:
+    """`clock` is the wall clock, for the timestamps of records. The machine gets monotonic time."""
+
     def __init__(
         self,
         raft_log: RaftLog,
@@ -59,6 +63,7 @@ class RaftDriver:
         *,
         executor: Executor,
         clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         draw: Callable[[int], int],
         tasks: BackgroundTasks,
     ) -> None:
@@ -67,6 +72,7 @@ class RaftDriver:
         self._listener = listener
         self._executor = executor
         self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._draw = draw
         self._background = tasks
         self._events: deque[events.Event] = deque()
@@ -88,7 +94,7 @@ class RaftDriver:
         voters = self.log.voter_history(self._config.static_voters)
         alone = set(voters.voters.by_id) == {self._config.node_id}
         state = RaftState(self.log.quorum_state(alone=alone), voters)
-        self.machine = RaftMachine(self._config, self.log, state, self._clock(), self._draw)
+        self.machine = RaftMachine(self._config, self.log, state, self._monotonic_ms(), self._draw)
         self._post(events.Tick())
         # A node that continues without its quorum would neither serve nor be replaced.
         self._task = self._background.keep_running("raft", self._run, fatal=True, explained=EXPLAINED)
@@ -164,7 +170,7 @@ class RaftDriver:
                 await self._step(self._events.popleft())
             self._wake.clear()
             wake_ms = self.machine.next_wake_ms
-            wait_ms = IDLE_WAKE_MS if wake_ms is None else wake_ms - self._clock()
+            wait_ms = IDLE_WAKE_MS if wake_ms is None else wake_ms - self._monotonic_ms()
             if wait_ms > 0 and not self._events:
                 await self._sleep(wait_ms)
             if not self._events:
@@ -179,7 +185,7 @@ class RaftDriver:
             timer.cancel()
 
     async def _step(self, event: events.Event) -> None:
-        for effect in self.machine.step(event, self._clock()):
+        for effect in self.machine.step(event, self._monotonic_ms()):
             while True:
                 try:
                     await self._perform(effect)
@@ -248,6 +254,8 @@ class RaftDriver:
     def _reply(self, token: object, response: Message) -> None:
         future = self._waiting.get(token) if isinstance(token, int) else None
         if future is not None and not future.done():
+            if isinstance(response, DescribeQuorumResponse):
+                add_to_timestamps(response, self._clock() - self._monotonic_ms())
             future.set_result(response)
 
     def _reply_with_records(self, effect: do.ReplyWithRecords) -> None:

@@ -21,11 +21,11 @@ SHOWN_MS = 60_000
 
 class RecentBrokers:
     def __init__(
-        self, metadata: MetadataCache, clock: Callable[[], int], is_gone: Callable[[int], bool]
+        self, metadata: MetadataCache, monotonic_ms: Callable[[], int], is_gone: Callable[[int], bool]
     ) -> None:
         """`is_gone`: whether the broker's machine refuses connections."""
         self._metadata = metadata
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._is_gone = is_gone
         self._live: dict[int, None] = {}
         self._until_ms: dict[int, int] = {}
@@ -39,12 +39,12 @@ class RecentBrokers:
                 self._until_ms.pop(broker_id, None)
             elif broker_id in self._live:
                 del self._live[broker_id]
-                self._until_ms[broker_id] = self._clock() + SHOWN_MS
+                self._until_ms[broker_id] = self._monotonic_ms() + SHOWN_MS
 
     def is_recent(self, broker_id: int) -> bool:
         """Whether the broker is fenced, but was alive until recently."""
         until_ms = self._until_ms.get(broker_id)
-        if until_ms is None or self._clock() >= until_ms:
+        if until_ms is None or self._monotonic_ms() >= until_ms:
             return False
         broker = self._metadata.image.brokers.get(broker_id)
         return broker is not None and (broker.in_controlled_shutdown or self._is_gone(broker_id))

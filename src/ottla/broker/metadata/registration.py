@@ -62,7 +62,7 @@ class Registration:
         controllers: ControllerHost,
         controller: ControllerChannel,
         randomness: Randomness,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         bound_ports: Callable[[], Mapping[str, int]],
         tasks: BackgroundTasks,
     ) -> None:
@@ -73,7 +73,7 @@ class Registration:
         self._logs = logs
         self._controllers = controllers
         self._controller = controller
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._bound_ports = bound_ports
         self._tasks = tasks
         self._incarnation_id = randomness.uuid()
@@ -89,10 +89,10 @@ class Registration:
 
     async def register(self) -> None:
         """Register a new incarnation; returns when a controller has accepted it."""
-        deadline_ms = self._clock() + self._config.get_int("initial.broker.registration.timeout.ms")
+        deadline_ms = self._monotonic_ms() + self._config.get_int("initial.broker.registration.timeout.ms")
         refused_with = ErrorCode.NONE
         while True:
-            left_ms = deadline_ms - self._clock()
+            left_ms = deadline_ms - self._monotonic_ms()
             try:
                 reply = await self._controller.ask(self._request(), timeout_ms=max(1, left_ms))
             except ControllerUnreachable as error:
@@ -200,8 +200,8 @@ class Registration:
     async def leave(self) -> None:
         """Controlled shutdown: hand over leadership before a clean stop."""
         await cancel(self._task)
-        deadline_ms = self._clock() + LEAVE_TIMEOUT_MS
-        while (left_ms := deadline_ms - self._clock()) > 0:
+        deadline_ms = self._monotonic_ms() + LEAVE_TIMEOUT_MS
+        while (left_ms := deadline_ms - self._monotonic_ms()) > 0:
             response = await self._heartbeat(want_shut_down=True, timeout_ms=left_ms)
             if response is None or response.error_code:
                 break

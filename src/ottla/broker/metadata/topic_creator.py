@@ -46,13 +46,13 @@ class TopicCreator:
         metadata: MetadataCache,
         controller: ControllerChannel,
         applier: MetadataApplier,
-        clock: Callable[[], int],
+        monotonic_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._metadata = metadata
         self._controller = controller
         self._applier = applier
-        self._clock = clock
+        self._monotonic_ms = monotonic_ms
         self._paused_until_ms = 0
         self._fewer_from_ms: int | None = None
 
@@ -86,12 +86,12 @@ class TopicCreator:
 
     async def find_or_create(self, name: str) -> TopicImage | None:
         """An internal topic, created on first use; None if that takes long: clients retry."""
-        if name not in self._metadata.image.topics_by_name and self._clock() >= self._paused_until_ms:
+        if name not in self._metadata.image.topics_by_name and self._monotonic_ms() >= self._paused_until_ms:
             refused = await self.create([name], timeout_ms=COORDINATOR_TIMEOUT_MS)
             if refused:
-                self._paused_until_ms = self._clock() + COORDINATOR_PAUSE_MS
+                self._paused_until_ms = self._monotonic_ms() + COORDINATOR_PAUSE_MS
             if refused.get(name) == ErrorCode.INVALID_REPLICATION_FACTOR and self._fewer_from_ms is None:
-                self._fewer_from_ms = self._clock() + ALL_BROKERS_WITHIN_MS
+                self._fewer_from_ms = self._monotonic_ms() + ALL_BROKERS_WITHIN_MS
         return self._metadata.image.topics_by_name.get(name)
 
     def _definition(self, name: str) -> CreatableTopic:
@@ -107,7 +107,7 @@ class TopicCreator:
         """The number of brokers, including those that are down or, in a cluster that is starting, not yet
         registered: an internal topic keeps its initial number of replicas."""
         registered = len(self._metadata.image.brokers)
-        if self._fewer_from_ms is not None and self._clock() >= self._fewer_from_ms:
+        if self._fewer_from_ms is not None and self._monotonic_ms() >= self._fewer_from_ms:
             return registered  # the others did not register in time
         combined = self._config.is_broker and self._config.is_controller
         voters = self._config.get_list("controller.quorum.voters") if combined else ()

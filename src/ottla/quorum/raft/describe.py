@@ -56,6 +56,17 @@ def describe_quorum(node: RaftNode, request: DescribeQuorumRequest, now_ms: int)
     return DescribeQuorumResponse(error_message=None, topics=[topic], nodes=nodes)
 
 
+def add_to_timestamps(response: DescribeQuorumResponse, difference_ms: int) -> None:
+    """Turn the monotonic times of a response into wall-clock times; -1 stays, it means never."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            for replica in (*partition.current_voters, *partition.observers):
+                if replica.last_fetch_timestamp >= 0:
+                    replica.last_fetch_timestamp += difference_ms
+                if replica.last_caught_up_timestamp >= 0:
+                    replica.last_caught_up_timestamp += difference_ms
+
+
 def _unknown_topic(name: str, partitions: list[RequestedPartition]) -> TopicData:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicData(

@@ -5,8 +5,8 @@
     machine.next_wake_ms                                 # when to step(Tick()) at the latest
 
 `draw(n)` returns a random number in range(n). Events and effects are documented in `events` and
-`effects`. The shell carries out all effects of a step in order before the next step. Times are wall-clock
-milliseconds, as they also go into control records and DescribeQuorum.
+`effects`. The shell carries out all effects of a step in order before the next step. Times are
+milliseconds of a monotonic clock; the shell adds the wall clock to records and to DescribeQuorum responses.
 
 The roles, each in its own module, and what moves a node from one to the next:
 

@@ -41,7 +41,7 @@ def refuse(message: TxnOffsetCommitRequest, code: int, reason: str = "") -> TxnO
 
 
 def create(parts: ApiParts) -> Handler:
-    coordinators, clock = parts.coordinators, parts.clock
+    coordinators, monotonic_ms = parts.coordinators, parts.monotonic_ms
 
     def handle(request: Request, message: TxnOffsetCommitRequest) -> Any:
         if not message.group_id:
@@ -52,7 +52,7 @@ def create(parts: ApiParts) -> Handler:
             lambda code: refuse(message, code),
             groups=coordinators.groups,
             verification=coordinators.verification,
-            clock=clock,
+            monotonic_ms=monotonic_ms,
         )
 
     return handle
