@@ -8,6 +8,7 @@ so every micro-batch sees the current table. A worker caches what it has read an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +29,17 @@ ROWS_PER_BATCH = 10_000
 # Limit of a worker's cache, over all tables; a table that does not fit is read in every batch.
 CACHE_BYTES_MAX = 256 << 20
 
-_cache: dict[tuple[object, ...], tuple[int, pa.Table]] = {}
+
+class Cached(NamedTuple):
+    """The newest rows of a partition before the offset `end`."""
+
+    # None: the brokers have no topic ids.
+    topic_id: bytes | None
+    end: int
+    rows: pa.Table
+
+
+_cache: dict[tuple[object, ...], Cached] = {}
 
 
 class TableDataSource(OttlaDataSource):
@@ -71,9 +82,10 @@ class TableReader(OttlaReader):
         planner = Planner(self._options)
         for topic, number in planner.partitions():
             if topic == partition.topic and number % partition.total == partition.index:
-                yield from self.newest(topic, number).to_batches(max_chunksize=ROWS_PER_BATCH)
+                newest = self.newest(topic, number, planner.topic_ids.get(topic))
+                yield from newest.to_batches(max_chunksize=ROWS_PER_BATCH)
 
-    def newest(self, topic: str, partition: int) -> pa.Table:
+    def newest(self, topic: str, partition: int, topic_id: bytes | None) -> pa.Table:
         """Return the latest record of each key in a partition."""
         first, end = log_bounds(
             shared_cluster(cluster_options(self._given)),
@@ -82,19 +94,22 @@ class TableReader(OttlaReader):
             read_committed=fetch_options(self._given).read_committed,
         )
         identity = (*sorted(self._given.items()), self._names, topic, partition)
-        begun, table = _cache.pop(identity, (first, None))
-        if begun > end:
-            begun, table = first, None  # the topic was recreated
-        span = OffsetRange(topic, partition, max(begun, first), end)
-        fresh = list(super().read(RangePartition(span)))
-        whole = pa.Table.from_batches(fresh) if fresh else None
-        if table is not None:
-            whole = table if whole is None else pa.concat_tables([table, whole])
-        elif whole is None:
+        cached = _cache.pop(identity, None)
+        if cached is not None and (cached.topic_id != topic_id or cached.end > end):
+            cached = None  # the topic was recreated, or its log was truncated
+        begun = first if cached is None else max(cached.end, first)
+        span = OffsetRange(topic, partition, begun, end)
+        pieces = [pa.Table.from_batches([rows]) for rows in super().read(RangePartition(span, topic_id))]
+        if cached is not None:
+            # Retention and DeleteRecords remove rows of a table too: a new worker would not read them.
+            kept = cached.rows.filter(pc.greater_equal(cached.rows.column("offset"), first))
+            newest = newest_per_key(pa.concat_tables([kept, *pieces])) if pieces else kept
+        elif pieces:
+            newest = newest_per_key(pa.concat_tables(pieces))
+        else:
             return pa.table({})
-        newest = newest_per_key(whole) if fresh else whole
-        if newest.nbytes + sum(kept.nbytes for _, kept in _cache.values()) <= CACHE_BYTES_MAX:
-            _cache[identity] = (end, newest)
+        if newest.nbytes + sum(other.rows.nbytes for other in _cache.values()) <= CACHE_BYTES_MAX:
+            _cache[identity] = Cached(topic_id, end, newest)
         return newest
 
 
