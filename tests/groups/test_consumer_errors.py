@@ -225,7 +225,10 @@ def test_patterns() -> None:
     # Another pattern takes the place of the old one; names may stand beside it.
     harness.beat("a", subscribed_topic_regex=".*", subscribed_topic_names=["u"])
     lines = harness.transcript()
-    assert lines[1:3] == ["(.* is __consumer_offsets t team-a team-b team-c team-d)", "(no RegularExpression team-.*)"]
+    assert lines[1:3] == [
+        "(.* is __consumer_offsets t team-a team-b team-c team-d)",
+        "(no RegularExpression team-.*)",
+    ]
     harness.beat("a", subscribed_topic_regex="")
     assert "(no RegularExpression .*)" in harness.transcript()
     assert harness.group.subscribed_topics == {"u": None} and not harness.group.regexes
