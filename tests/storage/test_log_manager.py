@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.records.build import build_batch
+from ottla.storage.checkpoints import CLEANED_OFFSETS
 from ottla.storage.errors import CorruptLog, DirectoryInUse, DiskFull, StorageError, StorageOffline
 from ottla.storage.files import OsFiles
 from ottla.storage.log_config import LogConfig
@@ -330,3 +331,17 @@ def test_partitions_are_small_and_hold_no_descriptors(tmp_path: Path) -> None:
     assert used / count < 6 * 1024
     assert sum(log.log_end_offset for log in manager.logs.values()) == count // 2
     manager.close(NOW)
+
+
+def test_an_empty_cleaner_checkpoint_of_kafka_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Kafka creates the file when it starts, and writes it after the first compaction."""
+    files = FaultyFiles()
+    files.mkdir("/data")
+    path = f"/data/{CLEANED_OFFSETS}"
+    for data, errors in ((b"", 0), (b"0\n", 1)):
+        files.write_atomic(path, data)
+        caplog.clear()
+        manager = LogManager(files, ["/data"]).open()
+        assert len([record for record in caplog.records if record.levelname == "ERROR"]) == errors
+        assert manager.dirs[0].cleaned == {}
+        manager.close(0)

@@ -81,6 +81,8 @@ class ManagedDir(LogDir):
             return {}
 
     def _read_cleaned(self, files: Files) -> dict[TopicPartition, int]:
+        if files.size(f"{self.path}/{checkpoints.CLEANED_OFFSETS}") == 0:
+            return {}  # Kafka creates the file when it starts, and writes it after the first compaction
         try:
             return checkpoints.read_offsets(files, self.path, checkpoints.CLEANED_OFFSETS)
         except CorruptCheckpoint as error:
