@@ -111,6 +111,24 @@ def test_atomic_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     assert files.listdir(str(tmp_path)) == ["c"]
 
 
+@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
+def test_a_failed_atomic_write_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    files = OsFiles()
+    files.write_atomic(f"{tmp_path}/c", b"old")
+
+    def full(*args: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        with pytest.raises(DiskFull):
+            files.write_atomic(f"{tmp_path}/c", b"new")
+    assert files.listdir(str(tmp_path)) == ["c"]
+    assert files.read_bytes(f"{tmp_path}/c") == b"old"
+
+
 def test_a_sync_handle_outlives_its_file(tmp_path: Path) -> None:
     files = OsFiles(open_max=1)
     before = open_descriptors()

@@ -15,6 +15,7 @@ use is marked as busy, and no other thread closes its descriptor:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -382,14 +383,19 @@ class OsFiles(Files):
         fd = self._descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with _StorageErrors(path):
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
-                if durable:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
+                try:
+                    view = memoryview(data)
+                    while view:
+                        view = view[os.write(fd, view) :]
+                    if durable:
+                        os.fsync(fd)
+                finally:
+                    os.close(fd)
+                os.rename(temporary, path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # on a full disk it would keep space
+                raise
         if durable:
             self.sync_dir(os.path.dirname(path) or ".")
 
