@@ -78,6 +78,33 @@ def test_a_restart_of_the_log_that_finds_no_room_changes_nothing() -> None:
     assert log.append_internal(batch(), 1, NOW).first_offset == 50
 
 
+@pytest.mark.parametrize("room_bytes", [0, -1000])
+def test_retention_frees_an_idle_log(room_bytes: int) -> None:
+    """Its active segment has expired too, and its deletion needs a new segment."""
+    files = new_files()
+    manager = opened(files, segment_bytes=250, retention_ms=1000, file_delete_delay_ms=60_000)
+    log = manager.logs["t", 0]
+    for _ in range(10):
+        log.append_internal(batch(), 0, NOW)
+    log.flush(NOW)
+    active = log.segments.active
+    closed = len(log.segments) - 1
+    assert closed > 1 and active.size
+    later = NOW + 10_000
+    files.room_bytes = room_bytes
+    if room_bytes < 0:  # snapshots that go with the closed segments free too little for a new segment
+        assert log.delete_old_segments(later, 10) == closed
+        assert (log.log_start_offset, log.log_end_offset) == (active.base_offset, 10)
+        with pytest.raises(DiskFull):
+            log.delete_old_segments(later, 10)
+        assert log.remove_due(later + 60_000)
+        files.room_bytes += 1000
+    assert log.delete_old_segments(later + 60_000, 10)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
+    files.room_bytes = None
+    assert log.append_internal(batch(), 0, NOW).first_offset == 10
+
+
 def test_missing_indexes_are_rebuilt_in_memory_for_readers_and_for_a_truncation() -> None:
     files = new_files()
     manager = opened(files, segment_bytes=4000, index_interval_bytes=100)

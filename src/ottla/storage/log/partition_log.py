@@ -37,10 +37,9 @@ from ottla.storage.log.lookup import TimestampOffset, find_aborted, find_max_tim
 from ottla.storage.log.reader import LogReader
 from ottla.storage.log.region import EMPTY_REGION, FileRegion
 from ottla.storage.log.removals import DelayedRemovals
-from ottla.storage.log.retention import deletable_count
+from ottla.storage.log.retention import delete_old_segments
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dir import LogDir, offline_on_error
-from ottla.storage.logger import logger
 from ottla.storage.producers.log_producers import LogProducers
 from ottla.storage.producers.state import ProducerState
 from ottla.storage.segments.segment import Segment
@@ -347,34 +346,7 @@ class PartitionLog:
 
     # -- retention and cleaning
 
-    def delete_old_segments(self, now_ms: int, upper_offset: int) -> int:
-        """Delete the segments that retention allows, none at or above `upper_offset`; return their number.
-
-        The files are renamed now and removed after file.delete.delay.ms.
-        """
-        self.require_usable()
-        with offline_on_error(self.log_dir):
-            count = deletable_count(
-                self.segments,
-                self.config,
-                now_ms,
-                upper_offset=upper_offset,
-                log_start_offset=self.log_start_offset,
-                log_end_offset=self.log_end_offset,
-            )
-            if not count:
-                return 0
-            if count == len(self.segments):
-                self.roll_at(self.log_end_offset, now_ms)
-            self.abort_cleaning()
-            start = max(self.log_start_offset, self.segments[count].base_offset)
-            self.log_start_offset = start
-            self.leader_epochs.truncate_from_start(start)
-            self._remove_later(self.segments.delete_first(count), now_ms)
-            self.producers.snapshots.remove_below(self.segments.first.base_offset)
-            self.durability.changed = True
-        logger.info("%s: %d segments deleted, log starts at %d", self.directory, count, start)
-        return count
+    delete_old_segments = delete_old_segments
 
     def replace_segments(self, group: CleanedGroup, now_ms: int) -> bool:
         """Replace segments by their cleaned version; return False if they have changed in the meantime."""
@@ -385,7 +357,7 @@ class PartitionLog:
             replaced = self.segments.replace(group, now_ms, mark=f".{self.durability.names_changed()}")
         except StorageError as error:
             raise self.log_dir.fail(error) from error  # the next start completes or undoes the replacement
-        self._remove_later(replaced, now_ms)
+        self.remove_later(replaced, now_ms)
         self._reader = None
         return True
 
@@ -394,7 +366,8 @@ class PartitionLog:
         if self.cleaning is not None:
             self.cleaning.abort()
 
-    def _remove_later(self, paths: list[str], now_ms: int) -> None:
+    def remove_later(self, paths: list[str], now_ms: int) -> None:
+        """Remove files after file.delete.delay.ms."""
         if self.removals is None:
             self.removals = DelayedRemovals()
         self.removals.add(now_ms + self.config.file_delete_delay_ms, paths)
