@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -43,6 +44,26 @@ def test_error_affects_only_its_row():
     assert bad["_error"] == "ZeroDivisionError: integer division or modulo by zero"
     assert json.loads(bad["_row"]) == {"by": 0, "_offset": 2}
     assert bad["_offset"] == 2
+
+
+def test_dead_letter_is_valid_json():
+    """JSON has no NaN and no infinity: they are written as text, as Spark does and our source reads."""
+
+    def function(row):
+        raise ValueError
+
+    def refuse(text):
+        raise AssertionError(f"{text} is not JSON")
+
+    row = {"x": math.nan, "y": [math.inf, 1.5], "z": {"v": -math.inf}, "m": [("k", math.nan)], "_offset": 1}
+    text = RowMapper(function, SCHEMA, ["_offset"]).apply(row)[0]["_row"]
+    assert json.loads(text, parse_constant=refuse) == {
+        "x": "NaN",
+        "y": ["Infinity", 1.5],
+        "z": {"v": "-Infinity"},
+        "m": [["k", "NaN"]],
+        "_offset": 1,
+    }
 
 
 def test_schema_mismatch_affects_only_its_row():

@@ -108,6 +108,12 @@ def test_invalid_schemas(ddl, words):
         ("double", "1", 1.0),
         ("double", "1e3", 1000.0),
         ("double", "-Infinity", -math.inf),
+        # As Spark writes them, because JSON has no such numbers.
+        ("double", '"Infinity"', math.inf),
+        ("double", '"-Infinity"', -math.inf),
+        ("float", '"-Infinity"', -math.inf),
+        ("array<double>", '[1, "Infinity"]', [1.0, math.inf]),
+        ("map<string,float>", '{"x": "Infinity"}', [("x", math.inf)]),
         ("float", "0.1", struct.unpack("f", struct.pack("f", 0.1))[0]),
         ("string", '"\\u00e4\\n"', "ä\n"),
         ("boolean", "true", True),
@@ -138,6 +144,13 @@ def test_valid_json(kind, text, expected):
         assert one(kind, text) == expected
 
 
+@pytest.mark.parametrize("text", ["NaN", '"NaN"'])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_json_nan(kind, text):
+    found = one(f"a {kind}, b int", f'{{"a": {text}, "b": 1}}')
+    assert math.isnan(found["a"]) and found["b"] == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
@@ -148,6 +161,12 @@ def test_valid_json(kind, text, expected):
         ("int", "Infinity", ["Infinity"]),
         ("double", "Inf", ["invalid JSON"]),
         ("double", "1e400", ["too large"]),
+        ("double", '"1.5"', ["'a'", '"1.5"', "number"]),
+        ("double", '"Inf"', ["'a'", "number"]),
+        ("double", '"nan"', ["'a'", "number"]),
+        ("double", '"+Infinity"', ["'a'", "number"]),
+        ("int", '"NaN"', ["'a'", "number"]),
+        ("decimal(3,1)", '"NaN"', ["NaN"]),
         ("string", "1", ["'a'", "text"]),
         ("string", '"\\ud800"', ["surrogates"]),
         ("boolean", "1", ["true or false"]),

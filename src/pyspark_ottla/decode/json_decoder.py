@@ -2,7 +2,8 @@
 
 Missing fields are null, unknown fields are ignored, and names are case-sensitive. A field with another type
 than in the schema makes the record bad. Numbers are not converted from text, nor text from numbers, except
-that decimals may be either. Timestamps and dates are ISO 8601 text, binary is base64, maps are objects.
+that decimals may be either, and that floats may be "NaN", "Infinity" or "-Infinity", as Spark writes them:
+JSON has no such numbers. Timestamps and dates are ISO 8601 text, binary is base64, maps are objects.
 
 Arrow's parser decodes a block of values at once; a block that it rejects is decoded row by row. Both must
 agree on everything that Arrow's parser accepts.
@@ -23,6 +24,8 @@ from pyspark_ottla.decode.common import Decoded, NotDecodable, RowDecoder, carri
 
 # Arrow's parser accepts this as infinity; JSON and Python do not.
 _SHORT_INFINITY = re.compile(rb"[:\[,\s]-?Inf[\s,\]}]")
+# Arrow's parser rejects these for a number, so blocks with them are decoded row by row.
+_NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 
 
 class JsonDecoder:
@@ -137,7 +140,13 @@ def _shape_of(kind: pa.DataType) -> Shape:
         return _map(kind)
     if pa.types.is_boolean(kind):
         return lambda value, path: value if isinstance(value, bool) else _wrong(value, path, "true or false")
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_floating(kind):
+        return lambda value, path: (
+            value
+            if isinstance(value, _Number) or (isinstance(value, str) and value in _NOT_FINITE)
+            else _wrong(value, path, "a number")
+        )
+    if pa.types.is_integer(kind):
         return lambda value, path: value if isinstance(value, _Number) else _wrong(value, path, "a number")
     if pa.types.is_decimal(kind):
         return lambda value, path: value if isinstance(value, str) else _wrong(value, path, "a number")

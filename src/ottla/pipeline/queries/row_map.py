@@ -8,6 +8,7 @@ writes them to the dead-letter topic. The function therefore runs in both and sh
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -90,7 +91,25 @@ class RowMapper:
 
     def failed(self, row: dict[str, Any], kept: dict[str, Any], error: Exception) -> dict[str, Any]:
         reason = f"{type(error).__name__}: {error}"[:REASON_CHARS_MAX]
-        return kept | {ERROR: reason, ROW: json.dumps(row, default=_as_text, ensure_ascii=False)}
+        return kept | {ERROR: reason, ROW: _as_json(row)}
+
+
+def _as_json(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, default=_as_text, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(row), default=_as_text, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    """Return NaN and infinity as text, as Spark's to_json writes them: JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
 
 
 def _as_text(value: Any) -> str:
