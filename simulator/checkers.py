@@ -80,6 +80,14 @@ def lost_read(history: History) -> list[str]:
     ]
 
 
+def lost_position(history: History) -> list[str]:
+    """The log never ends before a consumer's position: the records below it were committed."""
+    return [
+        f"lost position: {client} had read {partition} to {position}, which is out of range"
+        for client, partition, position in history.lost_positions
+    ]
+
+
 def watermark_back(history: History) -> list[str]:
     """The high watermark is never below what a consumer has read.
 
@@ -235,6 +243,7 @@ LOSSLESS: tuple[Checker, ...] = (
     unwritten_read,
     two_values,
     lost_read,
+    lost_position,
     watermark_back,
     order,
     two_leaders,

@@ -29,7 +29,7 @@ from simulator.groups.scenario import groups
 from simulator.history.operations import OK, PRODUCE
 from simulator.runtime.loop import SimulationStuck, SimulationTooLong
 from simulator.scenarios.cluster import cluster, metadata_only
-from simulator.scenarios.single_node import bit_rot, one_node, unflushed
+from simulator.scenarios.single_node import bit_rot, one_node, resent, unflushed
 from simulator.stress.known import split_known
 from simulator.stress.stories import STRESS
 from simulator.transactions.checkers import TRANSACTIONS as TRANSACTION_CHECKERS
@@ -69,6 +69,11 @@ NODES: dict[str, Scenario] = {
     "power": Scenario(
         "one node, flush.messages=1: kills, power cuts, slow disk, stops",
         one_node(("kill", "power", "slow-power", "stop", "slow-disk", "reset")),
+        LOSSLESS,
+    ),
+    "resent": Scenario(
+        "one node, flush.messages=1: power cuts when new batches and a resent one are acknowledged",
+        resent,
         LOSSLESS,
     ),
     "disk-full": Scenario(

@@ -61,7 +61,7 @@ class Consumer(Client):
             self.world.history.read(self.name, name, offset, value)
 
     def _out_of_range(self, name: PartitionName, position: int, data: PartitionData) -> None:
-        self.world.history.surprise(self.name, f"{name}@{position} is out of range")
+        self.world.history.lost_position(self.name, name, position)
         self.positions[name.partition] = max(0, data.log_start_offset)
 
     def _saw_watermark(self, name: PartitionName, position: int, data: PartitionData) -> None:

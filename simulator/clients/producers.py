@@ -2,6 +2,7 @@
 
 `Producer` is idempotent, uses acks=all and never drops a batch. At random it resends acknowledged batches
 after new ones in one write, as a client that lost the responses would: it must receive the same offsets.
+`ResendingProducer` does so in every write, one write at a time.
 `UnreliableProducer` uses acks=1 without retries, so its records may be lost but not duplicated.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.client import Connection
 from ottla.client.errors import ClientError
@@ -221,6 +222,36 @@ class Producer(UnreliableProducer):
     def _surprise(self, index: int, code: int | None, batch: Batch) -> None:
         text = f"{ErrorCode(code or 0).name} for {batch.operation.value[0]} of {self.topic}-{index}"
         self.world.history.surprise(self.name, text)
+
+
+class ResendingProducer(Producer):
+    """Sends an acknowledged batch again, as the last one of a write of new batches."""
+
+    async def write_round(self, index: int, before_resend: Callable[[], None]) -> None:
+        """Write one batch; then new ones and the first again, until all of them are acknowledged."""
+        producer = await self._new_id()
+        first = self._new_batch(index, producer, 0)
+        recent: deque[Batch] = deque(maxlen=WINDOW_MAX)
+        await self._send_until_acknowledged(index, deque([first]), [], recent)
+        waiting: deque[Batch] = deque()
+        sequence = len(first.operation.value)
+        for _ in range(self.rng.randint(1, WINDOW_MAX - 1)):
+            waiting.append(self._new_batch(index, producer, sequence))
+            sequence += len(waiting[-1].operation.value)
+        before_resend()
+        await self._send_until_acknowledged(index, waiting, [first], recent)
+
+    async def _send_until_acknowledged(
+        self, index: int, waiting: deque[Batch], repeated: Sequence[Batch], recent: deque[Batch]
+    ) -> None:
+        while waiting:
+            answers = await self._send(index, [*waiting, *repeated])
+            self._check_repeated(repeated, answers[len(waiting) :])
+            if self._handle_answers(index, waiting, answers[: len(waiting)], recent):
+                return
+            if waiting:
+                self.forget_leader(index)
+                await self.back_off()
 
 
 def _padded(value: str, nbytes: int) -> bytes:

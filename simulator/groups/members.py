@@ -34,7 +34,7 @@ from ottla.records.batch import iter_headers
 from simulator.clients.base import Address, RetryLater
 from simulator.clients.consumers import Consumer
 from simulator.history.groups import NOTHING_COMMITTED, Claim, Commit, GroupHistory
-from simulator.history.operations import FAIL, INFO, OK
+from simulator.history.operations import FAIL, INFO, OK, PartitionName
 from simulator.world import World
 
 GROUP_KEY = 0
@@ -312,7 +312,7 @@ class GroupMember(GroupClient):
             await self.back_off()
             return None
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.world.history.surprise(self.name, f"{self.topic}-{index}@{hold.position} is out of range")
+            self.world.history.lost_position(self.name, PartitionName(self.topic, index), hold.position)
             self.forget_leader(index)
             await self.back_off()
             return None

@@ -35,6 +35,7 @@ class History:
         self.operations: list[Operation] = []
         self.reads: list[Read] = []
         self.watermarks: list[Watermark] = []
+        self.lost_positions: list[tuple[str, PartitionName, int]] = []
         self.leaders: dict[LeaderSeen, int] = {}  # time of the first observation
         self.groups: dict[str, GroupHistory] = {}
         self.ledger: TxnLedger | None = None  # history of transactions
@@ -72,6 +73,11 @@ class History:
     def saw_watermark(self, client: str, partition: PartitionName, offset: int, position: int) -> None:
         if offset >= 0:
             self.watermarks.append(Watermark(client, partition, offset, position))
+
+    def lost_position(self, client: str, partition: PartitionName, position: int) -> None:
+        """The log ends before the position up to which a consumer has read."""
+        self.lost_positions.append((client, partition, position))
+        self._trace("lost", client, f"{partition}@{position} is out of range")
 
     def saw_leader(self, partition: PartitionName, epoch: int, leader: int) -> None:
         self.leaders.setdefault(LeaderSeen(partition, epoch, leader), self._trace.now_ns())

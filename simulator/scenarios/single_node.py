@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from simulator.clients.admins import Admin
 from simulator.clients.consumers import Consumer
-from simulator.clients.producers import Producer
+from simulator.clients.producers import Producer, ResendingProducer
 from simulator.faults import FaultInjector
 from simulator.history.operations import OK, PRODUCE, PartitionName
 from simulator.scenarios.workload import FLUSHED, SHORT_SEGMENTS, TOPIC, Workload
 from simulator.world import Script, World
+
+RESENT_ROUNDS = 12
+RESENT_SYNC_MS = (300.0, 600.0)
 
 
 def one_node(faults: Sequence[str], *, duration_s: float = 6.0) -> Script:
@@ -78,6 +81,25 @@ def _with_acknowledged(world: World, before: list[tuple[int, str]], client: str)
         if operation.client == client and operation.result is not None:
             reported.update(enumerate(operation.value, operation.result))
     return sorted(reported.items())
+
+
+async def resent(world: World) -> None:
+    """The power fails when new batches are acknowledged whose write ended with a resent old batch.
+
+    The disk is so slow that they are lost if the broker acknowledges them before it has flushed them.
+    """
+    node = world.add_node(1)
+    await node.start()
+    injector = FaultInjector(world)
+    workload = Workload(world, configs=FLUSHED, partitions=1, producers=0)
+    await workload.begin()
+    for number in range(RESENT_ROUNDS):
+        producer = ResendingProducer(world, f"p{number}", TOPIC, 1)
+        await world.spawn(producer.process, producer.write_round(0, lambda: node.disk.slow(RESENT_SYNC_MS)))
+        node.power_cut()
+        node.disk.heal()
+        await injector.bring_up(node, may_interrupt=False, required=True)
+    await workload.finish()
 
 
 async def bit_rot(world: World) -> None:

@@ -126,6 +126,10 @@ def a_producer_id_is_issued_twice(history: History) -> None:
     history.producer_ids.append((2, "r"))
 
 
+def a_position_is_beyond_the_end(history: History) -> None:
+    history.lost_position("c", PartitionName("t", 0), 9)
+
+
 def a_surprise(history: History) -> None:
     history.surprise("c", "a checksum fails")
 
@@ -135,6 +139,7 @@ def a_surprise(history: History) -> None:
     [
         (a_record_is_gone, checkers.lost_write),
         (a_record_is_gone, checkers.lost_read),
+        (a_position_is_beyond_the_end, checkers.lost_position),
         (a_record_has_moved, checkers.lost_write),
         (a_record_has_moved, checkers.two_values),
         (a_record_has_moved, checkers.order),

@@ -67,8 +67,8 @@ def fsync_does_nothing(patch: pytest.MonkeyPatch) -> None:
         (leave_the_torn_tail, "unflushed", ("no beginning", "checksum", "TooLong", "NodeDoes")),
         (accept_every_checksum, "unflushed", ("no beginning", "unwritten", "checksum", "TooLong")),
         (lose_producer_state_in_recovery, "power", ("surprise", "duplicate")),
-        (show_what_is_not_committed, "power", ("lost read", "two values", "surprise", "watermark")),
-        (flush_by_the_last_batch_only, "power", ("lost", "two values")),
+        (show_what_is_not_committed, "power", ("lost read", "two values", "lost position", "watermark")),
+        (flush_by_the_last_batch_only, "resent", ("lost", "two values")),
         (fsync_does_nothing, "power", ("lost", "NodeDoes")),
     ],
 )
