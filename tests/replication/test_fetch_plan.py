@@ -14,7 +14,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch_request import FetchRequest
 from ottla.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.replication.fetch_plan import FetchLimits, FetchPlan
-from ottla.replication.follower import APPEND, AskOffsets, FollowerState
+from ottla.replication.follower import APPEND, FollowerState, ListLeaderOffsets
 from ottla.replication.throttle import ReplicationQuota, ThrottledReplicas
 
 NewLog = Callable[..., Any]
@@ -131,10 +131,10 @@ class TestRequests:
         open_session(plan)
         plan.remove(TOPIC, 0)
         plan.add(OTHER, 7, FollowerState(new_log(), 1, 2, 0))
-        assert plan.has_news
+        assert plan.has_changes
         request = plan.next_request(0)
         assert (requested(request), forgotten(request)) == ({(OTHER, 7): 0}, {(TOPIC, 0)})
-        assert len(plan) == 3 and not plan.has_news
+        assert len(plan) == 3 and not plan.has_changes
 
     def test_a_new_epoch_or_log_start_is_told(self, new_log: NewLog) -> None:
         plan = plan_of(new_log)
@@ -266,7 +266,7 @@ class TestDelays:
         plan.next_request(0)
         bad = PartitionData(partition_index=1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
         ((entry, data),) = plan.answered(answer(bad), 0)
-        assert entry.follower.answered(data, 0) == AskOffsets(5)
+        assert entry.follower.answered(data, 0) == ListLeaderOffsets(5)
         assert forgotten(plan.next_request(0)) == {(TOPIC, 1)}
         plan.answered(FetchResponse(session_id=9), 0)
         assert requested(plan.next_request(0)) == {}
@@ -487,11 +487,11 @@ class TestNews:
         ((entry, data),) = plan.answered(answer(PartitionData(partition_index=1, records=b"12")), 0)
         assert entry.follower.answered(data, 0) == APPEND
         entry.follower.log.append([(1, "y")])  # type: ignore[attr-defined]
-        entry.follower.wait_for_disk()
+        entry.follower.wait_for_flush()
         idle = plan.next_request(0)
         assert requested(idle) == {} and forgotten(idle) == set()
         entry.follower.new_leader(1, 6)
-        assert not plan.has_news
-        assert entry.follower.disk_has_it() and not entry.follower.disk_has_it()
+        assert not plan.has_changes
+        assert entry.follower.flush_done() and not entry.follower.flush_done()
         plan.touch(TOPIC, 1)
         assert requested(plan.next_request(0)) == {(TOPIC, 1): 2}

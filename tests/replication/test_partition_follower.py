@@ -24,9 +24,9 @@ from ottla.replication.follower import (
     STOP,
     STOPPED,
     AdvanceLogStart,
-    AskOffsets,
     DelayUntil,
     FollowerState,
+    ListLeaderOffsets,
     TruncateFullyAndStartAt,
     TruncateTo,
 )
@@ -126,8 +126,8 @@ class TestTruncation:
 
     def test_longer_than_the_leader(self, new_log: NewLog) -> None:
         follower = follow(new_log(epochs(0, 0, 0)), high_watermark=3)
-        assert follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0) == AskOffsets(5)
-        assert follower.next_step() == AskOffsets(5)
+        assert follower.answered(error(ErrorCode.OFFSET_OUT_OF_RANGE), 0) == ListLeaderOffsets(5)
+        assert follower.next_step() == ListLeaderOffsets(5)
         assert follower.offsets_answered(ErrorCode.NONE, 0, 2, 0) == TruncateTo(2)
         assert (follower.high_watermark, follower.next_step()) == (2, FETCH)
 

@@ -17,7 +17,7 @@ from ottla.replication.leader import (
     RETRY_ISR_CHANGE,
     LeaderState,
 )
-from ottla.replication.progress import FollowerClock
+from ottla.replication.progress import SessionFetchTime
 from tests.support.replication import LAG_MS, fetch, lead, partition
 
 
@@ -191,25 +191,25 @@ class TestLeaving:
         leaving = leader.isr_change_proposal(500)
         assert leaving is not None and leaving.isr == (1, 2)
 
-    def test_a_session_clock_keeps_an_idle_follower_fresh(self) -> None:
+    def test_fetches_of_the_session_keep_an_idle_follower_caught_up(self) -> None:
         leader = lead(end=10)
-        clock = FollowerClock(0)
-        fetch(leader, 2, 10, clock=clock)
+        session_time = SessionFetchTime(0)
+        fetch(leader, 2, 10, session_time=session_time)
         fetch(leader, 3, 10)
-        clock.last_fetch_ms = 10_000
+        session_time.last_fetch_ms = 10_000
         leader.log_appended(11, 10_010)
-        clock.last_fetch_ms = 99_999  # no longer ours: something was appended
+        session_time.last_fetch_ms = 99_999  # no longer ours: something was appended
         change = leader.isr_change_proposal(10_000 + LAG_MS)
         assert change is not None and change.isr == (1, 2)
         assert leader.followers[2].last_caught_up_ms == 10_000
 
-    def test_a_fetch_after_the_rest_counts_from_the_clock(self) -> None:
+    def test_a_fetch_after_an_idle_time_counts_from_the_session(self) -> None:
         leader = lead(end=10)
-        clock = FollowerClock(0)
-        fetch(leader, 2, 10, clock=clock)
-        clock.last_fetch_ms = 5_000
+        session_time = SessionFetchTime(0)
+        fetch(leader, 2, 10, session_time=session_time)
+        session_time.last_fetch_ms = 5_000
         leader.log_appended(11, 5_010)
-        fetch(leader, 2, 10, now_ms=5_020, clock=clock)
+        fetch(leader, 2, 10, now_ms=5_020, session_time=session_time)
         assert leader.followers[2].last_caught_up_ms == 5_000
 
 

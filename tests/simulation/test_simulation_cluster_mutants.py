@@ -72,7 +72,7 @@ def accept_isr_changes_of_deposed_leaders(patch: pytest.MonkeyPatch) -> None:
 
 
 def replicate_unflushed_records(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerState, "wait_for_disk", lambda self: None)
+    patch.setattr(FollowerState, "wait_for_flush", lambda self: None)
 
 
 def commit_metadata_alone(patch: pytest.MonkeyPatch) -> None:

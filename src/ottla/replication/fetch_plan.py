@@ -19,7 +19,7 @@ The rules:
     repeatedly, requests are delayed.
 5.  Fairness: the leader moves partitions that returned data to the end of the session's order; full requests
     here have the same order.
-6.  A follower that waits for its disk stays in the session: the leader returns nothing for it until it
+6.  A follower that waits for a flush stays in the session: the leader returns nothing for it until it
     fetches again.
 7.  A partition that got records, an error or a divergence is requested again, even at the same offset: the
     delay after an error may be over before the next request is built.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ottla.replication.throttle import ReplicationQuota
 
 _EPOCH_MAX = 2**31 - 1
-_UNDER_WAY_MAX = 2
+_IN_FLIGHT_MAX = 2
 _SESSION_ERRORS = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -86,14 +86,14 @@ class PlannedPartition:
     """One partition of the plan: its follower, and the last request to the leader about it."""
 
     __slots__ = (
-        "_asked_epoch",
-        "_asked_last_epoch",
-        "_asked_log_start",
-        "asked_offset",
-        "asked_serial",
+        "_requested_epoch",
+        "_requested_last_epoch",
+        "_requested_log_start",
         "follower",
         "in_session",
         "partition",
+        "requested_offset",
+        "requested_serial",
         "throttled",
         "topic_id",
         "was_served",
@@ -106,52 +106,54 @@ class PlannedPartition:
         self.throttled = False
         self.in_session = False
         self.was_served = False  # the leader returns nothing more until the next request
-        self.asked_offset = -1
-        self.asked_serial = -1
-        self._asked_epoch = -1
-        self._asked_last_epoch = -1
-        self._asked_log_start = -1
+        self.requested_offset = -1
+        self.requested_serial = -1
+        self._requested_epoch = -1
+        self._requested_last_epoch = -1
+        self._requested_log_start = -1
 
     def __repr__(self) -> str:
         return f"PlannedPartition({self.topic_id.hex()}-{self.partition}, {self.follower!r})"
 
     @property
-    def question_stands(self) -> bool:
-        """Whether the leader's last request is the one that the follower would send now."""
+    def request_is_current(self) -> bool:
+        """Whether the last request to the leader is the one that the follower would send now."""
         follower = self.follower
         return (
             self.in_session
             and follower.phase == FETCHING
-            and self._asked_epoch == follower.leader_epoch
-            and self.asked_offset == follower.log.log_end_offset
+            and self._requested_epoch == follower.leader_epoch
+            and self.requested_offset == follower.log.log_end_offset
         )
 
-    def has_to_ask(self) -> bool:
+    def needs_request(self) -> bool:
+        """Whether the next request must name this partition, because the leader's session is out of date."""
         follower = self.follower
         return (
             not self.in_session
             or self.was_served
-            or self.asked_offset != follower.log.log_end_offset
-            or self._asked_epoch != follower.leader_epoch
-            or self._asked_log_start != follower.log.log_start_offset
-            or self._asked_last_epoch != follower.last_fetched_epoch
+            or self.requested_offset != follower.log.log_end_offset
+            or self._requested_epoch != follower.leader_epoch
+            or self._requested_log_start != follower.log.log_start_offset
+            or self._requested_last_epoch != follower.last_fetched_epoch
         )
 
-    def ask(self, max_bytes: int, serial: int) -> FetchPartition:
+    def build_request(self, max_bytes: int, serial: int) -> FetchPartition:
+        """The partition's part of the next request, which is recorded as its last one."""
         follower = self.follower
         self.in_session = True
         self.was_served = False
-        self.asked_serial = serial
-        self.asked_offset = follower.log.log_end_offset
-        self._asked_epoch = follower.leader_epoch
-        self._asked_last_epoch = follower.last_fetched_epoch
-        self._asked_log_start = follower.log.log_start_offset
+        self.requested_serial = serial
+        self.requested_offset = follower.log.log_end_offset
+        self._requested_epoch = follower.leader_epoch
+        self._requested_last_epoch = follower.last_fetched_epoch
+        self._requested_log_start = follower.log.log_start_offset
         return FetchPartition(
             partition=self.partition,
-            current_leader_epoch=self._asked_epoch,
-            fetch_offset=self.asked_offset,
-            last_fetched_epoch=self._asked_last_epoch,
-            log_start_offset=self._asked_log_start,
+            current_leader_epoch=self._requested_epoch,
+            fetch_offset=self.requested_offset,
+            last_fetched_epoch=self._requested_last_epoch,
+            log_start_offset=self._requested_log_start,
             partition_max_bytes=max_bytes,
         )
 
@@ -171,16 +173,16 @@ class FetchPlan:
         self.quota = quota
         self.session_id = 0
         self.session_epoch = 0  # of the next request; 0: a full one
-        self._under_way: deque[int] = deque()  # serials of the requests that are not answered yet
+        self._in_flight_serials: deque[int] = deque()  # serials of the requests that are not answered yet
         self._request_serial = 0
         self._without_session = False  # the leader has no room for one
         self._entries: dict[_Key, PlannedPartition] = {}
-        self._changed: dict[_Key, None] = {}  # to be looked at for the next request, in this order
-        self._forgotten: dict[_Key, None] = {}  # in the leader's session, but not wanted there
+        self._changed: dict[_Key, None] = {}  # to be checked for the next request, in this order
+        self._forgotten: dict[_Key, None] = {}  # in the leader's session, and to be removed from it
         self._throttled: dict[_Key, None] = {}  # may have to wait for the quota
         self._delayed: list[tuple[int, int, _Key]] = []  # heap of (due, serial, key)
         self._serial = 0
-        self._asked_count = 0
+        self._requested_count = 0
         self._pause_ms = 0
         self._paused_until_ms = 0
 
@@ -189,7 +191,7 @@ class FetchPlan:
 
     @property
     def in_flight(self) -> bool:
-        return bool(self._under_way)
+        return bool(self._in_flight_serials)
 
     # -- which partitions
 
@@ -239,7 +241,7 @@ class FetchPlan:
         return self._entries.get((entry.topic_id, entry.partition)) is entry
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether a request now would contain changes that the one in flight lacks."""
         return bool(self._changed or self._forgotten)
 
@@ -251,8 +253,8 @@ class FetchPlan:
         """
         if now_ms < self._paused_until_ms:
             return None
-        if self._under_way and not (
-            self.session_epoch and self.has_news and len(self._under_way) < _UNDER_WAY_MAX
+        if self._in_flight_serials and not (
+            self.session_epoch and self.has_changes and len(self._in_flight_serials) < _IN_FLIGHT_MAX
         ):
             return None
         self._wake_delayed(now_ms)
@@ -264,7 +266,7 @@ class FetchPlan:
         for key in self._entries if full else tuple(self._changed):
             entry = self._entries[key]
             if entry.follower.phase == FLUSHING:
-                continue  # `touch` comes when the disk has it
+                continue  # `touch` follows when the flush is done
             if not self._is_ready(entry, now_ms):
                 self._leave_session(key, entry)
                 if entry.follower.phase == DELAYED and key in self._changed:
@@ -272,20 +274,21 @@ class FetchPlan:
                     heappush(self._delayed, (entry.follower.retry_at_ms, self._serial, key))
             elif key in self._forgotten and not full:
                 held_over[key] = None
-            elif full or entry.has_to_ask():
-                self._asked_count += not entry.in_session
+            elif full or entry.needs_request():
+                self._requested_count += not entry.in_session
                 topic = topics.get(entry.topic_id)
                 if topic is None:
                     topic = topics[entry.topic_id] = FetchTopic(topic_id=entry.topic_id)
-                topic.partitions.append(entry.ask(self.limits.partition_max_bytes, self._request_serial))
+                request = entry.build_request(self.limits.partition_max_bytes, self._request_serial)
+                topic.partitions.append(request)
         self._changed = held_over
-        if not self._asked_count and not held_over:
+        if not self._requested_count and not held_over:
             return None  # partitions to forget go with the next partition to fetch
-        self._under_way.append(self._request_serial)
-        request = self._request(topics, held_over, now_ms)
+        self._in_flight_serials.append(self._request_serial)
+        fetch = self._request(topics, held_over, now_ms)
         if not full:
             self.session_epoch = 1 if self.session_epoch == _EPOCH_MAX else self.session_epoch + 1
-        return request
+        return fetch
 
     def _request(
         self, topics: dict[bytes, FetchTopic], held_over: dict[_Key, None], now_ms: int
@@ -324,8 +327,8 @@ class FetchPlan:
 
     def answered(self, response: FetchResponse, now_ms: int) -> list[tuple[PlannedPartition, PartitionData]]:
         """Return valid partition responses. Pass each to `FollowerState.answered` before another request."""
-        assert self._under_way
-        serial = self._under_way.popleft()
+        assert self._in_flight_serials
+        serial = self._in_flight_serials.popleft()
         if response.error_code != ErrorCode.NONE:
             at_once = response.error_code in _SESSION_ERRORS  # unless it happens repeatedly
             self._end_session(now_ms, self._pause_ms if at_once else max(self._pause_ms, BACKOFF_MS_MIN))
@@ -345,7 +348,7 @@ class FetchPlan:
                 if entry is None:
                     continue
                 self._changed[key] = None
-                if entry.asked_serial > serial or not entry.question_stands:
+                if entry.requested_serial > serial or not entry.request_is_current:
                     self._leave_session(key, entry)
                     continue
                 counting.append((entry, data))
@@ -364,7 +367,7 @@ class FetchPlan:
         """No response will arrive: the connection is lost, or could not be opened."""
         self._end_session(now_ms, self._pause_ms)
 
-    def hurry(self) -> None:
+    def end_pause(self) -> None:
         """End the pause before the next attempt, because it is likely to succeed."""
         self._pause_ms = 0
         self._paused_until_ms = 0
@@ -388,7 +391,7 @@ class FetchPlan:
     def _leave_session(self, key: _Key, entry: PlannedPartition) -> None:
         if entry.in_session:
             entry.in_session = False
-            self._asked_count -= 1
+            self._requested_count -= 1
             if self.session_epoch or self.in_flight:  # a full request in flight may open a session with it
                 self._forgotten[key] = None
 
@@ -407,7 +410,7 @@ class FetchPlan:
         return due_ms
 
     def _end_session(self, now_ms: int, pause_ms: int) -> None:
-        self._under_way.clear()
+        self._in_flight_serials.clear()
         self._reset()
         self._paused_until_ms = now_ms + pause_ms
         self._pause_ms = min(max(2 * self._pause_ms, BACKOFF_MS_MIN), self.limits.backoff_ms_max)
@@ -416,6 +419,6 @@ class FetchPlan:
         """The next request is full."""
         self.session_epoch = 0
         self._forgotten.clear()
-        self._asked_count = 0
+        self._requested_count = 0
         for entry in self._entries.values():
             entry.in_session = False

@@ -3,7 +3,7 @@
 The rules:
 
 1.  A follower fetches at its own log end and names the epoch of its last record. Only the response to that
-    very request counts: the caller (`fetch_plan.py`) drops responses to requests from before a truncation or
+    request counts: the caller (`fetch_plan.py`) drops responses to requests from before a truncation or
     a change of the epoch.
 2.  The leader's response is one of
     - records (or none): APPEND, then call `appended`. High watermark = min(leader's, own log end), and it
@@ -16,7 +16,7 @@ The rules:
     - any other error: wait, shortly at first (the leader may be about to apply the same metadata), twice as
       long each time, up to replica.fetch.backoff.ms.
 3.  With a flush policy, appended records go to the disk before the next fetch claims to have them
-    (`wait_for_disk`, `disk_has_it`).
+    (`wait_for_flush`, `flush_done`).
 4.  A log that cannot be written stops the follower; a corrupt batch is fetched again after a wait.
 
 Events return one instruction. Truncations must be carried out before the next event: the machine reads the
@@ -39,10 +39,10 @@ BACKOFF_MS_MIN = 20
 
 # Phases.
 FETCHING = 0  # to be in the next fetch
-ASKING_OFFSETS = 1  # waits for ListOffsets of the leader
+LISTING_OFFSETS = 1  # waits for ListOffsets of the leader
 DELAYED = 2  # waits until `retry_at_ms`
 STOPPED = 3  # waits for new metadata
-FLUSHING = 4  # waits for the disk: the next fetch will claim that what was appended is safe here
+FLUSHING = 4  # waits for a flush: the next fetch tells the leader that everything appended is durable
 
 _RETRIABLE_APPEND = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD))
 
@@ -64,13 +64,13 @@ class Append(Instruction):
 
 
 class Fetch(Instruction):
-    """Nothing but to be in the next fetch."""
+    """Be in the next fetch; there is nothing else to do."""
 
     __slots__ = ()
 
 
 class TruncateTo(Instruction):
-    """Drop everything from `offset` on (`PartitionLog.truncate_to`), and fetch on."""
+    """Drop everything from `offset` on (`PartitionLog.truncate_to`), and continue fetching."""
 
     __slots__ = ("offset",)
 
@@ -79,7 +79,7 @@ class TruncateTo(Instruction):
 
 
 class TruncateFullyAndStartAt(Instruction):
-    """Drop everything; the next record is at `offset`. Fetch on."""
+    """Drop everything; the next record is at `offset`. Continue fetching."""
 
     __slots__ = ("offset",)
 
@@ -96,7 +96,7 @@ class AdvanceLogStart(Instruction):
         self.offset = offset
 
 
-class AskOffsets(Instruction):
+class ListLeaderOffsets(Instruction):
     """Send ListOffsets for the earliest (-2) and the latest (-1) offset as a replica, then
     `offsets_answered`.
     """
@@ -156,7 +156,7 @@ class FollowerState:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.in_isr = in_isr  # as the metadata say; keeps throttles away from those the leader waits for
+        self.in_isr = in_isr  # as the metadata say; members are not throttled: the leader waits for them
         self.backoff_ms_max = backoff_ms_max
         self.phase = FETCHING
         self.retry_at_ms = 0
@@ -191,8 +191,8 @@ class FollowerState:
             return FETCH
         if self.phase == DELAYED:
             return DelayUntil(self.retry_at_ms)
-        if self.phase == ASKING_OFFSETS:
-            return AskOffsets(self.leader_epoch)
+        if self.phase == LISTING_OFFSETS:
+            return ListLeaderOffsets(self.leader_epoch)
         return FETCH if self.phase == FLUSHING else STOP
 
     # -- events
@@ -228,8 +228,8 @@ class FollowerState:
                 # No leader has written that. The checksum does not cover the epoch: a damaged one may get
                 # through the recovery of a log, and the leader has nothing to compare it with.
                 return self._truncate(self.leader_epoch, self.log.log_end_offset)
-            self.phase = ASKING_OFFSETS
-            return AskOffsets(self.leader_epoch)
+            self.phase = LISTING_OFFSETS
+            return ListLeaderOffsets(self.leader_epoch)
         return self._error(error_code, now_ms)
 
     def appended(self, leader_high_watermark: int, leader_log_start_offset: int) -> AdvanceLogStart | None:
@@ -239,22 +239,22 @@ class FollowerState:
         start_offset = min(leader_log_start_offset, self.high_watermark)
         return AdvanceLogStart(start_offset) if start_offset > self.log.log_start_offset else None
 
-    def wait_for_disk(self) -> None:
-        """The last append is not safe yet: no fetch until `disk_has_it`."""
+    def wait_for_flush(self) -> None:
+        """The last append is not flushed yet: no fetch until `flush_done`."""
         assert self.phase == FETCHING, self.phase
         self.phase = FLUSHING
 
-    def disk_has_it(self) -> bool:
-        """Everything appended is safe; False if nothing waited for it."""
+    def flush_done(self) -> bool:
+        """Everything appended is on disk; False if the follower did not wait for it."""
         if self.phase != FLUSHING:
             return False
         self.phase = FETCHING
         return True
 
-    def append_failed(self, error_code: int, now_ms: int, *, may_pass: bool = False) -> Instruction:
-        """The records could not be appended: they are corrupt, or the write failed. `may_pass`: the disk is
-        full, and may have space later."""
-        if may_pass or error_code in _RETRIABLE_APPEND:
+    def append_failed(self, error_code: int, now_ms: int, *, is_retriable: bool = False) -> Instruction:
+        """The records could not be appended: they are corrupt, or the write failed. `is_retriable`: the disk
+        is full, and may have space later."""
+        if is_retriable or error_code in _RETRIABLE_APPEND:
             return self._delay(now_ms)
         self.phase = STOPPED
         return STOP
@@ -262,31 +262,31 @@ class FollowerState:
     def offsets_answered(
         self, error_code: int, leader_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> Instruction:
-        """The answer to AskOffsets."""
-        if self.phase != ASKING_OFFSETS:
+        """The answer to ListLeaderOffsets."""
+        if self.phase != LISTING_OFFSETS:
             return self.next_step()
         if error_code != ErrorCode.NONE:
             return self._error(error_code, now_ms)
         self.phase = FETCHING
         if leader_end_offset < self.log.log_end_offset:
-            return self._cut(leader_end_offset)
+            return self._truncate_at(leader_end_offset)
         if leader_start_offset > self.log.log_end_offset:
             self.high_watermark = leader_start_offset
             return TruncateFullyAndStartAt(leader_start_offset)
         # In range by now: the leader's log has changed. The delay prevents a loop.
         return self._delay(now_ms)
 
-    def question_lost(self, now_ms: int) -> None:
+    def connection_lost(self, now_ms: int) -> None:
         """The connection ended: other requests than fetches will not be answered."""
-        if self.phase == ASKING_OFFSETS:
+        if self.phase == LISTING_OFFSETS:
             self._delay(now_ms)
 
     # -- inside
 
     def _truncate(self, epoch: int, end_offset: int) -> Instruction:
-        return self._cut(truncation_point(self.log, epoch, end_offset, self.high_watermark))
+        return self._truncate_at(truncation_point(self.log, epoch, end_offset, self.high_watermark))
 
-    def _cut(self, offset: int) -> Instruction:
+    def _truncate_at(self, offset: int) -> Instruction:
         self.high_watermark = min(self.high_watermark, offset)
         if offset < self.log.log_start_offset:
             return TruncateFullyAndStartAt(offset)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.replication.isr_change import IsrChange
-from ottla.replication.progress import LONG_AGO_MS, UNKNOWN_OFFSET, FollowerClock, FollowerProgress
+from ottla.replication.progress import LONG_AGO_MS, UNKNOWN_OFFSET, FollowerProgress, SessionFetchTime
 
 # Followers fetch every few milliseconds: a refused change must not be proposed with each fetch.
 REFUSAL_PAUSE_MS = 50
@@ -49,7 +49,7 @@ REFUSED = 8  # the fetch is of no replica, or of a replaced incarnation: return 
 LOG_START_MOVED = 16  # the low watermark may have moved: look at waiting DeleteRecords
 
 _NOT_APPLIED = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
-_METADATA_WILL_TELL = frozenset(
+_DECIDED_BY_METADATA = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -193,20 +193,22 @@ class LeaderState:
         leader_end_offset: int,
         broker_epoch: int,
         now_ms: int,
-        clock: FollowerClock | None = None,
+        session_time: SessionFetchTime | None = None,
     ) -> int:
         """Record a fetch at `fetch_offset`: the follower has everything below.
 
         Call it after the checks of leader epoch, range and divergence, and before the records are read;
-        `leader_end_offset` is the log end that this fetch saw. With the `clock` of its session no further
-        call is needed while nothing is appended here and the follower's request is unchanged.
+        `leader_end_offset` is the log end that this fetch saw. With a `session_time` no further call is
+        needed while nothing is appended here and the follower's request is unchanged.
         """
         follower = self.followers.get(node_id)
         if follower is None or (0 <= broker_epoch < follower.broker_epoch):
             return REFUSED
         moved = fetch_offset != follower.end_offset
         flags = LOG_START_MOVED if log_start_offset != follower.log_start_offset else 0
-        follower.fetched(fetch_offset, log_start_offset, leader_end_offset, broker_epoch, now_ms, clock)
+        follower.fetched(
+            fetch_offset, log_start_offset, leader_end_offset, broker_epoch, now_ms, session_time
+        )
         if moved:
             flags |= self._advance(now_ms)
         if self.pending is None and node_id not in self.isr and self._may_join(follower, now_ms):
@@ -240,7 +242,7 @@ class LeaderState:
         }
         self.pending = IsrChange(self.leader_epoch, self.partition_epoch, isr, epochs, bool(joining))
         self.maximal_isr = (*self.isr, *joining)
-        self._find_waited_for()
+        self._update_waits_for()
         return self.pending
 
     def alter_partition_result(
@@ -259,7 +261,7 @@ class LeaderState:
         """
         if change is not self.pending:
             return 0
-        if error_code in _METADATA_WILL_TELL:
+        if error_code in _DECIDED_BY_METADATA:
             return 0
         if error_code in _NOT_APPLIED:
             self._settle(self.isr)
@@ -284,7 +286,7 @@ class LeaderState:
         self._metadata_isr = tuple(partition.isr)
         self._unconfirmed = tuple([each for each in self._unconfirmed if each[0] > self._metadata_epoch])
         if partition.partition_epoch <= self.partition_epoch:
-            self._find_waited_for()
+            self._update_waits_for()
             return self._advance(now_ms)
         assert partition.leader_epoch >= self.leader_epoch, (partition.leader_epoch, self.leader_epoch)
         self.partition_epoch = partition.partition_epoch
@@ -366,9 +368,9 @@ class LeaderState:
         self.pending = None
         self.isr = isr
         self.maximal_isr = isr
-        self._find_waited_for()
+        self._update_waits_for()
 
-    def _find_waited_for(self) -> None:
+    def _update_waits_for(self) -> None:
         members = self.maximal_isr
         if self._unconfirmed or self._metadata_isr is not self.isr:
             ahead = [node_id for _, isr in self._unconfirmed for node_id in isr]

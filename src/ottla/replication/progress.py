@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far its log reaches, and when it last had everything.
+"""What a leader knows of one follower: its log end, and when it was last caught up.
 
 The rules (replica.lag.time.max.ms is the lag limit):
 
@@ -8,10 +8,9 @@ The rules (replica.lag.time.max.ms is the lag limit):
   a follower that always fetches what there was a moment ago keeps up, however fast the leader writes.
 - A follower is caught up while its log end is the leader's, or while its last such time is within the limit.
 
-Most partitions of many are idle, and an idle follower says nothing new with each of its fetches. So a fetch
-session shares one `FollowerClock` among its partitions: the shell sets the clock once per fetch, and a
-follower that rests (it had everything when last looked at, nothing was appended since) is as fresh as the
-clock.
+Most partitions are idle, and the fetches of an idle partition bring nothing new. So the partitions of a fetch
+session share one `SessionFetchTime`, which the shell sets once per fetch. While a follower is idle (it had
+everything at its last own fetch, and nothing was appended since), each fetch of the session counts for it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
 
 
-class FollowerClock:
-    """When a follower's fetch session was last used: one for all the partitions of the session."""
+class SessionFetchTime:
+    """When a follower's fetch session was last used; shared by the partitions of the session."""
 
     __slots__ = ("last_fetch_ms",)
 
@@ -34,9 +33,9 @@ class FollowerProgress:
     """One follower of one partition, as its leader sees it."""
 
     __slots__ = (
-        "_clock",
         "_last_caught_up_ms",
         "_last_fetch_ms",
+        "_session_time",
         "broker_epoch",
         "end_offset",
         "last_fetch_leader_end",
@@ -53,20 +52,22 @@ class FollowerProgress:
         # A member of the ISR has the whole limit to fetch from a new leader.
         self._last_caught_up_ms = now_ms if in_sync else LONG_AGO_MS
         self._last_fetch_ms = LONG_AGO_MS
-        self._clock: FollowerClock | None = None  # set while the follower rests
+        self._session_time: SessionFetchTime | None = None  # set while the follower is idle
 
     def __repr__(self) -> str:
         return f"FollowerProgress({self.node_id}, end {self.end_offset}, broker epoch {self.broker_epoch})"
 
     @property
     def last_caught_up_ms(self) -> int:
-        clock = self._clock
-        return self._last_caught_up_ms if clock is None else max(self._last_caught_up_ms, clock.last_fetch_ms)
+        if self._session_time is None:
+            return self._last_caught_up_ms
+        return max(self._last_caught_up_ms, self._session_time.last_fetch_ms)
 
     @property
     def last_fetch_ms(self) -> int:
-        clock = self._clock
-        return self._last_fetch_ms if clock is None else max(self._last_fetch_ms, clock.last_fetch_ms)
+        if self._session_time is None:
+            return self._last_fetch_ms
+        return max(self._last_fetch_ms, self._session_time.last_fetch_ms)
 
     def fetched(
         self,
@@ -75,12 +76,12 @@ class FollowerProgress:
         leader_end_offset: int,
         broker_epoch: int,
         now_ms: int,
-        clock: FollowerClock | None,
+        session_time: SessionFetchTime | None,
     ) -> None:
         self.leader_appended()
         if fetch_offset >= leader_end_offset:
             self._last_caught_up_ms = max(self._last_caught_up_ms, now_ms)
-            self._clock = clock
+            self._session_time = session_time
         elif fetch_offset >= self.last_fetch_leader_end:
             self._last_caught_up_ms = max(self._last_caught_up_ms, self._last_fetch_ms)
         self.end_offset = fetch_offset
@@ -90,15 +91,15 @@ class FollowerProgress:
         self._last_fetch_ms = now_ms
 
     def leader_appended(self) -> None:
-        """The rest is over: keep what the clock said until now."""
-        if self._clock is not None:
+        """The follower is no longer idle: keep the times that it had until now."""
+        if self._session_time is not None:
             self._last_caught_up_ms = self.last_caught_up_ms
             self._last_fetch_ms = self.last_fetch_ms
-            self._clock = None
+            self._session_time = None
 
     def new_epoch(self, in_sync: bool, leader_end_offset: int, now_ms: int) -> None:
         """The same leader begins another epoch: its log is the same, so the follower's offset still holds."""
-        self._clock = None
+        self._session_time = None
         self.last_fetch_leader_end = leader_end_offset
         self._last_caught_up_ms = now_ms if in_sync else LONG_AGO_MS
         self._last_fetch_ms = now_ms if in_sync else LONG_AGO_MS

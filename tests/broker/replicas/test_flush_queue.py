@@ -17,13 +17,13 @@ def run(scenario: Callable[[FlushQueue], Awaitable[None]]) -> None:
 
 def test_a_bounded_number_runs_and_the_others_follow_in_order() -> None:
     async def scenario(queue: FlushQueue) -> None:
-        turns = [queue.turn(number, background=False) for number in range(FLUSHES_MAX + 2)]
+        turns = [queue.acquire(number, background=False) for number in range(FLUSHES_MAX + 2)]
         assert [turn.done() for turn in turns] == [True] * FLUSHES_MAX + [False] * 2
         assert queue.running == FLUSHES_MAX and len(queue) == 2
-        queue.end(turns[0].result())
+        queue.release(turns[0].result())
         assert [turn.done() for turn in turns[FLUSHES_MAX:]] == [True, False]
-        again = queue.turn(0, background=False)  # a busy log waits behind the others
-        queue.end(turns[1].result())
+        again = queue.acquire(0, background=False)  # a busy log waits behind the others
+        queue.release(turns[1].result())
         assert turns[-1].done() and not again.done()
 
     run(scenario)
@@ -31,13 +31,13 @@ def test_a_bounded_number_runs_and_the_others_follow_in_order() -> None:
 
 def test_flushes_that_nobody_waits_for_leave_room_and_go_last() -> None:
     async def scenario(queue: FlushQueue) -> None:
-        closed = [queue.turn(("closed", number), background=True) for number in range(8)]
+        closed = [queue.acquire(("closed", number), background=True) for number in range(8)]
         assert sum(turn.done() for turn in closed) == BACKGROUND_FLUSHES_MAX
-        urgent = [queue.turn(("urgent", number), background=False) for number in range(FLUSHES_MAX)]
+        urgent = [queue.acquire(("urgent", number), background=False) for number in range(FLUSHES_MAX)]
         assert sum(turn.done() for turn in urgent) == FLUSHES_MAX - BACKGROUND_FLUSHES_MAX
-        queue.end(closed[0].result())
+        queue.release(closed[0].result())
         assert all(turn.done() for turn in urgent) and not closed[1].done()
-        queue.end(urgent[0].result())
+        queue.release(urgent[0].result())
         assert closed[1].done() and not closed[2].done()
 
     run(scenario)
@@ -45,21 +45,21 @@ def test_flushes_that_nobody_waits_for_leave_room_and_go_last() -> None:
 
 def test_a_waiting_flush_overtakes_once_somebody_waits_for_it() -> None:
     async def scenario(queue: FlushQueue) -> None:
-        closed = [queue.turn(number, background=True) for number in range(4)]
-        queue.hurry(3)
+        closed = [queue.acquire(number, background=True) for number in range(4)]
+        queue.make_urgent(3)
         assert [turn.done() for turn in closed] == [True, False, False, True]
-        queue.end(closed[3].result())
+        queue.release(closed[3].result())
         assert not closed[1].done(), "the hurried flush ran in its own right"
-        queue.hurry(7)  # unknown: it runs already, or has ended
+        queue.make_urgent(7)  # unknown: it runs already, or has ended
 
     run(scenario)
 
 
 def test_a_cancelled_wait_takes_no_turn() -> None:
     async def scenario(queue: FlushQueue) -> None:
-        turns = [queue.turn(number, background=False) for number in range(FLUSHES_MAX + 2)]
+        turns = [queue.acquire(number, background=False) for number in range(FLUSHES_MAX + 2)]
         turns[-2].cancel()
-        queue.end(turns[0].result())
+        queue.release(turns[0].result())
         assert turns[-1].done() and queue.running == FLUSHES_MAX
 
     run(scenario)

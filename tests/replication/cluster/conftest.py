@@ -243,7 +243,7 @@ class Node:
             records = log.read(ask["offset"], self.cluster.rng.randint(1, 4))
         self.cluster.send(self, sender, sender.on_fetched, ask, data, records)
 
-    def on_ask_offsets(self, sender: Node, ask: dict[str, int]) -> None:
+    def on_list_offsets(self, sender: Node, ask: dict[str, int]) -> None:
         leader = self.leader
         code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader is not None:
@@ -275,8 +275,8 @@ class Node:
         leader = self.cluster.nodes[follower.leader_id]
         if isinstance(step, steps.Fetch):
             self.cluster.send(self, leader, leader.on_fetch, self, ask)
-        elif isinstance(step, steps.AskOffsets):
-            self.cluster.send(self, leader, leader.on_ask_offsets, self, ask)
+        elif isinstance(step, steps.ListLeaderOffsets):
+            self.cluster.send(self, leader, leader.on_list_offsets, self, ask)
         self.cluster.after(FETCH_TIMEOUT_MS, self.cluster.at, self, self.fetch_again, self.question)
 
     def fetch_again(self, question: tuple[int, int]) -> None:

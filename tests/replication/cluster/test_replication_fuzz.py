@@ -91,7 +91,7 @@ class ShrinksByResponse(LeaderState):
 
     __slots__ = ()
 
-    def _find_waited_for(self) -> None:
+    def _update_waits_for(self) -> None:
         self._waits_for = self.maximal_isr
 
 
@@ -111,7 +111,7 @@ class ForgetsPassingMembers(LeaderState):
 
     __slots__ = ()
 
-    def _find_waited_for(self) -> None:
+    def _update_waits_for(self) -> None:
         self._waits_for = (*self.maximal_isr, *self._metadata_isr)
 
 

@@ -8,7 +8,7 @@ progress.
                                                         which moves the leaders
     stalled --the controller knows it, and a probe takes less than PROBE_AFTER_MS--> online: registered again
 
-The time in which the event loop itself stood still does not count.
+Time in which the event loop itself was blocked does not count.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class DirectoryWatch:
             await asyncio.sleep(TICK_MS / 1000)
             elapsed_ms = min(1000 * (loop.time() - began_s), 2 * TICK_MS)
             for log_dir in self._logs.dirs:
-                self._look(log_dir, elapsed_ms)
+                self._check(log_dir, elapsed_ms)
 
-    def _look(self, log_dir: ManagedDir, elapsed_ms: float) -> None:
+    def _check(self, log_dir: ManagedDir, elapsed_ms: float) -> None:
         probe = self._probes.get(log_dir)
         if probe is None:
-            waits_ms = 1000 * self._io.of(log_dir.path).longest_wait_s()
-            if log_dir.is_stalled or (log_dir.error is None and waits_ms >= PROBE_AFTER_MS):
+            longest_wait_ms = 1000 * self._io.of(log_dir.path).longest_wait_s()
+            if log_dir.is_stalled or (log_dir.error is None and longest_wait_ms >= PROBE_AFTER_MS):
                 task = self._tasks.run_once("directory-probe", self._probe(log_dir))
                 self._probes[log_dir] = _Probe(task)
             return

@@ -19,8 +19,8 @@ from ottla.replication.fetch_plan import FetchLimits, FetchPlan, PlannedPartitio
 from ottla.replication.follower import (
     APPEND,
     AdvanceLogStart,
-    AskOffsets,
     Instruction,
+    ListLeaderOffsets,
     TruncateFullyAndStartAt,
     TruncateTo,
 )
@@ -114,7 +114,7 @@ class ReplicaFetcher:
             self._address = address
             self._leader_broker_epoch = leader_broker_epoch
             self.is_refused = False
-            self.plan.hurry()
+            self.plan.end_pause()
             if self._connecting is not None:
                 self._connecting.cancel()
                 self._connecting = None
@@ -245,7 +245,7 @@ class ReplicaFetcher:
             self.plan.failed(self._clock())
             # Requests for single partitions were lost with it.
             for entry in list(self.plan.partitions()):
-                entry.follower.question_lost(self._clock())
+                entry.follower.connection_lost(self._clock())
                 self.plan.touch(entry.topic_id, entry.partition)
             self.poll_soon()
 
@@ -289,7 +289,7 @@ class ReplicaFetcher:
             if step_bytes >= STEP_MAX_BYTES:
                 step_bytes = 0
                 yield
-            if self.plan.has(entry) and entry.question_stands:
+            if self.plan.has(entry) and entry.request_is_current:
                 step_bytes += len(data.records) if data.records else 0
                 try:
                     self._apply(entry, data)
@@ -324,7 +324,7 @@ class ReplicaFetcher:
             except (RecordsError, CorruptBatch, UnexpectedAppendOffset, StorageError) as error:
                 log.error("replica not written: partition=%s-%d: %s", partition.topic, partition.index, error)
                 code = getattr(error, "code", ErrorCode.CORRUPT_MESSAGE)
-                follower.append_failed(code, now_ms, may_pass=isinstance(error, DiskFull))
+                follower.append_failed(code, now_ms, is_retriable=isinstance(error, DiskFull))
                 return
             self._counters.bytes_in += len(data.records)
         next_step = follower.appended(data.high_watermark, data.log_start_offset)
@@ -333,7 +333,7 @@ class ReplicaFetcher:
         if next_step is not None:
             self._carry_out(partition, entry, next_step)
         if grew and plog.config.has_flush_policy and self._flusher.after_append(partition):
-            follower.wait_for_disk()
+            follower.wait_for_flush()
 
     def _carry_out(self, partition: Partition, entry: PlannedPartition, step: Instruction) -> None:
         plog, follower = partition.log, entry.follower
@@ -348,12 +348,12 @@ class ReplicaFetcher:
                 self._truncated(partition, end_offset)
             elif isinstance(step, AdvanceLogStart):
                 plog.advance_log_start_offset(step.offset)
-            elif isinstance(step, AskOffsets):
-                self._ask_offsets(partition, entry, step)
+            elif isinstance(step, ListLeaderOffsets):
+                self._list_leader_offsets(partition, entry, step)
         except (StorageError, OffsetOutOfRange) as error:
             log.error("replica not changed: partition=%s-%d: %s", partition.topic, partition.index, error)
             full = isinstance(error, DiskFull)
-            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._clock(), may_pass=full)
+            follower.append_failed(ErrorCode.KAFKA_STORAGE_ERROR, self._clock(), is_retriable=full)
         partition.follow_high_watermark()
 
     def _truncated(self, partition: Partition, end_offset_before: int) -> None:
@@ -370,7 +370,9 @@ class ReplicaFetcher:
 
     # -- requests for single partitions
 
-    def _ask_offsets(self, partition: Partition, entry: PlannedPartition, step: AskOffsets) -> None:
+    def _list_leader_offsets(
+        self, partition: Partition, entry: PlannedPartition, step: ListLeaderOffsets
+    ) -> None:
         """Request the start and end of the leader's log; no request may name a partition twice."""
         from ottla.protocol.messages.list_offsets_request import (
             ListOffsetsPartition,
@@ -386,7 +388,7 @@ class ReplicaFetcher:
             try:
                 data = response.topics[0].partitions[0]
                 found.append((data.error_code, data.offset))
-                if len(found) == 2 and self._stands(partition, entry, step):
+                if len(found) == 2 and self._is_current(partition, entry, step):
                     (first_error, start_offset), (second_error, end_offset) = found
                     answered = entry.follower.offsets_answered(
                         first_error or second_error, start_offset, end_offset, self._clock()
@@ -404,9 +406,9 @@ class ReplicaFetcher:
             request = ListOffsetsRequest(replica_id=self._identity.node_id, topics=[topic])
             self._link.send(request, ListOffsetsResponse, take)
 
-    def _stands(self, partition: Partition, entry: PlannedPartition, question: AskOffsets) -> bool:
+    def _is_current(self, partition: Partition, entry: PlannedPartition, step: ListLeaderOffsets) -> bool:
         return (
             self.plan.has(entry)
-            and entry.follower.leader_epoch == question.leader_epoch
+            and entry.follower.leader_epoch == step.leader_epoch
             and not partition.deleted
         )

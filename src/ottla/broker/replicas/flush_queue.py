@@ -1,7 +1,7 @@
-"""Turns for the flushes of one log directory.
+"""Limits how many logs of one log directory are flushed at a time, and in which order.
 
-At most `FLUSHES_MAX` run at a time. A flush that somebody waits for (`flush.messages`, a follower before its
-next fetch) goes before one that nobody waits for (`flush.ms`, closed segments), and at most
+At most `FLUSHES_MAX` flushes run at a time. A flush that somebody waits for (`flush.messages`, a follower
+before its next fetch) goes before one that nobody waits for (`flush.ms`, closed segments), and at most
 `BACKGROUND_FLUSHES_MAX` of the latter run at a time: when many partitions roll together, their flushes follow
 one another and leave room. Within a kind the order is first come, first served, and a log has one flush at a
 time, so a busy log cannot starve the others.
@@ -23,25 +23,25 @@ class FlushQueue:
         self._background: dict[object, asyncio.Future[bool]] = {}
 
     def __len__(self) -> int:
-        """How many flushes wait for their turn."""
+        """How many flushes wait to start."""
         return len(self._urgent) + len(self._background)
 
-    def turn(self, owner: object, *, background: bool) -> asyncio.Future[bool]:
-        """Wait for a turn; the result is what `end` has to be given. One turn per owner at a time."""
+    def acquire(self, owner: object, *, background: bool) -> asyncio.Future[bool]:
+        """Wait until the flush may run; pass the result to `release`. One flush per owner at a time."""
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         (self._background if background else self._urgent)[owner] = waiting
         self._start_next()
         return waiting
 
-    def hurry(self, owner: object) -> None:
-        """Somebody waits for this flush now."""
+    def make_urgent(self, owner: object) -> None:
+        """Somebody waits for this flush from now on."""
         waiting = self._background.pop(owner, None)
         if waiting is not None:
             self._urgent[owner] = waiting
             self._start_next()
 
-    def end(self, in_background: bool) -> None:
-        """The turn is over."""
+    def release(self, in_background: bool) -> None:
+        """The flush has ended."""
         self.running -= 1
         self._background_running -= in_background
         self._start_next()

@@ -1,5 +1,5 @@
 """fsync off the event loop, in groups: while one flush of a log runs or waits, all later appends share the
-next. `FlushQueue` says which log of a directory is next."""
+next. `FlushQueue` decides which log of a directory is next."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Flusher:
         config = partition.log.config
         if config.flush_messages != NEVER and partition in self._running:
             if len(self._queue_of(partition)):
-                self._queue_of(partition).hurry(partition)
+                self._queue_of(partition).make_urgent(partition)
             return True  # the running flush checks again when it ends
         due = partition.log.unflushed_messages >= config.flush_messages
         if due:
@@ -68,7 +68,7 @@ class Flusher:
         if partition in self._running:
             self._again.add(partition)
             if not background:
-                self._queue_of(partition).hurry(partition)
+                self._queue_of(partition).make_urgent(partition)
         else:
             self._running[partition] = self._tasks.run_once("flush", self._run(partition, background))
 
@@ -112,9 +112,10 @@ class Flusher:
             del self._running[partition]
 
     async def _flush_once(self, partition: Flushable, background: bool) -> bool:
-        """Wait for a turn, and flush everything appended until then. False if the partition has left."""
+        """Wait until the flush may run, and flush everything appended until then. False if the partition has
+        been removed from this broker."""
         queue = self._queue_of(partition)
-        in_background = await queue.turn(partition, background=background)
+        in_background = await queue.acquire(partition, background=background)
         try:
             if partition.deleted:
                 return False
@@ -124,7 +125,7 @@ class Flusher:
             threads = self._io.of(partition.log.log_dir.path)
             await threads.run(threads.flush, job.run)
         finally:
-            queue.end(in_background)
+            queue.release(in_background)
         partition.log.finish_flush(job, self._clock())
         # Not the job's end: the log may have been truncated and appended to since it began.
         partition.flushed(partition.log.recovery_point, self._clock())

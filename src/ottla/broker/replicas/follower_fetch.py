@@ -75,7 +75,7 @@ class FollowerFetchService:
             return FetchResponse(error_code=session)
         if session.fetch is not None:
             session.fetch.finish()
-        session.clock.last_fetch_ms = now_ms
+        session.fetch_time.last_fetch_ms = now_ms
         session.connection = request.connection
         by_id = request.version >= FETCH_TOPIC_IDS_SINCE
         find = self.partitions.by_id if by_id else self.partitions.by_name
@@ -359,7 +359,7 @@ class FollowerFetch:
             plog.log_end_offset,
             self._broker_epoch,
             now_ms,
-            self._session.clock,
+            self._session.fetch_time,
         )
         if flags & REFUSED:
             # The follower's metadata may be newer.

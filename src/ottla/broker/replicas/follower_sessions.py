@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.replication.progress import FollowerClock
+from ottla.replication.progress import SessionFetchTime
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -84,14 +84,14 @@ class FollowedPartition:
 class FollowerSession:
     """The partitions that one follower broker fetches."""
 
-    __slots__ = ("clock", "connection", "epoch", "fetch", "id", "moving", "node_id", "partitions")
+    __slots__ = ("connection", "epoch", "fetch", "fetch_time", "id", "moving", "node_id", "partitions")
 
     def __init__(self, session_id: int, node_id: int, now_ms: int) -> None:
         self.id = session_id
         self.node_id = node_id
         self.connection: ClientConnection | None = None  # of its last fetch
         self.epoch = 1
-        self.clock = FollowerClock(now_ms)
+        self.fetch_time = SessionFetchTime(now_ms)
         self.partitions: dict[TopicKey, FollowedPartition] = {}
         self.moving: dict[FollowedPartition, None] = {}  # to be examined, longest waiting first
         self.fetch: ParkedFetch | None = None  # the one that waits

@@ -36,7 +36,7 @@ log = logging.getLogger("ottla.replicas")
 
 PARTITIONS_MAX = 1000  # of one request
 RETRY_PAUSE_MS = 50
-ASK_TIMEOUT_MS = 5000
+REQUEST_TIMEOUT_MS = 5000
 
 _Proposal = tuple["LeaderState", IsrChange]
 
@@ -104,7 +104,7 @@ class IsrChanges:
         error: int = ErrorCode.NONE
         results: dict[tuple[bytes, int], PartitionData] = {}
         try:
-            response: AlterPartitionResponse = await self._ask(request, timeout_ms=ASK_TIMEOUT_MS)
+            response: AlterPartitionResponse = await self._ask(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except Exception as failure:
             # The change may have been made: the retry will find out.
             log.info("ISR changes not answered: partitions=%d error=%s", len(batch), failure)
@@ -147,12 +147,13 @@ class IsrChanges:
 
     def changed(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         """Count and log a change that the controller has committed."""
-        lost, won = len([n for n in before if n not in after]), len([n for n in after if n not in before])
-        self.shrinks += bool(lost)
-        self.expands += bool(won)
+        removed = [node_id for node_id in before if node_id not in after]
+        added = [node_id for node_id in after if node_id not in before]
+        self.shrinks += bool(removed)
+        self.expands += bool(added)
         log.info(
             "%s: partition=%s-%d isr=%s was=%s",
-            "ISR shrinks" if lost else "ISR expands",
+            "ISR shrinks" if removed else "ISR expands",
             partition.topic,
             partition.index,
             list(after),

@@ -182,7 +182,7 @@ class ReplicaManager:
             )
             if partition.log.unflushed_messages >= partition.log.config.flush_messages:
                 self._flusher.flush(partition)
-                follower.wait_for_disk()
+                follower.wait_for_flush()
         else:
             follower.new_leader(state.leader, state.leader_epoch, in_isr)
         partition.make_follower(state.leader, state.leader_epoch, follower)
@@ -212,7 +212,7 @@ class ReplicaManager:
             if plog.log_dir is not log_dir:
                 continue
             if follower is not None:
-                follower.question_lost(now_ms)
+                follower.connection_lost(now_ms)
                 self._fetch(partition)
             if plog.unflushed_messages >= plog.config.flush_messages:
                 self._flusher.flush(partition)

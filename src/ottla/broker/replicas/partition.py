@@ -262,7 +262,7 @@ class Partition:
                 self.react(flags)
         elif self.is_leader:
             self.commit(offset)
-        elif follower is not None and offset >= self.log.log_end_offset and follower.disk_has_it():
+        elif follower is not None and offset >= self.log.log_end_offset and follower.flush_done():
             self._events.follower_may_fetch(self)
 
     # -- the high watermark
