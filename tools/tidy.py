@@ -18,7 +18,6 @@ LONG_FILES = {
     "src/ottla/client/core/transaction_api.py": 600,  # the requests of all transaction APIs
     "tests/broker/metadata/test_metadata_cluster.py": 600,
     "tests/groups/test_consumer_transcripts.py": 600,  # one transcript per case
-    "tests/replication/cluster/conftest.py": 600,
     "tests/spark/test_spark_sink_failures.py": 600,  # its tests share an expensive Spark session
     "tests/storage/test_partition_log.py": 600,
     "tests/support/quorum/raft_cluster.py": 600,

@@ -18,7 +18,7 @@ from ottla.replication.leader import (
     LeaderState,
 )
 from ottla.replication.progress import SessionFetchTime
-from tests.support.replication import LAG_MS, fetch, lead, partition
+from tests.support.replication.leading import LAG_MS, fetch, lead, partition
 
 
 class TestHighWatermark:

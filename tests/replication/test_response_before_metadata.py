@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.protocol.errors import ErrorCode
 from ottla.replication.leader import HIGH_WATERMARK_MOVED, ISR_CHANGE_WANTED, LeaderState
-from tests.support.replication import LAG_MS, fetch, lead, partition
+from tests.support.replication.leading import LAG_MS, fetch, lead, partition
 
 
 def accepted(leader: LeaderState, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> int:

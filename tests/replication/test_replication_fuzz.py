@@ -4,7 +4,6 @@ caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,13 @@ from ottla.protocol.errors import ErrorCode
 from ottla.replication.follower import APPEND, FollowerState
 from ottla.replication.leader import LeaderState
 from ottla.replication.progress import FollowerProgress
+from tests.support.replication.memory_cluster import run_schedule
 
 SCHEDULES = 1000
 MUTANT_SCHEDULES_MAX = 4000
 
 
-def test_no_schedule_breaks_a_promise(run_schedule: Callable[..., int]) -> None:
+def test_no_schedule_breaks_a_promise() -> None:
     acked = 0
     for seed in range(SCHEDULES):
         try:
@@ -28,7 +28,7 @@ def test_no_schedule_breaks_a_promise(run_schedule: Callable[..., int]) -> None:
     assert acked > SCHEDULES * 10  # the schedules are not all outage
 
 
-def test_no_change_of_min_isr_breaks_a_promise(run_schedule: Callable[..., int]) -> None:
+def test_no_change_of_min_isr_breaks_a_promise() -> None:
     """The controller's answers overtake the metadata, which bring the minimum."""
     for seed in range(SCHEDULES):
         try:
@@ -195,8 +195,8 @@ class TruncatesToMark(FollowerState):
     ],
     ids=lambda machines: next(iter(machines.values())).__name__,
 )
-def test_a_planted_bug_is_caught(machines: dict[str, Any], run_schedule: Callable[..., int]) -> None:
-    assert_caught(machines, run_schedule)
+def test_a_planted_bug_is_caught(machines: dict[str, Any]) -> None:
+    assert_caught(machines)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_a_planted_bug_is_caught(machines: dict[str, Any], run_schedule: Callabl
     [(ShrinksByResponse, 0), (CompletesMinimumByResponse, 0), (ForgetsPassingMembers, 1000)],
 )
 def test_a_planted_bug_is_caught_by_changes_of_min_isr(
-    leader_class: type[LeaderState], first_seed: int, run_schedule: Callable[..., int]
+    leader_class: type[LeaderState], first_seed: int
 ) -> None:
-    assert_caught({"leader_class": leader_class, "min_isr_changes": True}, run_schedule, first_seed)
+    assert_caught({"leader_class": leader_class, "min_isr_changes": True}, first_seed)
 
 
-def assert_caught(machines: dict[str, Any], run_schedule: Callable[..., int], first_seed: int = 0) -> None:
+def assert_caught(machines: dict[str, Any], first_seed: int = 0) -> None:
     for seed in range(first_seed, first_seed + MUTANT_SCHEDULES_MAX):
         try:
             run_schedule(seed, **machines)

@@ -1,0 +1,1 @@
+"""Machines of replication, and a cluster of them, in memory."""
